@@ -312,6 +312,11 @@ class Settings:
     """Whether the HTTP+SSE transport of the first revision is served as well. Off: it is
     deprecated, and its connections cannot be resumed."""
 
+    wsgi_streams: int = _key(_at_least(0), 0)
+    """Streams that a process of a WSGI server keeps open besides those of calls: the GET streams
+    of sessions and subscriptions/listen. None by default, because each occupies a thread of the
+    server: with as many of them as threads, nobody else is answered."""
+
     # Stores, channel layer and threads.
 
     stores: Mapping[str, Backend] = field(

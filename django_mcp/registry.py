@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from inspect import ismethod
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from django.apps import apps
 from django.conf import settings as django_settings
@@ -48,7 +48,10 @@ class Registrant(Protocol):
         """Register components on ``server``, the default one, or on another that it names."""
 
 
-_mounted: set[str] = set()
+Interface = Literal["ASGI", "WSGI"]
+"""What a server calls an application by."""
+
+_mounted: dict[Interface, set[str]] = {"ASGI": set(), "WSGI": set()}
 """The names of the servers of which this process has an endpoint."""
 
 
@@ -101,13 +104,13 @@ def raise_broken() -> None:
         raise ImproperlyConfigured(str(_broken[0])) from _broken[0].error
 
 
-def note_mounted(server: Server) -> None:
-    _mounted.add(server.name)
+def note_mounted(server: Server, interface: Interface) -> None:
+    _mounted[interface].add(server.name)
 
 
-def is_mounted(server: Server) -> bool:
-    """Whether this process has an endpoint of ``server``."""
-    return server.name in _mounted
+def is_mounted(server: Server, interface: Interface) -> bool:
+    """Whether an application of this process has an endpoint of ``server``."""
+    return server.name in _mounted[interface]
 
 
 def register_module(module: ModuleType) -> None:

@@ -1,17 +1,26 @@
-"""ASGI applications and Channels URL patterns for the registered servers.
+"""Applications and Channels URL patterns for the registered servers.
 
-In ``asgi.py``: ``application = mount(get_asgi_application())``.
+In ``wsgi.py``: ``application = mount(get_wsgi_application())``. In ``asgi.py``: ``application =
+mount(get_asgi_application())``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import re
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from functools import cache
+from inspect import iscoroutinefunction, signature
+from typing import Any, overload
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.asgi import ASGIHandler
+from django.core.handlers.wsgi import WSGIHandler
 from django.urls import URLPattern, re_path
 from django.urls.resolvers import RoutePattern
 
@@ -19,6 +28,7 @@ from django_mcp import conf, registry
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, path_in_site, with_prefix
 from django_mcp.pubsub import bus
+from django_mcp.registry import Interface
 from django_mcp.runtime import background, lifespan
 from django_mcp.runtime.process import asgi_servers, garbage_collector, stop_signals
 from django_mcp.runtime.process.asgi_servers import AsgiServer
@@ -29,6 +39,11 @@ from django_mcp.transports.http.http_sse import HttpSseConsumer
 from django_mcp.transports.http.paths import Paths
 from django_mcp.transports.http.request import Asgi
 from django_mcp.transports.wrapped_lifespan import WrappedLifespan
+from django_mcp.transports.wsgi import bridge, event_loop
+from django_mcp.transports.wsgi import environ as wsgi_environ
+from django_mcp.transports.wsgi.bridge import Bridge
+from django_mcp.transports.wsgi.environ import RequestBody
+from django_mcp.transports.wsgi.event_loop import LoopEnded
 
 logger = logging.getLogger("django_mcp")
 
@@ -36,6 +51,16 @@ NOT_INSTALLED = (
     "django_mcp is not in INSTALLED_APPS, so that no mcp.py is imported and no server has "
     'components. Add "django_mcp" to INSTALLED_APPS, and run manage.py migrate.'
 )
+NEITHER = (
+    "mount() takes the application of Django, and {!r} is neither an ASGI nor a WSGI application. "
+    "In wsgi.py, write application = mount(get_wsgi_application()); in asgi.py, application = "
+    "mount(get_asgi_application())."
+)
+
+Wsgi = Callable[[Any, Any], Iterable[bytes]]
+"""A WSGI application."""
+STOP_WITHIN = 5.0
+"""Seconds besides SHUTDOWN_TIMEOUT in which the servers of a WSGI process stop."""
 
 
 def endpoint(server: Server, authentication: Authentication | None = None) -> Asgi:
@@ -47,14 +72,19 @@ def endpoint(server: Server, authentication: Authentication | None = None) -> As
     return consumer
 
 
-def endpoints(server: Server, authentication: Authentication | None = None) -> dict[str, Asgi]:
-    """Return the ASGI applications of ``server`` by path: one, with HTTP_SSE two more."""
+def endpoints(
+    server: Server, authentication: Authentication | None = None, interface: Interface = "ASGI"
+) -> dict[str, Asgi]:
+    """Return the ASGI applications of ``server`` by path: one, with HTTP_SSE two more.
+
+    A WSGI server cannot serve HTTP+SSE, whose streams stay open.
+    """
     registry.configure(server)
     authentication = authentication or registry.authentication(server)
-    registry.note_mounted(server)
+    registry.note_mounted(server, interface)
     path = authentication.resource.path
     applications = {path: endpoint(server, authentication)}
-    if conf.get().http_sse:
+    if conf.get().http_sse and interface == "ASGI":
         for name in http_sse.VERBS:
             applications[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(
                 endpoint=name, server=server, authentication=authentication
@@ -64,7 +94,7 @@ def endpoints(server: Server, authentication: Authentication | None = None) -> d
 
 def urlpatterns() -> list[URLPattern]:
     """Return the URL patterns of all endpoints and of their metadata, for a URLRouter."""
-    applications, metadata = _applications()
+    applications, metadata = _applications("ASGI")
     below = rf"^{re.escape(WELL_KNOWN.strip('/'))}(?:/.*)?$"
     return [
         *(_url_pattern(path, application) for path, application in applications.items()),
@@ -87,7 +117,7 @@ def _url_pattern(path: str, application: Asgi) -> URLPattern:
     return re_path(converted + r"/?\Z", captured)  # type: ignore[arg-type]
 
 
-def _applications() -> tuple[dict[str, Asgi], Asgi]:
+def _applications(interface: Interface) -> tuple[dict[str, Asgi], Asgi]:
     """The ASGI applications by path, and that of the well-known path and all below it.
 
     Raises ImproperlyConfigured where no server of this site could work.
@@ -104,51 +134,100 @@ def _applications() -> tuple[dict[str, Asgi], Asgi]:
         authentication = registry.authentication(server)
         by_path[authentication.resource.path] = authentication
         below |= health.below(authentication.resource.path)
-        applications |= endpoints(server, authentication)
+        applications |= endpoints(server, authentication, interface)
     every = {**applications, **well_known.behind(by_path)}
     # Not in place of a server that has such a path itself.
     every |= {path: each for path, each in below.items() if path not in every}
     return every, well_known.below(by_path)
 
 
-def mount(django_application: Asgi) -> Asgi:
-    """Return an ASGI application with every MCP server at its path, and Django elsewhere.
+@overload
+def mount(django_application: Asgi) -> Asgi: ...
 
-    It also handles the lifespan messages of the ASGI server, and passes them on, unless the
+
+@overload
+def mount(django_application: Wsgi) -> Wsgi: ...
+
+
+def mount(django_application: Any) -> Any:
+    """Return an application with every MCP server at its path, and Django elsewhere.
+
+    It is an ASGI or a WSGI application, as ``django_application`` is.
+
+    Under ASGI, it also handles the lifespan messages of the server, and passes them on, unless the
     application rejects them as Django's does. It ends open streams properly, and finishes running
     calls, when the process is told to stop.
     """
-    applications, metadata = _applications()
-    paths = Paths(applications)
+    mounts: dict[Interface, Callable[[Any], Any]] = {"ASGI": _mount_asgi, "WSGI": _mount_wsgi}
+    return mounts[_interface_of(django_application)](django_application)
+
+
+def _interface_of(application: Any) -> Interface:
+    """Raises ImproperlyConfigured for what is no application."""
+    if isinstance(application, WSGIHandler):
+        return "WSGI"
+    if isinstance(application, ASGIHandler) or _is_async(application):
+        return "ASGI"
+    is_wsgi = _takes(application, 2)
+    if is_wsgi == _takes(application, 3):
+        raise ImproperlyConfigured(NEITHER.format(application))
+    return "WSGI" if is_wsgi else "ASGI"
+
+
+def _is_async(application: Any) -> bool:
+    call = getattr(application, "__call__", None)  # noqa: B004 - that of the instance
+    return iscoroutinefunction(application) or iscoroutinefunction(call)
+
+
+def _takes(application: Any, arguments: int) -> bool:
+    try:
+        signature(application).bind(*range(arguments))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+class _Endpoints:
+    """What answers at the paths that belong to MCP servers."""
+
+    def __init__(self, interface: Interface) -> None:
+        applications, self._metadata = _applications(interface)
+        self._paths = Paths(applications)
+        self.plain = self._paths.plain
+
+    def find(self, scope: Any) -> Asgi | None:
+        """Return the application of a path, and note in the scope what the path captured."""
+        path = path_in_site(scope)
+        if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in self.plain:
+            return self._metadata
+        match = self._paths.find(path)
+        if match is None:
+            return None
+        match.enter(scope)
+        return match.value
+
+
+def _mount_asgi(django_application: Asgi) -> Asgi:
+    endpoints = _Endpoints("ASGI")
     django = _below_prefix(django_application)
     mounted: dict[str, Asgi] = {}
     """What is at plain paths; empty before the first request, and while the process stops."""
 
     def watch() -> None:
         _prepare_process(stop)
-        mounted.update({"": django, **paths.plain})
+        mounted.update({"": django, **endpoints.plain})
 
     def stop(asgi_server: AsgiServer | None) -> asyncio.Future[None]:
         mounted.clear()
         return _begin_to_stop(asgi_server)
 
-    def find(scope: Any) -> Asgi:
-        path = path_in_site(scope)
-        if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in paths.plain:
-            return metadata
-        found = paths.find(path)
-        if found is None:
-            return django
-        found.enter(scope)
-        return found.value
-
     def look_up(scope: Any) -> Asgi:
-        found = find(scope)
+        application = endpoints.find(scope) or django
         if not mounted:
             if _is_stopping():
-                return _closing(found)
+                return _closing(application)
             watch()
-        return found
+        return application
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -161,6 +240,49 @@ def mount(django_application: Asgi) -> Asgi:
             await django(scope, receive, send)
 
     return application
+
+
+def _mount_wsgi(django_application: Wsgi) -> Wsgi:
+    endpoints = _Endpoints("WSGI")
+
+    def application(environ: Any, start_response: Any) -> Iterable[bytes]:
+        paths = wsgi_environ.paths_of(environ)
+        endpoint = endpoints.find(paths)
+        if endpoint is None:
+            return django_application(environ, start_response)
+        scope = {**wsgi_environ.scope_of(environ), **paths}
+        try:
+            running = _prepared_loop(event_loop.current())
+            request = Bridge(endpoint, scope, RequestBody(environ), running)
+            return request.respond(start_response)
+        except LoopEnded:
+            return bridge.unavailable(start_response)
+
+    return application
+
+
+@cache
+def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopThread:
+    """Prepare the process at its first request: to be told to stop, and to exit."""
+    running.call(_prepare_process, _begin_to_stop)
+    if threading.current_thread() is threading.main_thread():
+        # Else the server does not receive signals where requests are answered.
+        stop_signals.handle_signals()
+    atexit.register(_stop_loop, running)
+    return running
+
+
+def _stop_loop(running: event_loop.EventLoopThread) -> None:
+    """Finish what the event loop still does when Python exits, such as tasks in this process."""
+    if running.has_ended:
+        return
+    stopping = asyncio.run_coroutine_threadsafe(_stop_all(), running.loop)
+    try:
+        stopping.result(conf.get().shutdown_timeout + STOP_WITHIN)
+    except (CancelledError, TimeoutError):
+        logger.warning("The MCP servers could not be stopped in time")
+    except Exception:
+        logger.exception("An MCP server could not be stopped")
 
 
 def _below_prefix(django_application: Asgi) -> Asgi:

@@ -62,7 +62,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
         return len(item)
 
     monkeypatch.setattr(registry, "_servers", {"shop": server})
-    monkeypatch.setattr(registry, "is_mounted", lambda server: True)
+    monkeypatch.setattr(registry, "is_mounted", lambda server, interface: True)
     return server
 
 
@@ -99,7 +99,7 @@ def test_application_that_does_not_mount_the_servers_is_reported(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.ASGI_APPLICATION = "django.core.asgi.get_asgi_application"
-    monkeypatch.setattr(registry, "is_mounted", lambda server: False)
+    monkeypatch.setattr(registry, "is_mounted", lambda server, interface: False)
     finding = get_findings()["W022"]
     assert "answers 404 at '/shop'" in finding.msg
     assert "mount(get_asgi_application())" in str(finding.hint)

@@ -52,7 +52,7 @@ def check_mount() -> Found:
             id="django_mcp.W021",
         )
         return
-    missing = [server for server in registry.mountable() if not registry.is_mounted(server)]
+    missing = [server for server in registry.mountable() if not registry.is_mounted(server, "ASGI")]
     if missing:
         names = ", ".join(repr(registry.path(server)) for server in missing)
         yield Warning(

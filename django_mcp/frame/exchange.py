@@ -25,6 +25,8 @@ class Exchange(Protocol):
     """Whether a tool call may become a task: not within a task, nor in calls of the site."""
     is_task_run: bool
     """Whether this is the run of a task, whose middleware ran when its client made the call."""
+    may_listen: bool
+    """Whether the client may receive what belongs to none of its requests, on a stream for that."""
 
     @property
     def request_headers(self) -> RequestHeaders | None:
@@ -83,6 +85,7 @@ class NullExchange:
     encodes = False
     may_start_tasks = False
     is_task_run = False
+    may_listen = True
     request_headers: RequestHeaders | None = None
 
     async def run(self, function: Callable[..., T], /, *args: Any) -> T:

@@ -64,12 +64,17 @@ class Capabilities:
         requests = declared.get("tasks", {}).get("requests", {})
         return "call" in requests.get("tools", {})
 
-    def declared_to(self, revision: Revision, principal: Principal) -> dict[str, Any]:
+    def declared_to(
+        self, revision: Revision, principal: Principal, *, may_listen: bool = True
+    ) -> dict[str, Any]:
         """Return what clients of ``revision`` are told that this caller can use.
 
-        ``tasks/list`` is not for anonymous callers, who are all the same one (TASK-A5).
+        ``tasks/list`` is not for anonymous callers, who are all the same one (TASK-A5). Without a
+        stream for it, nothing is sent to a client that belongs to none of its requests.
         """
         declared = revision.describe_capabilities(self.current())
+        if not may_listen:
+            declared = {name: _without_listening(flags) for name, flags in declared.items()}
         if principal.is_anonymous and "list" in (declared.get("tasks") or {}):
             of_tasks = {name: value for name, value in declared["tasks"].items() if name != "list"}
             return {**declared, "tasks": of_tasks}
@@ -82,6 +87,10 @@ class Capabilities:
         if (per_second := self._server.log_rate_limit) is not None:
             experimental["loggingRateLimit"] = {"enabled": True, "perSecond": per_second}
         return experimental
+
+
+def _without_listening(flags: Json) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if name not in LISTENING}
 
 
 def _checked(capabilities: Json | None) -> Json | None:
@@ -127,6 +136,9 @@ AVAILABLE: Mapping[str, Callable[[Server], bool]] = {
     "tasks": _has_task_tools,
 }
 """The capabilities, and whether a server has the feature."""
+
+LISTENING = frozenset({"listChanged", "subscribe"})
+"""Flags of what is sent on a stream that belongs to no request."""
 
 FLAGS: Mapping[str, Json] = {
     "tools": {"listChanged": True},

@@ -22,6 +22,7 @@ class LoopExchange:
     encodes = False
     may_start_tasks = True
     is_task_run = False
+    may_listen = True
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()

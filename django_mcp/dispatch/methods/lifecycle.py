@@ -14,6 +14,7 @@ from django_mcp.protocol.revisions import Statefulness
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
+    from django_mcp.protocol.revisions import Revision
 
 
 async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
@@ -31,7 +32,7 @@ async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
     )
     result = {
         "protocolVersion": revision.version,
-        "capabilities": copied(server.capabilities.declared_to(revision, frame.principal)),
+        "capabilities": _capabilities(frame, revision),
         "serverInfo": copied(server.get_server_info(revision)),
         **_instructions(frame),
     }
@@ -49,7 +50,7 @@ async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
     server = frame.server
     result = {
         "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],
-        "capabilities": copied(server.capabilities.declared_to(frame.revision, frame.principal)),
+        "capabilities": _capabilities(frame, frame.revision),
         **_instructions(frame),
     }
     return result, frame
@@ -61,6 +62,13 @@ async def set_level(frame: Frame) -> tuple[dict[str, Any], Frame]:
     if level not in LEVELS:
         raise InvalidParams(f"params.level must be one of {', '.join(LEVELS)}")
     return {}, frame.put_private(log_level=level).record(Change("log_level", "set", value=level))
+
+
+def _capabilities(frame: Frame, revision: Revision) -> Any:
+    declared = frame.server.capabilities.declared_to(
+        revision, frame.principal, may_listen=frame.exchange.may_listen
+    )
+    return copied(declared)
 
 
 def _instructions(frame: Frame) -> dict[str, Any]:

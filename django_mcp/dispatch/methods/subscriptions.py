@@ -32,6 +32,8 @@ notification."""
 
 async def listen(frame: Frame) -> Answer:
     """Send the notifications which the client listens for, until its stream ends."""
+    if not frame.exchange.may_listen:
+        raise MethodNotFound("This server has no streams to listen on")
     wanted = subscriptions.read(frame.message.params)
     _check_count(frame, (*wanted.uris, *wanted.tasks))
     if wanted.tasks and not task_calls.is_declared(frame):
@@ -89,7 +91,7 @@ async def unsubscribe(frame: Frame) -> Answer:
 
 def _uri(frame: Frame) -> str:
     capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
-    if not _declares(capabilities, "resources", "subscribe"):
+    if not frame.exchange.may_listen or not _declares(capabilities, "resources", "subscribe"):
         raise MethodNotFound("This server offers no subscriptions to resources")
     return string_param(frame.message.params, "uri", MAX_URI)
 

@@ -33,8 +33,12 @@ def watch(begin: Begin) -> None:
     ends the process, and nothing could be finished.
     """
     _watchers.here().begin = begin
-    if threading.current_thread() is not threading.main_thread():
-        return
+    if threading.current_thread() is threading.main_thread():
+        handle_signals()
+
+
+def handle_signals() -> None:
+    """Pass the signals on to the event loops that watch them; to be called in the main thread."""
     for number in NUMBERS:
         handler = signal.getsignal(number)
         if callable(handler) and handler not in (signal.default_int_handler, _handle):

@@ -22,6 +22,7 @@ from django_mcp.protocol.errors import AuthenticationRequired
 from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders, unjoined
 from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.frames import RequestOrigin
+from django_mcp.transports.wsgi.environ import IS_WSGI
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -103,6 +104,23 @@ class HttpRequest:
                 version = _text(unjoined(version.encode("latin-1")))
             self._version = version
         return self._version
+
+    @property
+    def is_wsgi(self) -> bool:
+        return IS_WSGI in self.scope
+
+    @property
+    def may_stay_open(self) -> bool:
+        """Whether the response may be a stream without an end of its own.
+
+        Under WSGI, each of them occupies a thread of the server.
+        """
+        return not self.is_wsgi or conf.get().wsgi_streams > 0
+
+    def check_may_stay_open(self) -> None:
+        if not self.may_stay_open:
+            message = "This server has no streams besides those of calls: poll instead"
+            raise HttpError(405, message, ((b"allow", b"POST, DELETE"),))
 
     def check_origin(self) -> None:
         """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""

@@ -61,6 +61,8 @@ class HttpExchange(LoopExchange):
         """``request`` is the one which is answered, where a challenge may be the answer."""
         self.loop = asyncio.get_running_loop()
         self.request = request
+        if request is not None:
+            self.may_listen = request.may_stay_open
         self._send = send
         self._may_stream = may_stream
         self._writer = StreamWriter(send, self.loop)

@@ -73,6 +73,8 @@ class State(Enum):
 class SseStream:
     kind: ClassVar[str]
     """Streams of one kind are counted together."""
+    ends_with_call: ClassVar[bool] = False
+    """Whether the stream lasts no longer than a call."""
 
     def __init__(self, http: AuthenticatedRequest) -> None:
         self.principal = http.principal
@@ -84,6 +86,7 @@ class SseStream:
         self._writer = StreamWriter(http.send, self._loop)
         self._receive = http.request.receive
         self._reauthenticate = http.reauthenticate
+        self.occupies_thread = http.request.is_wsgi and not self.ends_with_call
         self._waiting_task: asyncio.Task[Any] | None = None
         """The task that waits for the disconnect, as long as it does."""
         self._checked_at = self._loop.time()
@@ -130,10 +133,11 @@ class SseStream:
     def open_within(self, limit: int, rejection: Exception) -> Iterator[None]:
         """Count the stream as open; raises ``rejection`` if its caller has ``limit`` of its kind.
 
+        It is also raised if a WSGI server has no thread for it.
         ``tick`` and ``end_all`` reach the stream within the block.
         """
         streams = _streams_here()
-        if streams.counts[self.kind, self.counted_as] >= limit:
+        if streams.counts[self.kind, self.counted_as] >= limit or not streams.has_thread_for(self):
             raise rejection
         streams.add(self)
         self.task = asyncio.current_task()
@@ -239,6 +243,13 @@ class _Streams:
         self.counts[stream.kind, stream.counted_as] += 1
         if self._timer is None:
             self._schedule()
+
+    def has_thread_for(self, stream: SseStream) -> bool:
+        """Whether WSGI_STREAMS admits the stream, if it would occupy a thread of the server."""
+        if not stream.occupies_thread:
+            return True
+        occupied = sum(1 for each in self._streams if each.occupies_thread)
+        return occupied < conf.get().wsgi_streams
 
     def discard(self, stream: SseStream) -> None:
         self._streams.pop(stream, None)

@@ -306,6 +306,7 @@ class SessionHttp(AuthenticatedRequest):
             # Also an unknown one: who resumes it waits for a response, and is told there is none.
             stream = ResumedStream(self, session, last)
         else:
+            self.request.check_may_stay_open()
             position = await standalone_stream.find(last, session)
             end = partial(self._end, session)
             stream = StandaloneStream(self, session, position, self.server, self._may_read, end)

@@ -23,6 +23,8 @@ CHECKS = 3
 class ResumedStream(SessionStream):
     """The rest of a POST's stream, up to the response, for a client that lost its connection."""
 
+    ends_with_call = True
+
     def __init__(self, http: AuthenticatedRequest, session: Session, last_event: EventId) -> None:
         super().__init__(http, session)
         self._name = last_event.stream

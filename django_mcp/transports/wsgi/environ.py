@@ -1,0 +1,107 @@
+"""The ASGI scope and the body of a WSGI request (PEP 3333)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from errno import ECONNRESET
+from typing import Any, NamedTuple
+
+IS_WSGI = "django_mcp.is_wsgi"
+"""The key that only the scopes of WSGI requests have."""
+
+READ_AT_ONCE = 64 * 1024
+"""Bytes of a body that are read in one step."""
+UNPREFIXED = {"CONTENT_TYPE": b"content-type", "CONTENT_LENGTH": b"content-length"}
+"""Variables that are headers of the request, although their names do not begin with ``HTTP_``."""
+AS_HEADERS = frozenset({"HTTP_CONTENT_TYPE", "HTTP_CONTENT_LENGTH"})
+"""Variables that some servers set besides the two above."""
+
+
+def paths_of(environ: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of the scope that decides which application answers."""
+    prefix = _decode(environ.get("SCRIPT_NAME", "")).rstrip("/")
+    path = prefix + _decode(environ.get("PATH_INFO", ""))
+    return {"type": "http", "path": path or "/", "root_path": prefix}
+
+
+def scope_of(environ: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scope as an ASGI server makes it."""
+    protocol = environ.get("SERVER_PROTOCOL", "HTTP/1.1")
+    return {
+        **paths_of(environ),
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": protocol.rpartition("/")[2],
+        "method": environ["REQUEST_METHOD"],
+        "scheme": environ.get("wsgi.url_scheme", "http"),
+        "query_string": environ.get("QUERY_STRING", "").encode("latin-1"),
+        "headers": _headers(environ),
+        "client": _client(environ),
+        "server": (environ.get("SERVER_NAME", ""), _number(environ.get("SERVER_PORT"))),
+        IS_WSGI: True,
+    }
+
+
+def _decode(path: str) -> str:
+    """WSGI passes the bytes of a path as Latin-1."""
+    return path.encode("latin-1").decode("utf-8", "replace")
+
+
+def _headers(environ: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+    pairs = [
+        (name[5:].lower().replace("_", "-").encode("latin-1"), value.encode("latin-1"))
+        for name, value in environ.items()
+        if name.startswith("HTTP_") and name not in AS_HEADERS
+    ]
+    for name, header in UNPREFIXED.items():
+        value = environ.get(name)
+        if value:
+            pairs.append((header, value.encode("latin-1")))
+    return pairs
+
+
+def _client(environ: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The address of the client, of which some servers do not pass the port."""
+    address = environ.get("REMOTE_ADDR")
+    return (address, _number(environ.get("REMOTE_PORT"))) if address else None
+
+
+def _number(text: Any) -> int:
+    return int(text) if str(text or "").isdecimal() else 0
+
+
+def disconnected() -> ConnectionResetError:
+    """Return an exception whose number servers recognise: they log no error."""
+    return ConnectionResetError(ECONNRESET, "The client has disconnected")
+
+
+class BodyPart(NamedTuple):
+    content: bytes
+    more: bool
+
+
+class RequestBody:
+    """The body of a request, read in parts, where it may block."""
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        self._input = environ["wsgi.input"]
+        self._left: int | None = _number(environ.get("CONTENT_LENGTH"))
+        if not environ.get("CONTENT_LENGTH") and environ.get("wsgi.input_terminated"):
+            self._left = None  # Chunked: the server says where it ends.
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the next part is the last one."""
+        return self._left is not None and self._left <= READ_AT_ONCE
+
+    def read(self) -> BodyPart:
+        """Return the next part; raises OSError if the client breaks off before the end."""
+        if self._left is None:
+            content = self._input.read(READ_AT_ONCE)
+            return BodyPart(content, more=bool(content))
+        if self._left == 0:
+            return BodyPart(b"", more=False)
+        content = self._input.read(min(READ_AT_ONCE, self._left))
+        if not content:
+            raise disconnected()
+        self._left -= len(content)
+        return BodyPart(content, more=self._left > 0)

@@ -1,0 +1,106 @@
+"""The event loop of a process of a WSGI server: one thread, started by the first request.
+
+| state | meaning | what moves it |
+|---|---|---|
+| none | no request has come yet, or the process was forked since | ``current``: running |
+| running | requests are answered | an exception that ends event loops: ended |
+| ended | requests that wait for it fail | ``current``: another one is running |
+
+Only ``SystemExit`` and ``KeyboardInterrupt`` of a callback end an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from os import register_at_fork
+from typing import Any, Protocol
+
+logger = logging.getLogger("django_mcp")
+
+
+class LoopEnded(Exception):
+    """The event loop has ended, and cannot answer."""
+
+
+class Waiting(Protocol):
+    """A thread that waits for the event loop."""
+
+    def loop_ended(self) -> None:
+        """Wake the thread up; called in any thread."""
+
+
+class EventLoopThread:
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.has_ended = False
+        self._waiting: set[Waiting] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        """The loop itself has only weak references to its tasks."""
+        self._thread = threading.Thread(target=self._run, name="django_mcp-loop", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[..., object], *args: Any) -> None:
+        """Call ``function`` in the loop soon, in an empty context; raises LoopEnded."""
+        try:
+            self.loop.call_soon_threadsafe(function, *args, context=Context())
+        except RuntimeError:
+            raise LoopEnded from None
+
+    def create_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine; to be called in the loop."""
+        task = self.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def add(self, waiting: Waiting) -> None:
+        """Call ``loop_ended`` if the loop ends; raises LoopEnded if it has ended."""
+        self._waiting.add(waiting)
+        # In this order: the thread of the loop notes its end first, and looks who waits then.
+        if self.has_ended:
+            raise LoopEnded
+
+    def discard(self, waiting: Waiting) -> None:
+        self._waiting.discard(waiting)
+
+    def _run(self) -> None:
+        try:
+            self.loop.run_forever()
+        except BaseException as error:
+            logger.critical("The event loop of the MCP servers has ended", exc_info=error)
+        finally:
+            self.has_ended = True
+            self.loop.close()
+            for waiting in tuple(self._waiting):
+                waiting.loop_ended()
+
+
+_guard = threading.Lock()
+_current: EventLoopThread | None = None
+
+
+def current() -> EventLoopThread:
+    """Return the event loop of this process, which is started unless it runs."""
+    global _current
+    running = _current
+    if running is not None and not running.has_ended:
+        return running
+    with _guard:
+        if _current is None or _current.has_ended:
+            _current = EventLoopThread()
+        return _current
+
+
+def _forget() -> None:
+    """Begin anew in a forked process: threads are not copied, and a lock may be held for ever."""
+    global _current, _guard
+    if _current is not None:
+        _current.has_ended = True
+    _current = None
+    _guard = threading.Lock()
+
+
+register_at_fork(after_in_child=_forget)

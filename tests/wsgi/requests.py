@@ -1,0 +1,59 @@
+"""Requests to a WSGI application in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from typing import Any
+from wsgiref.util import setup_testing_defaults
+
+from django_mcp.testing.asgi import Reply
+
+
+def environ(
+    method: str = "POST",
+    path: str = "/",
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    more: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The environment of a request, as a server makes it."""
+    variables = {
+        f"HTTP_{name.upper().replace('-', '_')}": value for name, value in (headers or {}).items()
+    }
+    for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        if f"HTTP_{name}" in variables:
+            variables[name] = variables.pop(f"HTTP_{name}")
+    made: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "PATH_INFO": path.encode().decode("latin-1"),
+        "REMOTE_ADDR": "127.0.0.1",
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.input": BytesIO(body),
+        **variables,
+        **(more or {}),
+    }
+    setup_testing_defaults(made)
+    return made
+
+
+class Response:
+    """What an application passes to ``start_response``."""
+
+    status = 0
+    headers: Mapping[str, str]
+
+    def start(self, status: str, headers: list[tuple[str, str]], error: Any = None) -> None:
+        self.status = int(status.partition(" ")[0])
+        self.headers = {name.lower(): value for name, value in headers}
+
+
+def perform(application: Any, environ: Mapping[str, Any]) -> Reply:
+    """The complete response."""
+    response = Response()
+    parts: Iterable[bytes] = application(environ, response.start)
+    body = b"".join(parts)
+    if hasattr(parts, "close"):
+        parts.close()
+    return Reply(status=response.status, headers=response.headers, body=body)

@@ -1,0 +1,100 @@
+"""Which kind of application ``mount`` takes and returns, and what it mounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import pytest
+from django.core.asgi import get_asgi_application
+from django.core.exceptions import ImproperlyConfigured
+from django.core.wsgi import get_wsgi_application
+
+from django_mcp import routing
+from tests.wsgi.requests import environ, perform
+
+
+async def asgi_function(scope: Any, receive: Any, send: Any) -> None: ...
+
+
+def wsgi_function(environ: Any, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("x-path", environ["PATH_INFO"])])
+    return [b"page"]
+
+
+class AsgiMiddleware:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+class WsgiMiddleware:
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        return wsgi_function(environ, start_response)
+
+
+class PatchedMiddleware:
+    """Like one that chooses its method when it is created."""
+
+    def __init__(self) -> None:
+        setattr(self, "__call__", asgi_function)  # noqa: B010 - as such middleware does it
+
+    def __call__(self, *args: Any) -> Any: ...
+
+
+def synchronous_asgi(scope: Any, receive: Any, send: Any) -> Any:
+    return asgi_function(scope, receive, send)
+
+
+APPLICATIONS = [
+    pytest.param(get_asgi_application(), "ASGI", id="Django's ASGI handler"),
+    pytest.param(get_wsgi_application(), "WSGI", id="Django's WSGI handler"),
+    pytest.param(asgi_function, "ASGI", id="coroutine function"),
+    pytest.param(synchronous_asgi, "ASGI", id="function that returns a coroutine"),
+    pytest.param(wsgi_function, "WSGI", id="function"),
+    pytest.param(partial(wsgi_function), "WSGI", id="partial function"),
+    pytest.param(AsgiMiddleware(), "ASGI", id="ASGI middleware"),
+    pytest.param(PatchedMiddleware(), "ASGI", id="ASGI middleware by attribute"),
+    pytest.param(WsgiMiddleware(), "WSGI", id="WSGI middleware"),
+]
+
+
+@pytest.mark.parametrize(("application", "interface"), APPLICATIONS)
+def test_mounted_application_is_of_the_kind_of_the_given_one(
+    application: Any, interface: str
+) -> None:
+    mounted: Any = routing.mount(application)
+    assert routing._interface_of(application) == interface
+    assert routing._interface_of(mounted) == interface
+    assert routing._interface_of(routing.mount(mounted)) == interface
+
+
+@pytest.mark.parametrize("value", [None, "mysite.wsgi", get_wsgi_application, lambda *args: None])
+def test_what_is_no_application_is_refused(value: Any) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"application = mount\(get_wsgi_application"):
+        routing.mount(value)
+
+
+@pytest.mark.parametrize("path", ["/", "/mcpx", "/elsewhere/mcp", "/\xff"])
+def test_other_paths_are_those_of_django(path: str) -> None:
+    reply = perform(routing.mount(wsgi_function), environ("GET", path))
+    assert reply.body == b"page"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/mcp/healthz",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/mcp/.well-known/oauth-protected-resource",
+    ],
+)
+def test_paths_besides_that_of_the_endpoint_are_served(path: str) -> None:
+    variables = environ("GET", path, headers={"Host": "testserver"})
+    reply = perform(routing.mount(wsgi_function), variables)
+    assert reply.status == 200
+    assert reply.body != b"page"
+
+
+def test_prefix_of_the_site_is_not_a_part_of_the_path() -> None:
+    variables = environ("GET", "/mcp/healthz", more={"SCRIPT_NAME": "/app"})
+    assert perform(routing.mount(wsgi_function), variables).status == 200
