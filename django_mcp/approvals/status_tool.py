@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -11,7 +11,7 @@ from pydantic import Field
 from django_mcp.approvals import holding
 from django_mcp.components.base import Component
 from django_mcp.components.responses import ToolResponse
-from django_mcp.components.tool import ToolComponent
+from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import Json, ToolError
 from django_mcp.server.server import Server
@@ -58,4 +58,6 @@ def add(server: Server, component: Component) -> None:
     # Without building components that are deferred: apps may be getting ready.
     present = [item for item in server.components.registered() if item.key == NAME]
     if not any(item.handler is approval_status for item in present):
-        server.tool(title="Status of an approval", permission=is_known)(approval_status)
+        tool = tool_component(approval_status, title="Status of an approval", permission=is_known)
+        # A connection that selects groups has the calls of these groups, which may wait.
+        server.components.add(replace(tool, is_in_every_selection=True))

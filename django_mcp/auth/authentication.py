@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from django_mcp import conf
+from django_mcp.auth import selection
 from django_mcp.auth.base import (
     INVALID_TOKEN,
     TOKEN_KEY,
@@ -69,7 +70,10 @@ class Authentication:
                 continue
             if self.resource.scopes and _is_of_token(authenticator, scope):
                 self._check_scopes(answer)
-            return answer if "url_route" not in scope else _at_endpoint(answer, scope)
+            if "url_route" in scope:
+                answer = _at_endpoint(answer, scope)
+            query = scope.get("query_string")
+            return _with_selection(answer, query) if query else answer
         raise AuthenticationFailed(refusal or (INVALID_TOKEN if has_token else Challenge()))
 
     def _check_scopes(self, principal: Principal) -> None:
@@ -130,6 +134,15 @@ def _at_endpoint(principal: Principal, scope: Scope) -> Principal:
     if not captured:
         return principal
     return replace(principal, endpoint="&".join(f"{k}={v}" for k, v in sorted(captured.items())))
+
+
+def _with_selection(principal: Principal, query: bytes) -> Principal:
+    """The principal with what the URL selects; AuthenticationFailed for a malformed query."""
+    try:
+        selected = selection.of_query(query)
+    except ValueError as error:
+        raise AuthenticationFailed(Challenge(status=400, message=str(error))) from None
+    return principal if selected is None else replace(principal, selection=selected)
 
 
 def _ignores_token(authenticator: Authenticator, principal: Principal) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from django_mcp import conf
+from django_mcp.auth.selection import Selection
 
 T = TypeVar("T")
 
@@ -35,6 +36,8 @@ class Principal:
     claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
     endpoint: str = ""
     """The values that the path of the server captured; callers of two endpoints are two callers."""
+    selection: Selection | None = None
+    """What the connection selects of the components that the caller may use; None: all of them."""
 
     def __post_init__(self) -> None:
         """Two users must never be one principal; raises ValueError for a user without a key."""

@@ -136,6 +136,10 @@ class Component(ABC):
     """None: the policy of the server."""
     cache: CacheHint | None = None
     order: int = 0
+    group: str | None = None
+    """The group by which a connection selects it."""
+    is_in_every_selection: bool = False
+    """Whether it is there whatever a connection selects: a tool that only leads to others."""
     module: str = ""
     find_line: Callable[[], int] = int
     """Its line in the module. Called only when needed: for a class it takes ten milliseconds."""
@@ -153,6 +157,11 @@ class Component(ABC):
     @property
     def is_public(self) -> bool:
         return self.permission is None and not self.scopes
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether using it changes nothing: all but tools, which have to declare it."""
+        return True
 
     @property
     def key(self) -> str:

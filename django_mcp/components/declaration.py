@@ -34,6 +34,9 @@ from django_mcp.protocol.errors import Json
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """What a client accepts as the name of a tool (specification, server/tools, "Tool Names")."""
 
+GROUP = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""The name of a group, which stands in a URL between commas."""
+
 
 class PermissionClass(Protocol):
     """A permission class of REST framework."""
@@ -59,6 +62,8 @@ class Options(TypedDict, total=False):
     cache: CacheHint | None
     order: int | None
     """Smaller numbers are listed first; names decide among equals."""
+    group: str | None
+    """The group by which a connection can select it: ``/mcp?groups=tickets``."""
     requests_input: bool | None
     """Whether the handler requests input from the client; its writes before that are rolled back
     where the client sends the input by a retry."""
@@ -84,6 +89,7 @@ class ComponentAttributes:
     when_denied: Any = None
     cache: Any = None
     order: Any = 0
+    group: Any = None
     requests_input: Any = False
     complete: Any = None
 
@@ -181,6 +187,7 @@ class ComponentSource:
             "when_denied": self._when_denied(),
             "cache": self._cache(),
             "order": self._order(),
+            "group": self._group(),
             "requests_input": bool(self.get("requests_input")),
             "module": self.module,
             "find_line": self.find_line,
@@ -249,6 +256,15 @@ class ComponentSource:
         if isinstance(order, int) and abs(order) < ORDER_BOUND:
             return order
         raise ConfigurationError(f"The order of {self.where} is {value!r}: give a smaller integer")
+
+    def _group(self) -> str | None:
+        group = self.get("group")
+        if group is None or (isinstance(group, str) and GROUP.fullmatch(group)):
+            return group
+        raise ConfigurationError(
+            f"The group of {self.where} is {group!r}: write a name of letters, digits, - and _ "
+            "(at most 64)"
+        )
 
     def _permission(self) -> Permission | None:
         permission = self.raw("permission")

@@ -77,6 +77,10 @@ class ToolComponent(Component):
     approval: Approval | None = None
 
     @property
+    def reads_only(self) -> bool:
+        return self.annotations is not None and self.annotations.get("readOnlyHint") is True
+
+    @property
     def input_schema(self) -> dict[str, Any]:
         return self.input.schema
 

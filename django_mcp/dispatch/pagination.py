@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Frame]:
     """Return one page of the visible components of ``kind``, as ``member``."""
-    listed = visibility.components(frame, kind)
+    await visibility.check_groups(frame)
+    offered = visibility.in_order(frame, kind)
+    listed = offered.listed
     start = 0
-    server = frame.server
     if (last := position(frame, kind)) is not None:
         start = bisect_right(listed, last, key=lambda component: component.sort_key)
     # One more than the page has tells that there is a next one.
     most = limit_of(frame) + 1
-    if listed is server.components.public(kind):
+    if offered.is_public:
         shown = listed[start : start + most]
     else:
         shown = await visibility.listed(frame, listed[start:], most)

@@ -24,22 +24,46 @@ from django_mcp.protocol.errors import (
     AuthenticationRequired,
     InsufficientScope,
     ResourceNotFound,
+    UnknownGroup,
 )
+from django_mcp.protocol.limits import quoted
 from django_mcp.server.components import KINDS
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
-    from django_mcp.frame.frame_server import FrameServer
+    from django_mcp.frame.frame_server import FrameServer, InOrder
 
 
-def components(frame: Frame, kind: str) -> Sequence[Component]:
-    """Return the server's components of ``kind``, overridden by those of the session."""
-    declared = frame.server.components.of_kind(kind)
+ASKED_TOGETHER = 50
+"""Components of a group whose permissions are asked in one hop."""
+
+
+class Listed(NamedTuple):
+    """Components in the order of lists, and whether everybody may use all of them."""
+
+    listed: Sequence[Component]
+    is_public: bool
+
+
+def in_order(frame: Frame, kind: str) -> InOrder:
+    """Return the components of ``kind`` that the connection selects.
+
+    Those of the session override the server's.
+    """
+    selection = frame.principal.selection
+    declared = frame.server.components.in_order(kind, selection)
     if not frame.private.get("components"):
         return declared
     own = {item.key: item for item in frame.get_components() if item.kind == kind}
-    kept = [item for item in declared if item.key not in own]
-    return sorted([*kept, *own.values()], key=lambda component: component.sort_key)
+    kept = [item for item in declared.listed if item.key not in own]
+    selected = [item for item in own.values() if selection is None or selection.includes(item)]
+    merged = sorted([*kept, *selected], key=lambda component: component.sort_key)
+    return Listed(merged, is_public=False)
+
+
+def components(frame: Frame, kind: str) -> Sequence[Component]:
+    """Return the components of ``kind`` that the connection selects."""
+    return in_order(frame, kind).listed
 
 
 def find_public(frame: Frame, kind: str, key: str) -> Component | None:
@@ -54,21 +78,55 @@ def find_public(frame: Frame, kind: str, key: str) -> Component | None:
 async def find(frame: Frame, kind: str, key: str) -> Component | None:
     """Return the component with this key, or None where it is unknown or hidden.
 
-    Raises AuthenticationRequired or InsufficientScope for one that is challenged.
+    Raises AuthenticationRequired or InsufficientScope for one that is challenged, and UnknownGroup
+    instead of None where the connection selects such a group.
     """
     component = _find(frame, kind, key)
     if component is not None and (component.is_public or await may_use(frame, component)):
         return component
     if component is None or component.permission is None:
         await _check_any(frame, kind)
+    await check_groups(frame)
     return None
 
 
 def _find(frame: Frame, kind: str, key: str) -> Component | None:
+    """Return the component with this key, unless the connection excludes it."""
     own = frame.private.get("components")
+    component: Component | None
     if own and f"{kind}:{key}" in own:
-        return next(c for c in frame.get_components() if c.kind == kind and c.key == key)
-    return frame.server.components.find(kind, key)
+        component = next(c for c in frame.get_components() if c.kind == kind and c.key == key)
+    else:
+        component = frame.server.components.find(kind, key)
+    selection = frame.principal.selection
+    if selection is None or component is None or selection.includes(component):
+        return component
+    return None
+
+
+async def check_groups(frame: Frame) -> None:
+    """Raise UnknownGroup if the connection selects a group of which the caller may see nothing."""
+    selection = frame.principal.selection
+    if selection is None or selection.groups is None:
+        return
+    unknown = [name for name in sorted(selection.groups) if not await _has_any(frame, name)]
+    if not unknown:
+        return
+    visible = [name for name in frame.server.components.groups() if await _has_any(frame, name)]
+    offered = f"you can select {', '.join(sorted(visible))}" if visible else "there are none"
+    raise UnknownGroup(f"There is no group {quoted(unknown[0])} in the URL's groups: {offered}")
+
+
+async def _has_any(frame: Frame, group: str) -> bool:
+    """Return whether a component of the group is in the caller's lists."""
+    members = frame.server.components.of_group(group)
+    if members and members[0].is_public:
+        return True
+    for start in range(0, len(members), ASKED_TOGETHER):
+        accesses = await find_accesses(frame, members[start : start + ASKED_TOGETHER])
+        if any(is_listed(access) for access in accesses):
+            return True
+    return False
 
 
 async def may_use(frame: Frame, component: Component) -> bool:
@@ -91,7 +149,7 @@ async def listed(frame: Frame, components: Sequence[Component], most: int) -> li
         shown += [
             component
             for component, access in zip(batch, accesses, strict=True)
-            if access.is_permitted or access.challenge is not None
+            if is_listed(access)
         ]
         if len(shown) >= most:
             break
@@ -151,6 +209,10 @@ class Access(NamedTuple):
     is_permitted: bool
     challenge: AuthenticationRequired | None = None
     """None: the component is hidden."""
+
+
+def is_listed(access: Access) -> bool:
+    return access.is_permitted or access.challenge is not None
 
 
 PERMITTED = Access(True)

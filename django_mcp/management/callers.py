@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.core.management.base import CommandError, CommandParser
 
+from django_mcp.auth import selection
 from django_mcp.auth.base import Principal
+from django_mcp.auth.selection import Selection
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -18,6 +20,23 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--scope", action="append", default=[], help="a scope of the caller; may be repeated"
     )
+
+
+def add_selection_arguments(parser: CommandParser) -> None:
+    """Add the options which select components, as the query of a URL does."""
+    parser.add_argument("--groups", help="only the components of these groups: tickets,billing")
+    parser.add_argument(
+        "--read-only", action="store_true", help="only what is declared to change nothing"
+    )
+
+
+def selected(options: Mapping[str, Any]) -> Selection | None:
+    """Return what the options select; raises CommandError."""
+    try:
+        groups = [] if options["groups"] is None else selection.read_groups(options["groups"])
+        return selection.of_names(groups, read_only=options["read_only"])
+    except ValueError as error:
+        raise CommandError(str(error)) from error
 
 
 def principal(scheme: str, username: str | None, scopes: Iterable[str]) -> Principal:

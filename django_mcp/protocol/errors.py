@@ -236,6 +236,15 @@ class InvalidParams(ProtocolError):
     default_message = "Invalid params"
 
 
+class UnknownGroup(InvalidParams):
+    """The URL of the connection selects a group of which this caller may see nothing.
+
+    Over HTTP the status is 400 in every revision: the URL is wrong, not the message.
+    """
+
+    reason = "unknown_group"
+
+
 class ResourceNotFound(ProtocolError):
     """The resource does not exist, or is hidden from this caller.
 

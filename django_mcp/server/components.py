@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from django_mcp.auth.selection import Selection
 from django_mcp.components.base import Component, ConfigurationError
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ReadComponent, ResourceComponent, TemplateComponent
@@ -41,6 +43,15 @@ class InOrder(NamedTuple):
     is_public: bool = True
     """Whether everybody may use all of them."""
 
+    @classmethod
+    def of(cls, by_key: Mapping[str, Component], listed: Sequence[Component]) -> InOrder:
+        guarded = [item for item in listed if item.permission is not None]
+        return cls(by_key, listed, guarded, all(item.is_public for item in listed))
+
+
+MAX_SELECTIONS = 128
+"""Selections of connections that are kept, of each kind of components."""
+
 
 class ComponentsOfKind:
     """The components of one kind: by key, and in the order in which they are listed.
@@ -54,6 +65,7 @@ class ComponentsOfKind:
         """Whether there ever was a component: clients may know the capability."""
         self.by_key: Mapping[str, Component] = {}
         self._sorted = InOrder(self.by_key)
+        self._selected: dict[Selection, InOrder] = {}
 
     def in_order(self) -> InOrder:
         # Sorted when first read, since a starting site adds one after the other. The order is
@@ -63,10 +75,20 @@ class ComponentsOfKind:
         if current.by_key is not self.by_key:
             by_key = self.by_key
             ordered = sorted(by_key.values(), key=lambda component: component.sort_key)
-            guarded = [item for item in ordered if item.permission is not None]
-            is_public = all(item.is_public for item in ordered)
-            current = self._sorted = InOrder(by_key, ordered, guarded, is_public)
+            current = self._sorted = InOrder.of(by_key, ordered)
         return current
+
+    def selected(self, selection: Selection) -> InOrder:
+        """Return those that a connection selects; selected once, until a component changes."""
+        everything = self.in_order()
+        selected = self._selected.get(selection)
+        if selected is None or selected.by_key is not everything.by_key:
+            listed = [item for item in everything.listed if selection.includes(item)]
+            selected = InOrder.of(everything.by_key, listed)
+            # Clients choose the groups, so that there may be many combinations.
+            kept = self._selected if len(self._selected) < MAX_SELECTIONS else {}
+            self._selected = {**kept, selection: selected}
+        return selected
 
 
 class ModelObserver(Protocol):
@@ -121,6 +143,7 @@ class ComponentCollection:
         self._descriptors: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._encoded = EncodedLists()
         self._tested: dict[Callable[[Component], bool], bool] = {}
+        self._by_group: dict[str, list[Component]] | None = None
 
     def defer(self, build: BuildComponents) -> None:
         """Add the components that ``build`` returns, when components are first read.
@@ -178,6 +201,7 @@ class ComponentCollection:
             self._server.notifications.component_changed(component.kind)
 
     def _put(self, component: Component) -> None:
+        component = self._with_group_scopes(component)
         if isinstance(component, ReadComponent) and component.model is not None:
             self.observer.observe(self._server, component)
         components = self._all[component.kind]
@@ -186,6 +210,19 @@ class ComponentCollection:
         self.clear_descriptors()
         for add_companion in COMPANIONS:
             add_companion(self._server, component)
+
+    def _with_group_scopes(self, component: Component) -> Component:
+        """Return the component with the scopes that its group needs on this server."""
+        by_group = self._server.group_scopes
+        if by_group is None or component.group is None:
+            return component
+        if component.group not in by_group:
+            # A misspelt name must not leave a group without its scopes.
+            raise ConfigurationError(
+                f"group_scopes of the Server {self._server.name!r} does not have the group "
+                f"{component.group!r} of {component.source}: add it, with [] for no scopes"
+            )
+        return replace(component, scopes=component.scopes | by_group[component.group])
 
     def remove(self, kind: str, key: str) -> bool:
         """Remove a component; returns False when there was none."""
@@ -207,10 +244,28 @@ class ComponentCollection:
     def of_kind(self, kind: str) -> Sequence[Component]:
         return self._kinds[kind].in_order().listed
 
-    def public(self, kind: str) -> Sequence[Component] | None:
-        """Return what ``of_kind`` does, if everybody may use all of it."""
-        components = self._kinds[kind].in_order()
-        return components.listed if components.is_public else None
+    def in_order(self, kind: str, selection: Selection | None = None) -> InOrder:
+        """Return the components of this kind that a connection selects, by default all."""
+        components = self._kinds[kind]
+        return components.in_order() if selection is None else components.selected(selection)
+
+    def of_group(self, group: str) -> Sequence[Component]:
+        """Return the components of a group, of all kinds; those that everybody may use first."""
+        return self._groups().get(group, ())
+
+    def groups(self) -> Sequence[str]:
+        return [*self._groups()]
+
+    def _groups(self) -> Mapping[str, Sequence[Component]]:
+        groups = self._by_group
+        if groups is None:
+            groups = {}
+            public_first = sorted(self.all(), key=lambda component: not component.is_public)
+            for component in public_first:
+                if component.group is not None:
+                    groups.setdefault(component.group, []).append(component)
+            self._by_group = groups
+        return groups
 
     def guarded(self, kind: str) -> Sequence[Component]:
         """Return the components of this kind that need a permission."""
@@ -291,6 +346,7 @@ class ComponentCollection:
         self._descriptors = {}
         self._encoded = EncodedLists()
         self._tested = {}
+        self._by_group = None
 
     def has_any(self, test: Callable[[Component], bool]) -> bool:
         """Return whether a component passes ``test``; known until a component changes.

@@ -53,7 +53,8 @@ class Server(Hooks):
     ``name`` identifies it in settings, commands and the admin, and determines its path unless
     ``path`` does. ``authenticators`` are instances or dotted paths; a server without any uses
     the site's, and is not mounted when the site has none. ``scopes`` are those that every access
-    token needs. ``when_denied`` is the policy for components without their own: "hidden" or
+    token needs, and ``group_scopes`` those that it needs in addition for the components of each
+    group. ``when_denied`` is the policy for components without their own: "hidden" or
     "challenged". ``notify_lists_on_initialize``
     sends each new session one list-changed notification per list that it may read.
     ``serialize_requests`` answers the requests of one session one after the other.
@@ -86,6 +87,7 @@ class Server(Hooks):
         requires_request_state: bool = True,
         keepalive_ms: int | None = None,
         log_rate_limit: int | None = None,
+        group_scopes: Mapping[str, str | Iterable[str]] | None = None,
     ) -> None:
         super().__init__()
         self.components: ComponentCollection = ComponentCollection(self)
@@ -102,6 +104,7 @@ class Server(Hooks):
         self.instructions = instructions
         self.authenticators = authenticators
         self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
+        self.group_scopes = _group_scopes(name, group_scopes)
         self.when_denied = _checked_policy(name, when_denied)
         self.middleware = tuple(middleware)
         self.cache = cache
@@ -357,6 +360,15 @@ def server_of(frame: Frame) -> Server:
     server = frame.server
     assert isinstance(server, Server)
     return server
+
+
+def _group_scopes(
+    name: str, scopes: Mapping[str, str | Iterable[str]] | None
+) -> Mapping[str, frozenset[str]] | None:
+    if scopes is None:
+        return None
+    where = f"group_scopes of the Server {name!r}"
+    return {group: scope_names(where, needed) for group, needed in scopes.items()}
 
 
 def _checked_policy(name: str, policy: Any) -> WhenDenied | None:

@@ -17,6 +17,7 @@ from django.utils import translation
 
 from django_mcp import conf, registry, stores
 from django_mcp.auth.base import Principal
+from django_mcp.auth.selection import Selection
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client.base import Client
 from django_mcp.frame.client.bidirectional import BidirectionalClient
@@ -101,6 +102,7 @@ def facts_of(frame: Frame) -> dict[str, Any]:
         "principal": [principal.scheme, principal.subject, sorted(principal.scopes), dict(claims)],
         "user_key": user_key(frame.user),
         "endpoint": principal.endpoint,
+        "selection": None if principal.selection is None else principal.selection.to_json(),
         "path_params": paths.as_text(frame.server.path, path_params(frame)),
         "client_info": dict(private.get("client_info") or {}),
         "client_capabilities": dict(private.get("client_capabilities") or {}),
@@ -215,6 +217,7 @@ async def _principal(row: McpTask, facts: Mapping[str, Any]) -> Principal:
     if facts["user_key"] != row.user_key:
         raise ValueError("The user of the row is not the one who called")
     scheme, subject, scopes, claims = facts["principal"]
+    selection = facts.get("selection")
     return Principal(
         scheme=scheme,
         subject=subject,
@@ -222,6 +225,7 @@ async def _principal(row: McpTask, facts: Mapping[str, Any]) -> Principal:
         scopes=frozenset(scopes),
         claims=claims,
         endpoint=facts["endpoint"],
+        selection=None if selection is None else Selection.from_json(selection),
     )
 
 

@@ -60,6 +60,8 @@ class BaseToolset(ABC):
     """
     options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Further options of the tools, by operation, such as ``{"delete": {"scopes": [...]}}``."""
+    group: ClassVar[str | None] = None
+    """The group of the components, by which a connection can select them."""
     confirm_delete: ClassVar[bool] = False
     """Whether the user is asked before a row is deleted."""
 

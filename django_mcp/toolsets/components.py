@@ -117,6 +117,7 @@ class _Builder:
                 "description": self._description(operation, rows),
                 "input_schema": given.model,
                 "permission": access.permission_of(self._toolset, name),
+                "group": self._toolset.group,
                 **operation.hints,
                 **self._toolset.options.get(name, {}),
             },
@@ -162,7 +163,9 @@ class _Builder:
             return reader.complete(value, frame)
 
         get = self._toolset.options.get("get", {})
-        shared = {name: get[name] for name in ("scopes", "when_denied") if name in get}
+        inherited = ("scopes", "when_denied", "group")
+        shared: dict[str, Any] = {"group": self._toolset.group}
+        shared |= {name: get[name] for name in inherited if name in get}
         template = resource_component(
             read,
             f"{scheme}://{{{key.name}}}",

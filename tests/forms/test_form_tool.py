@@ -123,6 +123,14 @@ def test_schema_has_keys_choices_lengths_and_docstring(server: Server) -> None:
     assert schema["additionalProperties"] is False
 
 
+def test_options_of_tools_are_options_of_forms(server: Server) -> None:
+    form_tool(TicketForm, server=server, group="desk", destructive=False)
+
+    component: Any = server.components.find("tool", "ticket")
+    assert component.group == "desk"
+    assert component.annotations == {"destructiveHint": False}
+
+
 def test_errors_name_their_fields(server: Server, customer: Customer) -> None:
     form_tool(TicketForm, server=server)
 

@@ -41,6 +41,11 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> None:
         """Need a scope."""
         return "granted"
 
+    @server.tool(group="counter", read_only=True)
+    async def prices() -> str:
+        """Name a price."""
+        return "1.00"
+
     monkeypatch.setattr(registry, "_servers", {"mcp": registry.default, "shop": server})
 
 
@@ -99,3 +104,13 @@ def test_unknown_and_deactivated_users_are_rejected(command: str) -> None:
     for name, message in (("bob", "'bob' is deactivated"), ("eve", "There is no user 'eve'")):
         with pytest.raises(CommandError, match=message):
             call_command(command, *arguments, server="shop", user=name)
+
+
+def test_options_select_components(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read = {"groups": "counter", "read_only": True}
+    assert text(call(monkeypatch, tmp_path, "prices", **read)) == "1.00"
+    assert "Unknown tool" in str(call(monkeypatch, tmp_path, "whoami", read_only=True))
+    response = call(monkeypatch, tmp_path, "whoami", groups="cellar")
+    assert "you can select counter" in response["error"]["message"]
+    with pytest.raises(CommandError, match="names no group"):
+        call(monkeypatch, tmp_path, "prices", groups=",")

@@ -24,7 +24,7 @@ ALL = ["list", "retrieve", "create", "update", "partial_update", "destroy", "clo
 @pytest.fixture(autouse=True)
 def _tools(server: Server) -> None:
     rest_tools(TicketViewSet, ALL, server=server)
-    rest_tools(CustomerViewSet, server=server)
+    rest_tools(CustomerViewSet, server=server, group="customers")
 
 
 def over_http(user: Any, path: str) -> Any:
@@ -38,6 +38,12 @@ def schema_of(server: Server, name: str) -> dict[str, Any]:
     component: Any = server.components.find("tool", name)
     schema: dict[str, Any] = component.input_schema
     return schema
+
+
+def test_tools_of_a_view_set_have_its_group(server: Server) -> None:
+    groups = {item.name: item.group for item in server.components.of_kind("tool")}
+    assert {groups["customer_list"], groups["customer_retrieve"]} == {"customers"}
+    assert groups["ticket_list"] is None
 
 
 QUERIES: list[Mapping[str, Any]] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SESSION, STATELESS = "2025-11-25", "2026-07-28"
 EXTENSION: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 PATIENCE = 20.0
+NO_OPTIONS: Mapping[str, Any] = {}
 
 
 @pytest.fixture(params=[SESSION, STATELESS])
@@ -52,12 +54,15 @@ def make_server(*middleware: Any) -> Server:
     return server
 
 
-async def run_task(server: Server, version: str, **arguments: Any) -> str:
+async def run_task(
+    server: Server, version: str, connection: Mapping[str, Any] = NO_OPTIONS, **arguments: Any
+) -> str:
     """The text of the result of a task."""
     capabilities = EXTENSION if version == STATELESS else {}
     wish: dict[str, Any] = {"task": {}} if version == SESSION else {}
     params = {"name": "read", "arguments": arguments, **wish}
-    async with Client(server, version=version, capabilities=capabilities) as client:
+    options: Any = {"version": version, "capabilities": capabilities, **connection}
+    async with Client(server, **options) as client:
         created = await client.request("tools/call", params)
         task_id = (created["task"] if wish else created)["taskId"]
         async with asyncio.timeout(PATIENCE):
@@ -127,3 +132,23 @@ async def test_tool_that_middleware_registers_is_called_as_a_task() -> None:
 
 def registered(arguments: dict[str, Any], frame: Frame) -> str:
     return "registered"
+
+
+async def test_task_is_selected_from_what_the_connection_selects(version: str) -> None:
+    server = Server("factory")
+
+    @server.tool(task_support="required", group="machines", read_only=True)
+    async def read(frame: Frame) -> str:
+        selection = frame.principal.selection
+        result = await server.acall_tool("check", frame=frame)
+        return f"{selection} {result['content'][0]['text']}"
+
+    @server.tool(group="machines")
+    async def check() -> str:
+        return "checked"
+
+    assert "None checked" in await run_task(server, version)
+    query = "groups=machines"
+    text = await run_task(server, version, connection={"transport": "http", "query": query})
+    assert "frozenset({'machines'})" in text
+    assert "checked" in text

@@ -121,3 +121,14 @@ def test_options_of_an_operation_are_those_of_its_tool(desk_app: Any) -> None:
     lists: Any = server.components.find("tool", "list_tickets")
     assert lists.annotations == {"readOnlyHint": True, "openWorldHint": False}
     assert lists.source.startswith("tests.toolsets.toolsets")
+
+
+def test_group_is_that_of_all_components_unless_options_have_another(desk_app: Any) -> None:
+    server = Server("desk")
+    options = {"delete": {"group": "cleaning"}}
+    toolset = tickets(desk_app, group="tickets", options=options)
+    toolset.__mcp_register__(server)
+    groups = {component.name: component.group for component in server.components.all()}
+    assert groups.pop("delete_ticket") == "cleaning"
+    assert {*groups.values()} == {"tickets"}
+    assert "ticket" in groups

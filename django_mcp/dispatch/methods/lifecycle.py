@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.serializers import copied
+from django_mcp.dispatch import visibility
 from django_mcp.dispatch.invocation import call_hook, string_param
 from django_mcp.frame.client.log_levels import LEVELS
 from django_mcp.frame.session import Change
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
     """Negotiate the version and read the client's information; the transport opens the session."""
     params = initialize_params.read(frame.message.params)
+    await visibility.check_groups(frame)
     server = frame.server
     supported = server.revisions(Statefulness.SESSION)
     revision = initialize_params.negotiate_version(params.version, supported)
@@ -47,6 +49,7 @@ async def ping(frame: Frame) -> tuple[dict[str, Any], Frame]:
 
 
 async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
+    await visibility.check_groups(frame)
     server = frame.server
     result = {
         "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -30,10 +31,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
         callers.add_arguments(parser)
+        callers.add_selection_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         server = addresses.get_server(options["server"])
         principal = callers.principal("stdio", options["user"], options["scope"])
+        principal = replace(principal, selection=callers.selected(options))
         is_process = getattr(self, "_called_from_command_line", False)
         if is_process:  # It may live for days, and this thread is idle.
             close_old_connections()

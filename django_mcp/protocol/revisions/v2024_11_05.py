@@ -69,9 +69,11 @@ V2024_11_05 = Revision(
         "url_elicitation_required": -32600,
         "authentication_required": -32600,
         "insufficient_scope": -32600,
+        "unknown_group": -32602,
     },
     http_statuses={
         "parse_error": 400,
+        "unknown_group": 400,
         "authentication_required": 401,
         "insufficient_scope": 403,
         "server_busy": 503,

@@ -1,0 +1,124 @@
+"""What a connection selects of the components that its caller may use: ``?groups=…&read_only=1``.
+
+The URL of the endpoint says it, which is the same for all requests of a client. A selection only
+removes: permissions and scopes apply as without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+MAX_GROUPS = 64
+"""Groups of one selection: each is looked up."""
+FLAGS = {"1": True, "true": True, "0": False, "false": False}
+MISSPELT = {
+    "group": "groups",
+    "readonly": "read_only",
+    "read-only": "read_only",
+}
+"""Ignoring one of these would offer what the user meant to exclude."""
+
+
+class Selectable(Protocol):
+    """A component, as far as a selection reads it."""
+
+    @property
+    def group(self) -> str | None: ...
+    @property
+    def reads_only(self) -> bool: ...
+    @property
+    def is_in_every_selection(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The components of some groups, those that only read, or both."""
+
+    groups: frozenset[str] | None = None
+    """None: those of all groups, and those without a group."""
+    read_only: bool = False
+    all_tools: bool = False
+    """Whether all tools are listed where a server with ``tool_search`` lists few of them."""
+
+    def includes(self, component: Selectable) -> bool:
+        if component.is_in_every_selection:
+            return True
+        if self.read_only and not component.reads_only:
+            return False
+        return self.groups is None or component.group in self.groups
+
+    def to_json(self) -> dict[str, Any]:
+        groups = None if self.groups is None else sorted(self.groups)
+        return {"groups": groups, "read_only": self.read_only, "all_tools": self.all_tools}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Selection:
+        groups = stored["groups"]
+        selected = None if groups is None else frozenset(groups)
+        return cls(**{**stored, "groups": selected})
+
+
+def of_names(
+    names: Iterable[str], *, read_only: bool = False, all_tools: bool = False
+) -> Selection | None:
+    """Return the selection of these groups, or None for one that selects everything.
+
+    Raises ValueError for too many groups. Whether they exist depends on the caller.
+    """
+    groups = frozenset(names)
+    if len(groups) > MAX_GROUPS:
+        raise ValueError(f"A connection can select at most {MAX_GROUPS} groups")
+    if not groups and not read_only and not all_tools:
+        return None
+    return Selection(groups=groups or None, read_only=read_only, all_tools=all_tools)
+
+
+@lru_cache(maxsize=256)
+def of_query(query: bytes) -> Selection | None:
+    """Return what the query of a URL selects; raises ValueError, whose message is for the user.
+
+    Other parameters belong to the site.
+    """
+    given: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        remedy = MISSPELT.get(name.lower())
+        if remedy is not None:
+            raise ValueError(f"{name} in the URL selects nothing: write {remedy}")
+        if name in given and name in READERS:
+            raise ValueError(f"{name} is in the URL twice: write one of them")
+        given[name] = value
+    read = {name: reader(given[name]) for name, reader in READERS.items() if name in given}
+    return of_names(
+        read.get("groups", ()),
+        read_only=read.get("read_only", False),
+        all_tools=read.get("tools", False),
+    )
+
+
+def read_groups(text: str) -> list[str]:
+    """Return the names of groups, which are separated by commas; raises ValueError for none."""
+    names = [name.strip() for name in text.split(",")]
+    present = [name for name in names if name]
+    if not present:
+        raise ValueError("groups names no group: write groups=tickets,billing")
+    return present
+
+
+def _read_flag(text: str) -> bool:
+    if text.lower() not in FLAGS:
+        raise ValueError(f"read_only is {text[:64]!r}: write read_only=1")
+    return FLAGS[text.lower()]
+
+
+def _read_tools(text: str) -> bool:
+    if text != "all":
+        raise ValueError(f"tools is {text[:64]!r}: write tools=all, or nothing")
+    return True
+
+
+READERS: dict[str, Any] = {"groups": read_groups, "read_only": _read_flag, "tools": _read_tools}
+"""What reads a parameter of the URL, by its name."""
