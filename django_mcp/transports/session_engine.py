@@ -33,7 +33,7 @@ from django_mcp.transports import frames, session_lock
 
 MAX_CONCURRENT_IN_BATCH = 20
 """Requests of a batch that run at once, so that a long batch leaves room for other requests."""
-GIVEN_UP = "The client gave the request up"
+GIVEN_UP = "The client cancelled the request"
 NO_BATCHES = "Send one message at a time: this revision has no batches"
 INITIALIZED = Change("initialized", "set", value=True)
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -17,26 +15,17 @@ from tests.architecture import rules
 from tests.architecture.test_imports import PACKAGE, sources
 
 VERSION = re.compile("|".join(map(re.escape, BY_VERSION)))
-UNMENDED = tomllib.loads((Path(__file__).parent / "unmended.toml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
 def test_module_keeps_the_rule(rule: rules.Rule) -> None:
-    unmended = UNMENDED.get(rule.__name__, [])
-    modules = {str(path.relative_to(PACKAGE)): path for path in sources()}
-
     problems = [
-        f"{module}:{line}: {text}"
-        for module, path in modules.items()
-        if module not in unmended
+        f"{path.relative_to(PACKAGE)}:{line}: {text}"
+        for path in sources()
         for line, text in sorted(rule(ast.parse(path.read_text(encoding="utf-8"))))
     ]
 
     assert not problems, "\n".join([str(rule.__doc__), *problems])
-
-
-def test_unmended_modules_are_listed_by_rule() -> None:
-    assert UNMENDED.keys() <= {rule.__name__ for rule in rules.RULES}
 
 
 def test_protocol_versions_are_written_only_under_revisions() -> None:

@@ -92,7 +92,7 @@ async def test_cancelled_request_over_stdio_receives_no_response(
         await client.call_tool("remembered")
 
     assert client.connection.strays == []  # type: ignore[attr-defined]
-    assert desk.reasons == ["The client gave the request up"]
+    assert desk.reasons == ["The client cancelled the request"]
 
 
 @spec("RPC-13", "CANC-07", "CANC-11", "CANC-12", "2026/JR-08", "2026/CAN-03", "2026/CAN-04")

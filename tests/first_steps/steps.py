@@ -266,13 +266,13 @@ STEPS: Sequence[Step] = (
         mistake="the host of the URL is not in `ALLOWED_HOSTS`",
         noticed="a client",
         command=(*NEW_CLIENT, "host=shop.example.com"),
-        words="This Host is not served here: see ALLOWED_HOSTS",
+        words="Host not allowed: see ALLOWED_HOSTS",
     ),
     Step(
         mistake="a web page of another site calls the server",
         noticed="a client",
         command=(*NEW_CLIENT, "origin=https://app.example.com"),
-        words="This Origin may not talk to this server: see ALLOWED_ORIGINS",
+        words="Origin not allowed: see ALLOWED_ORIGINS",
     ),
     Step(
         mistake="a client without credentials",

@@ -230,7 +230,7 @@ def _rejection(response: HttpResponseBase, http: HttpRequest) -> HttpError:
     status = response.status_code
     location = response.headers.get("Location")
     if location is not None and _is_login(location):
-        challenge = Challenge(message="Log in: this site lets only logged-in users in")
+        challenge = Challenge(message="Log in: this site requires it")
         headers = http.authentication.headers(http.scope, challenge)
         return HttpError(401, challenge.message, headers)
     if status < 300:

@@ -107,7 +107,8 @@ async def is_ready() -> bool:
 def _endpoint(answer: Callable[[], Awaitable[bool]]) -> Asgi:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] not in ("GET", "HEAD"):
-            await _send(scope, send, 405, b"Use GET\n", (b"allow", b"GET, HEAD"))
+            text = b"Method not allowed: use GET\n"
+            await _send(scope, send, 405, text, (b"allow", b"GET, HEAD"))
         elif await answer():
             await _send(scope, send, 200, b"ok\n")
         else:
@@ -126,7 +127,8 @@ async def _send(
         *more,
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else text})
+    body = b"" if scope["method"] == "HEAD" else text
+    await send({"type": "http.response.body", "body": body})
 
 
 ENDPOINTS: Mapping[str, Asgi] = {"healthz": _endpoint(is_alive), "readyz": _endpoint(is_ready)}

@@ -101,10 +101,10 @@ class HttpSseConsumer(HttpConsumer):
         query = self.request.scope.get("query_string", b"").decode("latin-1")
         key = dict(parse_qsl(query)).get(KEY)
         if key is None:
-            raise HttpError(400, "Post to the address which the stream names")
+            raise HttpError(400, "Post to the URI of the endpoint event")
         name = self.server.unsign(PURPOSE, self.principal.key, key)
         if name is None:
-            raise HttpError(404, "There is no such connection")
+            raise HttpError(404, "Connection not found")
         return name
 
 
@@ -113,11 +113,11 @@ async def _forward(channel: str, group: str, posted: bus.Message) -> None:
     if bus.publish_here(group, posted):
         return
     if not channel or channel_layer.shared() is None:
-        raise HttpError(404, "This connection has ended")
+        raise HttpError(404, "Connection not found: it has ended")
     if not await bus.send_to(channel, group, posted):
         text = "A message cannot be passed to another worker: %s"
         log_repeated(logging.ERROR, text, bus.REMEDY)
-        message = "The worker of this connection cannot be reached"
+        message = "The worker of this connection is unavailable"
         raise HttpError(503, message, ((b"retry-after", b"1"),))
 
 

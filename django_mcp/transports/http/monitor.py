@@ -1,4 +1,12 @@
-"""Cancelling calls that time out or whose client disconnects, and keepalive comments."""
+"""Cancelling calls that time out or whose client disconnects, and keepalive comments.
+
+| state of a call | meaning | who moves it |
+|---|---|---|
+| new | it has run for less than two ticks; most calls are over by then | ``tick``: watched |
+| watched | a task waits for the disconnect | ``end``: ended; ``stop``: over |
+| ended | its task was cancelled by ``end``, for the reason ``ended_by`` | ``uncancel``, ``stop`` |
+| over | it is not in flight any more | nobody |
+"""
 
 from __future__ import annotations
 

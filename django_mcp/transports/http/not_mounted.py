@@ -49,13 +49,13 @@ class NotMountedFilter(logging.Filter):
 def install() -> None:
     """Let Django's own log record of such a request name the remedy."""
     logger = logging.getLogger(LOGGER)
-    if not any(isinstance(each, NotMountedFilter) for each in logger.filters):
+    if not any(isinstance(present, NotMountedFilter) for present in logger.filters):
         logger.addFilter(NotMountedFilter())
 
 
 def _server_at(path: str) -> str | None:
-    served = {"/" + registry.path(each).strip("/"): each.name for each in registry.servers()}
-    endpoint = Paths(served).find(path)
+    names = {"/" + registry.path(server).strip("/"): server.name for server in registry.servers()}
+    endpoint = Paths(names).find(path)
     return None if endpoint is None else endpoint.value
 
 

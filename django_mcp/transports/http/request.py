@@ -233,7 +233,7 @@ def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
     hostname = _text(host)
     allowed_hosts = conf.allowed_hosts()
     if not origins.host_allowed(hostname, allowed_hosts):
-        return "This Host is not served here: see ALLOWED_HOSTS"
+        return "Host not allowed: see ALLOWED_HOSTS"
     if not origins.allows(
         None if origin is None else _text(origin),
         host=hostname,
@@ -241,7 +241,7 @@ def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
         allowed_hosts=allowed_hosts,
         allowed_origins=conf.get().allowed_origins,
     ):
-        return "This Origin may not talk to this server: see ALLOWED_ORIGINS"
+        return "Origin not allowed: see ALLOWED_ORIGINS"
     return None
 
 

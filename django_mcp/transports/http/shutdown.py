@@ -3,6 +3,16 @@
 Tasks that run in the process, and notifications that it has accepted, are waited for as calls are.
 
 Each event loop has its own, which begins when the process is told to stop.
+
+| state | meaning | who moves it |
+|---|---|---|
+| serving | calls are accepted | ``begin``: late |
+| late | idle streams end; calls on their way are still accepted | after LATE seconds: closed |
+| closed | calls are rejected | SHUTDOWN_TIMEOUT seconds after ``begin``: cut off |
+| cut off | calls are cancelled, and have ANSWER_WITHIN seconds to say so | then streams end |
+
+The task of ``begin`` is done as soon as nothing is left to wait for. ``withdraw`` leads back to
+serving from each state.
 """
 
 from __future__ import annotations
@@ -69,21 +79,27 @@ async def _unfinished(seconds: float) -> set[asyncio.Task[Any]]:
     """The tasks of calls, streams and other work that are not finished within this time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    # Of each task that was seen: a call is no longer in flight while its response is sent.
-    tasks: set[asyncio.Task[Any]] = set()
+    # Each task that was seen: a call is no longer in flight while its response is sent.
+    seen: set[asyncio.Task[Any]] = set()
     while True:
-        calls = tuple(calls_in_flight(loop).calls)
-        tasks |= {call.task for call in calls if call.task is not None}
-        tasks |= {stream.task for stream in sse_stream.open_streams() if stream.task is not None}
-        tasks = {task for task in tasks | background.accepted_tasks() if not task.done()}
-        is_done = not tasks and not background.has_accepted_threads()
+        seen |= _tasks_in(loop)
+        unfinished = {task for task in seen if not task.done()}
+        is_done = not unfinished and not background.has_accepted_threads()
         if is_done or loop.time() >= deadline:
-            return tasks
+            return unfinished
         if channel_layer.shared() is None:
             # Only this process could receive the response, and it accepts no connections.
-            for call in calls:
+            for call in tuple(calls_in_flight(loop).calls):
                 call.abandon_requests(STOPPING)
         await asyncio.sleep(TICK)
+
+
+def _tasks_in(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]:
+    """The tasks of this loop that serve somebody: of calls, of streams, and accepted ones."""
+    of_calls = [call.task for call in calls_in_flight(loop).calls]
+    of_streams = [stream.task for stream in sse_stream.open_streams()]
+    tasks = {task for task in of_calls + of_streams if task is not None}
+    return tasks | background.accepted_tasks()
 
 
 here = PerLoop(Shutdown).of

@@ -82,7 +82,8 @@ def _serve(find: Find) -> Asgi:
         if scope["method"] == "OPTIONS":
             await cors.preflight(request, send, b"GET")
         elif scope["method"] not in ("GET", "HEAD"):
-            await _respond(send, scope, 405, {"error": "Use GET"}, (b"allow", METHODS))
+            content = {"error": "Method not allowed: use GET"}
+            await _respond(send, scope, 405, content, (b"allow", METHODS))
         else:
             document = _document(find(scope), scope)
             await _respond(send, scope, 200 if document else 404, document or NOT_FOUND)

@@ -2,6 +2,14 @@
 
 In a session a closed connection cancels nothing (T-HTTP-28), so each call has a task of its own.
 The notification which cancels it may reach another worker: a long call subscribes to its session.
+
+| state | meaning | who moves it |
+|---|---|---|
+| in flight | its id is taken; its task has not begun | ``answer``: running; ``end``: ended |
+| running | its monitor looks after it | the handler: answered; ``cancel``, ``end`` |
+| given up | its client has cancelled it, and needs no response | ``cancel`` |
+| ended | it took too long, or its session has ended: an error is its response | ``end`` |
+| answered | its id is free; the response is being sent | nobody |
 """
 
 from __future__ import annotations

@@ -4,6 +4,15 @@ An event has its number at once and is stored soon: neither the call nor a conne
 for the store. Each stream has one writer, so that the numbers agree. The writer holds a lease,
 which each append renews, also one of no events. When the lease has ended, the worker has died: the
 next reader of the stream ends it, with an error for the client.
+
+| state | meaning | who moves it |
+|---|---|---|
+| new | the store does not have the stream yet | the first write: stored |
+| stored | events are written after each other, and the lease is renewed | ``close``: closed |
+| broken | nothing is written: the store failed, or the session or the lease has ended | a write |
+| closed | the store has all events, and readers know that there will be no more | nobody |
+
+A broken stream is closed with an error for whoever resumes it.
 """
 
 from __future__ import annotations

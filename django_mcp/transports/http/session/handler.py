@@ -273,7 +273,7 @@ class SessionHttp(AuthenticatedRequest):
         if version is None or version == session.version or request_meta.is_stateless(version):
             return
         if BY_VERSION.get(version) not in self.server.revisions(Statefulness.SESSION):
-            raise HttpError(400, f"This session speaks {session.version}, not {quoted(version)}")
+            raise HttpError(400, f"This session uses {session.version}, not {quoted(version)}")
 
     async def delete(self) -> None:
         session_id = self._session_id()

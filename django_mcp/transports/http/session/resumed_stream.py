@@ -1,4 +1,13 @@
-"""The rest of a POST's stream, up to the response, for a client that lost its connection."""
+"""The rest of a POST's stream, up to the response, for a client that lost its connection.
+
+| state | meaning | who moves it |
+|---|---|---|
+| reading | events are sent as the worker of the call stores them | the response: ended |
+| ended | the client has its response, or the error of a worker that died | ``_end_answered`` |
+| replaced | the client has resumed the stream over a newer connection | ``resumed`` of that one |
+
+A client that leaves, and the end of its session, end a stream that reads.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +40,7 @@ class ResumedStream(SessionStream):
         self._number = last_event.sequence
         self._token = secrets.token_urlsafe(9)
         self._is_lease_due = True
-        self._has_sent_end = False
-        """Whether the client has its one answer: nothing may follow it."""
+        self._is_answered = False
         self._is_replaced = False
         self._resumed_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -90,7 +98,7 @@ class ResumedStream(SessionStream):
                 self.end()
 
     async def _read(self) -> None:
-        if self._has_sent_end:
+        if self._is_answered:
             return
         session = self._session.address
         store = stores.events()
@@ -109,8 +117,12 @@ class ResumedStream(SessionStream):
             await self._send_unseen_end()
         # A worker that died after it stored the response has not closed the stream.
         if is_closed or events is None or (events and not method_of(events[-1].data)):
-            self._has_sent_end = True
-            self.end()
+            self._end_answered()
+
+    def _end_answered(self) -> None:
+        """Send nothing more: the client has its one answer."""
+        self._is_answered = True
+        self.end()
 
     async def _send_unseen_end(self) -> None:
         """Send the error of a lease that has ended to a client which is ahead of the store.

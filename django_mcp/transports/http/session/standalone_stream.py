@@ -3,6 +3,16 @@
 Messages for one session wait in its outbox; the active stream moves them to an event log of its
 own, so that each message has one stream and one number there. Messages for every session of a
 server stay in the server's log: the position of a session in it is a part of the event ids.
+
+| state | meaning | who moves it |
+|---|---|---|
+| opening | it subscribes, and sends only what opens the response | ``_take``: active |
+| active | what is stored is not read before the client is initialized | ``initialized``: sending |
+| sending | reads what its client resumes, then the log, then the outbox | a newer stream: ended |
+| ended | the reading in progress is finished, and the position is kept | nobody |
+
+A client that leaves, and the end of its session, move each state to ended. Which stream of a
+session is active is decided in ``active_stream``; the states of its response are in ``sse_stream``.
 """
 
 from __future__ import annotations
@@ -350,10 +360,10 @@ async def find(event_id: EventId | None, session: Session) -> StreamPosition | N
 
 def deduplicate(events: Iterable[Event]) -> list[Event]:
     """The events; of those which add nothing when repeated, only the last one."""
-    found: dict[Any, Event] = {}
+    last: dict[Any, Event] = {}
     for event in events:
         repeats = method_of(event.data) in publisher.METHODS | {UPDATED}
         key = event.data if repeats else event.number
-        found.pop(key, None)
-        found[key] = event
-    return list(found.values())
+        last.pop(key, None)  # So that it takes the place of the later one.
+        last[key] = event
+    return list(last.values())

@@ -1,4 +1,13 @@
-"""A GET of a session: an SSE stream that reads from the stores whenever there is news."""
+"""A GET of a session: an SSE stream that reads from the stores whenever there is news.
+
+| state of the reader | meaning | who moves it |
+|---|---|---|
+| idle | all that was stored is sent | ``_wake``: reading |
+| reading | one task reads, and sends at the pace of the client | its end, or a failure: idle |
+| reading, with news | as soon as it has read, it reads again | its next round: reading |
+
+After a failure of the store, ``catch_up`` wakes it again.
+"""
 
 from __future__ import annotations
 
