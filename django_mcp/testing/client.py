@@ -24,7 +24,8 @@ from django_mcp.runtime import pools
 from django_mcp.server import failures
 from django_mcp.server.server import Server
 from django_mcp.testing.asgi import TIMEOUT, Message
-from django_mcp.testing.connections import CONNECTIONS, Facts
+from django_mcp.testing.connections import CONNECTIONS
+from django_mcp.testing.connections.base import Facts
 from django_mcp.testing.input_answers import Answer, InputAnswers
 from django_mcp.testing.received import Arrivals, ReceivedNotifications, Violations
 from django_mcp.testing.results import CallResult, ErrorResponse

@@ -9,7 +9,7 @@ from typing import Any
 from django_mcp import Server, routing
 from django_mcp.protocol import jsonrpc
 from django_mcp.testing.asgi import Application, Exchange, Message, Reply, http_scope, perform
-from django_mcp.testing.connections import request_headers
+from django_mcp.testing.connections.http import request_headers
 
 STATELESS = "2026-07-28"
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
