@@ -123,7 +123,7 @@ def _components(server: Server, batch: list[Declaration]) -> list[Component]:
             component = _component(server, declared, operation, descriptions)
             if declared.group is not None:
                 group = groups.setdefault(declared.group.name, Combination(declared.group.options))
-                group.add(declared.name, component)
+                group.add(declared.name, component, declared.options)
             else:
                 components.append(component)
     availability.log_rejections(server)

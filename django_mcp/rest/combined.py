@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django_mcp.components.base import InvalidArguments
+from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.forms.messages import tool_error
 from django_mcp.frame.frame import Frame
+from django_mcp.rest.calls.access import AnyAccess
 
 Schema = dict[str, Any]
 
+OF_ACTIONS = {"name", "description", "serializer", "query"}
+"""The options of one action of several."""
 ACTION = "action"
 """The argument that chooses the operation."""
 
@@ -23,7 +26,16 @@ class Combination:
         self._options = options
         self._members: dict[str, ToolComponent] = {}
 
-    def add(self, action: str, component: ToolComponent) -> None:
+    def add(self, action: str, component: ToolComponent, options: Mapping[str, Any]) -> None:
+        """Add an operation; raises ConfigurationError for options that one of several cannot have.
+
+        A permission of its own, for instance, would not be asked.
+        """
+        if own := options.keys() - self._options.keys() - OF_ACTIONS:
+            raise ConfigurationError(
+                f"the action {action!r} has the option {sorted(own)[0]!r}, which is that of a "
+                "tool: give it to all actions, or leave one_tool_per_view out"
+            )
         self._members[action] = component
 
     def component(self, name: str) -> ToolComponent:
@@ -35,9 +47,15 @@ class Combination:
             "description": "\n".join(self._lines()),
             "input_schema": self._schema(),
             "read_only": all(_hint(member, "readOnlyHint") for member in members),
+            "permission": self._permission(),
             **self._options,
         }
         return tool_component(self._call_async if is_async else self._call, **declared)
+
+    def _permission(self) -> AnyAccess | None:
+        permissions = [member.permission for member in self._members.values()]
+        asked: list[Any] = [each for each in permissions if callable(each)]
+        return AnyAccess(asked) if len(asked) == len(permissions) else None
 
     def _call(self, arguments: dict[str, Any], frame: Frame) -> Any:
         member, own = self._chosen(arguments)

@@ -66,14 +66,18 @@ class Operation:
 
         ``swagger_fake_view`` says that only its schema is read, as it does for drf-spectacular.
         """
+        return self.view_of(schema_request(self.method), swagger_fake_view=True)
+
+    def view_of(self, request: HttpRequest, **attributes: Any) -> Any:
+        """Return the view as it is before it handles ``request``, without arguments of the URL."""
         view = self.view_class(**self.route.callback.initkwargs)
         view.args = ()
         view.kwargs = {}
         view.format_kwarg = None
-        view.swagger_fake_view = True
+        vars(view).update(attributes)
         if is_viewset(self.view_class):
             view.action_map = self.route.callback.actions
-        view.request = view.initialize_request(schema_request(self.method))
+        view.request = view.initialize_request(request)
         return view
 
     def serializer(self, view: Any) -> Any:

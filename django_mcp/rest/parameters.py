@@ -133,7 +133,8 @@ def _of_filter(name: str, item: Any) -> Iterator[QueryParameter]:
             yield QueryParameter(field.widget.suffixed(name, suffix), _schema(name, part))
     elif hasattr(item, "base_field_class"):
         # Filters "in" and "range" take several values, separated by commas.
-        yield QueryParameter(name, several(_schema(name, field)), required, ",")
+        of_one = {key: it for key, it in _schema(name, field).items() if key != "description"}
+        yield QueryParameter(name, several(of_one), required, ",")
     else:
         yield QueryParameter(name, _schema(name, field), required)
 

@@ -30,7 +30,7 @@ from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import arguments as readers
 from django_mcp.rest import outputs
 from django_mcp.rest.arguments import Arguments
-from django_mcp.rest.calls import credentials, form_data, requests, responses
+from django_mcp.rest.calls import access, credentials, form_data, requests, responses
 from django_mcp.rest.calls.credentials import Credentials, FindAuth
 from django_mcp.rest.operations import Operation, default_name
 from django_mcp.rest.spectacular import Described
@@ -104,6 +104,9 @@ def component_of(
         "output_schema": outputs.output_schema(operation, view),
         **HINTS.get(operation.method, HINTS.get(operation.action, {})),
     }
+    permission = access.of_operation(operation, view, caller.credentials, choices.prepare)
+    if permission is not None and options.get("permission") is None:
+        declared["permission"] = permission
     is_async_view = is_async(operation.route.callback)
     handler = caller.call_async if is_async_view else caller.call
     component = tool_component(handler, **{**declared, **options})

@@ -15,6 +15,8 @@ from functools import cached_property, lru_cache
 from types import CodeType
 from typing import Any
 
+from rest_framework.permissions import AllowAny
+
 from django_mcp.auth.base import Principal
 from django_mcp.auth.rest_framework import SCHEME, RESTFrameworkPrincipal
 from django_mcp.components.base import ConfigurationError
@@ -28,6 +30,8 @@ FindAuth = Callable[[Frame], Any]
 
 OF_VIEWS = ("initial", "check_permissions", "check_object_permissions", "get_permissions")
 """Methods by which views override what permission classes do."""
+OF_ANY_CALL = ("check_permissions", "get_permissions")
+"""Those that run before the arguments of a call matter."""
 OF_LIBRARY = ("rest_framework.", "oauth2_provider.")
 """Modules whose classes read ``scope`` and ``is_valid`` of a token, which ``CallerAuth`` has."""
 CALL_DEPTH = 3
@@ -109,6 +113,24 @@ def of_operation(operation: Operation, view: Any, substitute: FindAuth | None) -
 def of_permission(permission: Any) -> Credentials:
     """Return where ``request.auth`` of a permission comes from that is asked without a view."""
     return Credentials(_reader(dict(_codes([permission]))), substitute=None)
+
+
+def names_of_permissions(view: Any) -> frozenset[str] | None:
+    """Return the names in the code that decides who may call a view; None if everybody may."""
+    try:
+        permissions = view.get_permissions()
+    except Exception:
+        return None  # It may need a real request.
+    kind: Any = type(view)
+    codes = [code for _, code in _codes(permissions)]
+    methods = [inspect.unwrap(getattr(kind, name)) for name in OF_ANY_CALL]
+    own = [each for each in methods if not each.__module__.startswith(OF_LIBRARY)]
+    is_open = all(type(each) is AllowAny for each in permissions) and not own
+    if is_open:
+        return None
+    return frozenset().union(
+        *(code.names for code in codes), *(_code_of_method(each).names for each in own)
+    )
 
 
 def _reader(code_of: Mapping[str, _Code]) -> str | None:

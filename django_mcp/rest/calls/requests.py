@@ -36,7 +36,7 @@ class ToolRequest(ASGIRequest):
 def build(
     method: str,
     path: str,
-    match: ResolverMatch,
+    match: ResolverMatch | None,
     frame: Frame,
     *,
     auth: Any = None,
