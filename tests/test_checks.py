@@ -71,6 +71,7 @@ def _valid_site(settings: Settings) -> None:
     settings.DEBUG = True
     settings.DJANGO_MCP = {}
     settings.ASGI_APPLICATION = "example_site.asgi.application"
+    settings.WSGI_APPLICATION = None
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer"}}
 
 
@@ -91,7 +92,8 @@ def test_example_site_has_no_findings(settings: Settings, monkeypatch: pytest.Mo
     monkeypatch.undo()
     settings.DJANGO_MCP = example_settings.DJANGO_MCP
     # Its module is imported again, as in a process of its own.
-    monkeypatch.delitem(sys.modules, "example_site.asgi", raising=False)
+    for module in ("example_site.asgi", "example_site.wsgi"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     assert get_findings() == {}
 
 
@@ -291,10 +293,56 @@ def test_cache_that_cannot_hold_used_states_is_reported(
     assert get_findings() == {}
 
 
-@pytest.mark.usefixtures("_uncached_commands")
-def test_runserver_without_asgi_is_reported(settings: Settings) -> None:
+@pytest.fixture
+def only_wsgi(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site as startproject makes it, without daphne; only the WSGI application is mounted."""
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "daphne"]
-    assert "404" in get_findings()["W001"].msg
+    settings.ASGI_APPLICATION = None
+    settings.WSGI_APPLICATION = "tests.wsgi.pair.wsgi.application"
+    monkeypatch.setattr(registry, "is_mounted", lambda server, interface: interface == "WSGI")
+
+
+@pytest.mark.usefixtures("_uncached_commands", "only_wsgi")
+def test_site_whose_wsgi_application_is_mounted_needs_no_asgi() -> None:
+    assert get_findings() == {}
+
+
+@pytest.mark.usefixtures("_uncached_commands", "only_wsgi")
+def test_wsgi_application_that_does_not_mount_the_servers_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "is_mounted", lambda server, interface: False)
+    finding = get_findings()["W022"]
+    assert "tests.wsgi.pair.wsgi.application answers 404 at '/shop'" in finding.msg
+    assert "mount(get_wsgi_application())" in str(finding.hint)
+
+
+@pytest.mark.usefixtures("_uncached_commands", "only_wsgi")
+def test_runserver_of_the_application_that_is_not_mounted_is_reported(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ASGI_APPLICATION = "tests.wsgi.pair.asgi.application"
+    monkeypatch.setattr(registry, "is_mounted", lambda server, interface: interface == "ASGI")
+    finding = get_findings()["W001"]
+    assert "runserver serves tests.wsgi.pair.wsgi.application" in finding.msg
+    assert "only tests.wsgi.pair.asgi.application mounts the MCP servers" in finding.msg
+    assert "mount(get_wsgi_application())" in str(finding.hint)
+
+
+@pytest.mark.usefixtures("_uncached_commands", "only_wsgi")
+def test_asgi_file_beside_the_wsgi_file_needs_no_setting(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "is_mounted", lambda server, interface: interface == "ASGI")
+    assert "only tests.wsgi.pair.asgi.application" in get_findings()["W001"].msg
+    settings.DEBUG = False
+    assert get_findings() == {}
+
+
+@pytest.mark.usefixtures("_uncached_commands", "only_wsgi")
+def test_http_sse_without_asgi_is_reported(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"HTTP_SSE": True}
+    assert "does not serve HTTP+SSE" in get_findings()["E010"].msg
 
 
 @pytest.mark.usefixtures("_uncached_commands")

@@ -1,18 +1,58 @@
-"""Checks of what serves the site: the ASGI application, paths, hosts and proxies."""
+"""Checks of what serves the site: the applications, paths, hosts and proxies."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from django.conf import settings
-from django.core.checks import Error, Warning
+from django.core.checks import CheckMessage, Error, Warning
 from django.core.management import get_commands
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry
 from django_mcp.checks.base import Found, check
+from django_mcp.registry import Interface
 from django_mcp.server.server import Server
 
 WSGI_ONLY = ("django.core", "django.contrib.staticfiles")
-"""Apps whose ``runserver`` is a WSGI server, which cannot serve MCP."""
+"""Apps whose ``runserver`` is a WSGI server."""
+SETTINGS: Mapping[Interface, str] = {"WSGI": "WSGI_APPLICATION", "ASGI": "ASGI_APPLICATION"}
+HINTS: Mapping[Interface, str] = {
+    "WSGI": (
+        "In wsgi.py: from django_mcp.routing import mount, and "
+        "application = mount(get_wsgi_application())."
+    ),
+    "ASGI": (
+        "In asgi.py: from django_mcp.routing import mount, and "
+        "application = mount(get_asgi_application())."
+    ),
+}
+
+
+def _applications() -> dict[Interface, str]:
+    """The dotted paths in the settings. For ASGI, also that of the file beside ``wsgi.py``.
+
+    ``startproject`` makes both files, but only one of the settings.
+    """
+    paths: dict[Interface, str] = {}
+    for interface, name in SETTINGS.items():
+        path = getattr(settings, name, None)
+        if path:
+            paths[interface] = path
+    module, _, name = paths.get("WSGI", "").rpartition(".")
+    beside = module.removesuffix("wsgi") + "asgi"
+    if "ASGI" not in paths and module.endswith(".wsgi") and _mounts(f"{beside}.{name}"):
+        paths["ASGI"] = f"{beside}.{name}"
+    return paths
+
+
+def _mounts(path: str) -> bool:
+    """Whether an application, which may not exist, mounts a server."""
+    try:
+        import_string(path)
+    except Exception:
+        return False
+    return any(registry.is_mounted(server, "ASGI") for server in registry.mountable())
 
 
 def _has_components() -> bool:
@@ -20,49 +60,91 @@ def _has_components() -> bool:
 
 
 @check()
-def check_runserver() -> Found:
-    if not settings.DEBUG or not _has_components():
-        return
-    if get_commands()["runserver"] in WSGI_ONLY:
-        yield Warning(
-            "This runserver is a WSGI server: it responds with 404 at every MCP endpoint.",
-            hint='Put "daphne" at the top of INSTALLED_APPS.',
-            id="django_mcp.W001",
-        )
-    elif not getattr(settings, "ASGI_APPLICATION", None):
-        yield Warning(
-            "ASGI_APPLICATION is not set, so that runserver has no application to serve.",
-            hint='Set it to the dotted path of your application: "my_site.asgi.application".',
-            id="django_mcp.W002",
-        )
-
-
-@check()
 def check_mount() -> Found:
-    path = getattr(settings, "ASGI_APPLICATION", None)
-    if not path or not _has_components() or registry.broken():
+    if not _has_components() or registry.broken():
         return
+    applications = _applications()
+    errors: list[CheckMessage] = []
+    for interface, path in applications.items():
+        errors += _import_errors(interface, path)
+    missing = [server for server in registry.mountable() if not _is_mounted(server, applications)]
+    if errors:
+        yield from errors
+    elif missing and applications:
+        yield _not_mounted(missing, applications)
+    elif settings.DEBUG:
+        yield from _of_runserver(applications)
+
+
+def _import_errors(interface: Interface, path: str) -> Found:
     try:
         import_string(path)
     except Exception as error:
         yield Warning(
-            f"ASGI_APPLICATION is {path!r}, which cannot be imported: "
+            f"{SETTINGS[interface]} is {path!r}, which cannot be imported: "
             f"{type(error).__name__}: {error}",
-            hint="Without it, no ASGI server can serve the site.",
+            hint=f"Without it, no {interface} server can serve the site.",
             id="django_mcp.W021",
         )
-        return
-    missing = [server for server in registry.mountable() if not registry.is_mounted(server, "ASGI")]
-    if missing:
-        names = ", ".join(repr(registry.path(server)) for server in missing)
+
+
+def _is_mounted(server: Server, applications: Iterable[Interface]) -> bool:
+    return any(registry.is_mounted(server, interface) for interface in applications)
+
+
+def _not_mounted(servers: Sequence[Server], applications: Mapping[Interface, str]) -> Warning:
+    paths = " and ".join(applications.values())
+    if len(applications) == 1:
+        text = f"{paths} answers 404 at {_paths_of(servers)}: it does not mount the MCP servers."
+    else:
+        text = f"{paths} answer 404 at {_paths_of(servers)}: neither mounts the MCP servers."
+    hints = " ".join(HINTS[interface] for interface in applications)
+    return Warning(
+        text,
+        hint=f"{hints} Silence this check for a site that uses stdio alone.",
+        id="django_mcp.W022",
+    )
+
+
+def _paths_of(servers: Sequence[Server]) -> str:
+    return ", ".join(repr(registry.path(server)) for server in servers)
+
+
+def _of_runserver(applications: Mapping[Interface, str]) -> Found:
+    """Yield a warning if ``runserver`` serves the application that was not mounted."""
+    interface: Interface = "WSGI" if get_commands()["runserver"] in WSGI_ONLY else "ASGI"
+    name = SETTINGS[interface]
+    if not getattr(settings, name, None):
         yield Warning(
-            f"{path} answers 404 at {names}: it does not mount the MCP servers.",
-            hint=(
-                "In that module: from django_mcp.routing import mount, and "
-                "application = mount(get_asgi_application()). Silence this check for a site that "
-                "uses stdio alone."
-            ),
-            id="django_mcp.W022",
+            f"{name} is not set, so that runserver does not serve the MCP servers.",
+            hint=f'Set it to the dotted path of your application: "my_site.{interface.lower()}.'
+            'application".',
+            id="django_mcp.W002",
+        )
+        return
+    missing = [server for server in registry.mountable() if not _is_mounted(server, [interface])]
+    if missing:
+        others = " and ".join(path for other, path in applications.items() if other != interface)
+        yield Warning(
+            f"runserver serves {applications[interface]}, which answers 404 at "
+            f"{_paths_of(missing)}: only {others} mounts the MCP servers.",
+            hint=HINTS[interface],
+            id="django_mcp.W001",
+        )
+
+
+@check()
+def check_http_sse() -> Found:
+    is_wsgi_alone = all(
+        _is_mounted(server, ["WSGI"]) and not _is_mounted(server, ["ASGI"])
+        for server in registry.mountable()
+    )
+    if conf.get().http_sse and registry.mountable() and is_wsgi_alone:
+        yield Error(
+            'DJANGO_MCP["HTTP_SSE"] is True, but the servers are mounted in a WSGI application, '
+            "which does not serve HTTP+SSE: each of its streams would occupy a thread for hours.",
+            hint="Set it to False, or mount the servers in an ASGI application.",
+            id="django_mcp.E010",
         )
 
 
@@ -102,7 +184,7 @@ def check_proxy_header() -> Found:
             "a proxy, Django takes requests for http, and so do the URLs that it builds.",
             hint=(
                 "Set SECURE_PROXY_SSL_HEADER to the header that the proxy sets, or silence this "
-                "check if the ASGI server has the certificate itself."
+                "check if the server has the certificate itself."
             ),
             id="django_mcp.W013",
         )

@@ -108,7 +108,7 @@ def test_log_of_a_request_to_a_wsgi_server_names_the_remedy(
 ) -> None:
     monkeypatch.delattr(mail, "outbox")
     assert DjangoClient().post("/in/the/shop").status_code == 404
-    assert "a WSGI server has answered" in caplog.text
+    assert "application = mount(get_wsgi_application())" in caplog.text
 
 
 def test_log_of_djangos_test_client_names_that_of_this_package(

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROBE = str(Path(__file__).with_name("probe.py"))
-NEW_CLIENT = (PROBE, "asgi", "POST", "/mcp")
+NEW_CLIENT = (PROBE, "wsgi", "POST", "/mcp")
 
-SETTINGS, ASGI, MCP = "mysite/settings.py", "mysite/asgi.py", "shop/mcp.py"
+SETTINGS, MCP = "mysite/settings.py", "shop/mcp.py"
+ASGI, WSGI = "mysite/asgi.py", "mysite/wsgi.py"
 PUBLIC = '"django_mcp.auth.anonymous.AnonymousAuthentication"'
-MOUNTED = "mount(get_asgi_application())"
-UNMOUNTED = "get_asgi_application()"
+MOUNTED = "mount(get_wsgi_application())"
+UNMOUNTED = "get_wsgi_application()"
+MOUNTED_ASGI = "__import__('django_mcp.routing').routing.mount(get_asgi_application())"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,17 +54,27 @@ STEPS: Sequence[Step] = (
         ),
     ),
     Step(
-        mistake="`asgi.py` is that of `startproject`, without `mount`",
+        mistake="`wsgi.py` is that of `startproject`, without `mount`",
         noticed="`manage.py check`",
-        edits=[(ASGI, MOUNTED, UNMOUNTED)],
+        edits=[(WSGI, MOUNTED, UNMOUNTED)],
         command=check(),
-        words=("mysite.asgi.application answers 404 at '/mcp': it does not mount the MCP servers."),
+        words=("mysite.wsgi.application answers 404 at '/mcp': it does not mount the MCP servers."),
     ),
     Step(
         mistake="the same, and the server was started all the same",
         noticed="the log, at the first client",
-        edits=[(ASGI, MOUNTED, UNMOUNTED)],
+        edits=[(WSGI, MOUNTED, UNMOUNTED)],
         command=NEW_CLIENT,
+        words=(
+            "Not Found: /mcp is the path of the MCP server 'mcp', but the WSGI application does "
+            "not mount it. In wsgi.py, write: from django_mcp.routing import mount, and "
+            "application = mount(get_wsgi_application())."
+        ),
+    ),
+    Step(
+        mistake="an ASGI server serves the site (`uvicorn mysite.asgi:application`)",
+        noticed="the log, at the first client",
+        command=(PROBE, "asgi", "POST", "/mcp"),
         words=(
             "Not Found: /mcp is the path of the MCP server 'mcp', but the ASGI application does "
             "not mount it. In asgi.py, write: from django_mcp.routing import mount, and "
@@ -70,26 +82,26 @@ STEPS: Sequence[Step] = (
         ),
     ),
     Step(
-        mistake="a WSGI server serves the site (`gunicorn mysite.wsgi`)",
-        noticed="the log, at the first client",
-        command=(PROBE, "wsgi", "POST", "/mcp"),
+        mistake="`asgi.py` mounts the servers, and `runserver` serves `wsgi.py`",
+        noticed="`manage.py check`",
+        edits=[(WSGI, MOUNTED, UNMOUNTED), (ASGI, "get_asgi_application()", MOUNTED_ASGI)],
+        command=check(),
         words=(
-            "Not Found: /mcp is the path of the MCP server 'mcp', but a WSGI server has answered, "
-            "which cannot serve MCP. Run an ASGI server, such as: daphne mysite.asgi:application."
+            "runserver serves mysite.wsgi.application, which answers 404 at '/mcp': only "
+            "mysite.asgi.application mounts the MCP servers."
         ),
     ),
     Step(
-        mistake='`"daphne"` is not in `INSTALLED_APPS`',
+        mistake='`"daphne"` is in `INSTALLED_APPS`, without `ASGI_APPLICATION`',
         noticed="`manage.py check`",
-        edits=[(SETTINGS, '    "daphne",\n', "")],
+        edits=[(SETTINGS, '    "django_mcp",\n', '    "daphne",\n    "django_mcp",\n')],
         command=check(),
-        words=("This runserver is a WSGI server: it responds with 404 at every MCP endpoint."),
+        words="ASGI_APPLICATION is not set, so that runserver does not serve the MCP servers.",
     ),
     Step(
         mistake='`"daphne"` is behind `"django.contrib.staticfiles"`',
         noticed="`manage.py check`",
         edits=[
-            (SETTINGS, '    "daphne",\n', ""),
             (SETTINGS, '"django.contrib.staticfiles",', '"django.contrib.staticfiles", "daphne",'),
             (SETTINGS, "'django.contrib.staticfiles',", "'django.contrib.staticfiles', 'daphne',"),
         ],
@@ -97,18 +109,11 @@ STEPS: Sequence[Step] = (
         words="Daphne must be listed before django.contrib.staticfiles in INSTALLED_APPS.",
     ),
     Step(
-        mistake="`ASGI_APPLICATION` is not set",
+        mistake="`WSGI_APPLICATION` names no module",
         noticed="`manage.py check`",
-        edits=[(SETTINGS, 'ASGI_APPLICATION = "mysite.asgi.application"', "")],
+        edits=[(SETTINGS, "mysite.wsgi.application", "mysit.wsgi.application")],
         command=check(),
-        words="ASGI_APPLICATION is not set, so that runserver has no application to serve.",
-    ),
-    Step(
-        mistake="`ASGI_APPLICATION` names no module",
-        noticed="`manage.py check`",
-        edits=[(SETTINGS, '"mysite.asgi.application"', '"mysit.asgi.application"')],
-        command=check(),
-        words="ASGI_APPLICATION is 'mysit.asgi.application', which cannot be imported:",
+        words="WSGI_APPLICATION is 'mysit.wsgi.application', which cannot be imported:",
     ),
     Step(
         mistake="no `AUTHENTICATORS`",
@@ -243,7 +248,7 @@ STEPS: Sequence[Step] = (
     Step(
         mistake="a browser opens the endpoint, under `DEBUG`",
         noticed="the page",
-        command=(PROBE, "asgi", "GET", "/mcp", "accept=text/html"),
+        command=(PROBE, "wsgi", "GET", "/mcp", "accept=text/html"),
         words="200 MCP server mysite",
     ),
     Step(
@@ -253,7 +258,7 @@ STEPS: Sequence[Step] = (
             (SETTINGS, "DEBUG = True", "DEBUG = False"),
             (SETTINGS, "ALLOWED_HOSTS = []", 'ALLOWED_HOSTS = ["127.0.0.1"]'),
         ],
-        command=(PROBE, "asgi", "GET", "/mcp", "accept=text/html,*/*;q=0.8"),
+        command=(PROBE, "wsgi", "GET", "/mcp", "accept=text/html,*/*;q=0.8"),
         words="200 MCP server mysite",
     ),
     Step(

@@ -13,12 +13,11 @@ TIMEOUT = 60
 """Seconds after which a command has failed."""
 
 SETTINGS = """
-ASGI_APPLICATION = "mysite.asgi.application"
 DJANGO_MCP = {
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
 }
 """
-APPS = 'INSTALLED_APPS = [\n    "daphne",\n    "django_mcp",\n    "shop",\n'
+APPS = 'INSTALLED_APPS = [\n    "django_mcp",\n    "shop",\n'
 MCP = '''from django_mcp import tool
 
 
@@ -55,11 +54,12 @@ def create(folder: Path) -> None:
     """Create the project in an existing folder."""
     run(folder, "-m", "django", "startproject", "mysite", ".")
     run(folder, "-m", "django", "startapp", "shop")
-    settings, asgi = folder / "mysite/settings.py", folder / "mysite/asgi.py"
+    settings = folder / "mysite/settings.py"
+    wsgi = folder / "mysite/wsgi.py"
     settings.write_text(settings.read_text().replace("INSTALLED_APPS = [\n", APPS) + SETTINGS)
-    mounted = asgi.read_text().replace(
-        "application = get_asgi_application()",
-        "from django_mcp.routing import mount\n\napplication = mount(get_asgi_application())",
+    mounted = wsgi.read_text().replace(
+        "application = get_wsgi_application()",
+        "from django_mcp.routing import mount\n\napplication = mount(get_wsgi_application())",
     )
-    asgi.write_text(mounted)
+    wsgi.write_text(mounted)
     (folder / "shop/mcp.py").write_text(MCP)

@@ -162,7 +162,7 @@ FAULTS: Mapping[str, Callable[[Site], None]] = {
     "A middleware redirects to the login page": (
         lambda site: site.change("POST", URL, redirect("/accounts/login/?next=/mcp"))
     ),
-    "A WSGI server answers": lambda site: site.change("POST", URL, page(405)),
+    "There is no endpoint at the path": lambda site: site.change("POST", URL, page(405)),
     "The site does not know that its proxy serves https": _state_http,
     "The same, for the authorization server": _state_an_http_issuer,
     "The client was given a URL without the slash at its end, or with one": _add_a_slash,

@@ -115,7 +115,7 @@ def test_result_in_a_stream_is_read(site: Site) -> None:
         (document({"error": {"message": "see ALLOWED_ORIGINS"}}, 403), "403", "ALLOWED_ORIGINS"),
         (page(403), "403 with an HTML page", "CSRF"),
         (page(404), "404 with an HTML page", "mount"),
-        (page(405), "405", "WSGI"),
+        (page(405), "405", "no MCP endpoint"),
         (page(502), "502", "proxy"),
         (page(200), "200 with an HTML page", "mcp_show"),
         (Answer(200, (("content-type", "application/json"),), b"[" * 9999), "200", "mcp_show"),

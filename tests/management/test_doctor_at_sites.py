@@ -90,6 +90,7 @@ def site(
     settings.ALLOWED_HOSTS = ["site.example"]
     settings.DEBUG = False
     settings.ASGI_APPLICATION = None
+    settings.WSGI_APPLICATION = None
     settings.DJANGO_MCP = {"STORES": MEMORY, "SCOPES": ["mcp"]}
     settings.OAUTH2_PROVIDER = provider_settings({"mcp": "Use it"})
     in_process.serve(monkeypatch)

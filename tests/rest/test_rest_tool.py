@@ -313,6 +313,7 @@ def broken(*_: Any) -> Any:
 def test_view_that_cannot_be_offered_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, settings: Any
 ) -> None:
+    settings.WSGI_APPLICATION = None
     settings.ASGI_APPLICATION = None  # A check would import it, which configures logging.
     monkeypatch.setattr(api.CustomerViewSet, "initialize_request", broken)
     server = Server("api")

@@ -66,8 +66,11 @@ OPENING_REMEDIES = {
         "Route the path to the MCP endpoint and not to a view: a proxy or Django's CSRF check has "
         "rejected the request."
     ),
-    404: "Correct the path, and mount the server in asgi.py: mount(get_asgi_application()).",
-    405: "Correct the path: there is no MCP endpoint, or a WSGI server answers.",
+    404: (
+        "Correct the path, and mount the server in the file that is served: "
+        "mount(get_wsgi_application()) in wsgi.py, or mount(get_asgi_application()) in asgi.py."
+    ),
+    405: "Correct the path: there is no MCP endpoint.",
     406: "Let the proxy pass the Accept header.",
     415: "Let the proxy pass the Content-Type header.",
 }

@@ -1,7 +1,7 @@
 """What Django logs of a request for an MCP server that reached Django instead: the remedy.
 
 The application that ``mount`` returns answers these requests, so that Django sees them only where
-something passes it by: an ASGI file without ``mount``, a WSGI server, or a test client of Django.
+something passes it by: a file without ``mount``, or a test client of Django.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ NOT_MOUNTED = (
     "mount, and application = mount(get_asgi_application())."
 )
 WSGI = (
-    "a WSGI server has answered, which cannot serve MCP. Run an ASGI server, such as: daphne "
-    'mysite.asgi:application. For runserver, put "daphne" at the top of INSTALLED_APPS and set '
-    "ASGI_APPLICATION."
+    "the WSGI application does not mount it. In wsgi.py, write: from django_mcp.routing import "
+    "mount, and application = mount(get_wsgi_application())."
 )
 TEST_CLIENT = (
     "Django's test clients do not pass through mount(). Use Client or SyncClient of "
