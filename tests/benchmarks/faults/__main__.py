@@ -102,7 +102,8 @@ def write(rows: list[list[str]], given: argparse.Namespace) -> None:
     """Replace the table of the documentation."""
     measured = (
         f"Measured on {date.today():%Y-%m-%d}: workers killed for {given.seconds:g} s, services "
-        f"hanging or away for {given.seconds / 2:g} s, bursts for {given.sessions} sessions."
+        f"restarted, hanging or away for {given.seconds / 2:g} s, bursts for {given.sessions} "
+        "sessions."
     )
     text = f"{BEGIN}\n\n{measured}\n\n{table(rows)}\n\n"
     page = PAGE.read_text(encoding="utf-8")

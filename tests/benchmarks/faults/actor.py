@@ -33,9 +33,9 @@ from tests.services.peer import (
 
 LIMIT = 30.0
 """Seconds after which a request hangs: longer than any time limit of the settings."""
-WORK = 40.0
-"""Seconds besides, until a task ends: longer than START_LIMIT of the site with a lease, and longer
-than ``approval_status`` waits."""
+WORK = 80.0
+"""Seconds besides, until a task ends: longer than START_LIMIT of the site with a lease, than
+``approval_status`` waits, and than the time from one round of the housekeeping to the next."""
 PAUSE = 0.2
 """Seconds between two requests of an actor, on the average."""
 
