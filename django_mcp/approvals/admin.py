@@ -94,11 +94,13 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
     def arguments_table(self, row: Approval) -> str:
         if not getattr(row, "shows_arguments", False):
             return format_html("<em>{}</em>", _("Only those who may approve the call see them."))
-        if (pairs := readable(row)) is None:
+        pairs = readable(row)
+        if pairs is None:
             return format_html("<em>{}</em>", _("They cannot be decrypted any more."))
-        pairs = [*captured(row), *pairs]
         cells = "<tr><th scope='row'>{}</th><td style='white-space: pre-wrap'>{}</td></tr>"
-        return format_html("<table>{}</table>", format_html_join("", cells, pairs))
+        return format_html(
+            "<table>{}</table>", format_html_join("", cells, [*captured(row), *pairs])
+        )
 
     @admin.action(description=_("Approve selected calls"))
     def approve(self, request: HttpRequest, queryset: ApprovalQuerySet) -> None:
@@ -118,7 +120,8 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
         if decided:
             text = ngettext("%d call was decided.", "%d calls were decided.", decided)
             self.message_user(request, text % decided, messages.SUCCESS)
-        if left := len(outcomes) - decided:
+        left = len(outcomes) - decided
+        if left:
             text = ngettext(
                 "%d call was not decided: you may not, or it does not wait any more.",
                 "%d calls were not decided: you may not, or they do not wait any more.",

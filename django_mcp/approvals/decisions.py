@@ -1,4 +1,4 @@
-"""Decisions of people: noted in the row, told to the site, and followed by the run."""
+"""Decisions of people: stored in the row, signalled to the site, and followed by the run."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def decide(row: Approval, user: Any, decision: Decision, *, comment: str = "", w
 def note(
     row: Approval, user: Any, decision: Decision, *, comment: str = "", where: str
 ) -> Changed | None:
-    """Store a decision, and tell the site of it; None if ``user`` may not, or it is too late."""
+    """Store a decision, and signal it to the site; None if ``user`` may not, or it is too late."""
     changed = row.decide(user, decision, comment=comment, where=where)
     if changed is not None:
-        tell = partial(_tell, row.pk)
-        transaction.on_commit(tell, using=router.db_for_write(Approval))
+        signal = partial(_send_decided, row.pk)
+        transaction.on_commit(signal, using=router.db_for_write(Approval))
     return changed
 
 
-def _tell(key: str) -> None:
+def _send_decided(key: str) -> None:
     send(approval_decided, approval=Approval.objects.current().get(pk=key))
 
 

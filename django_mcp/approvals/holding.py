@@ -59,17 +59,13 @@ class StoredApprovals:
         if row.status == Status.HELD:
             await _ask(call, row)
             row = await read(row.pk)
-        if row.is_unstarted and call.plan is None and not frame.client.is_multi_round_trip:
+        if call.plan is not None:
+            return await _answer_with_task(frame, row)
+        if row.is_unstarted and not frame.client.is_multi_round_trip:
             answer = await _run_with_client(call, row)
             if answer is not None:
                 return answer
-        if call.plan is None:
-            return await outcome(frame, row, waits=row.status != Status.HELD), frame
-        if row.is_unstarted:
-            await submission.submit_approved(row.pk)
-        task = await store.get().load(row.pk, row.owner)
-        assert task is not None
-        return task_calls.created(frame, task), frame
+        return await outcome(frame, row, waits=row.status != Status.HELD), frame
 
     async def verify(self, task_id: str, /) -> None:
         row = await read(task_id)
@@ -132,7 +128,7 @@ async def _of_repeated_call(call: HeldCall) -> Approval | None:
 
 
 async def _store(call: HeldCall) -> Approval:
-    """Store the call, unless it waits already; let the site know of a new one."""
+    """Store the call, unless it waits already; send the signal for a new one."""
     storing = asyncio.ensure_future(_hold(call))
     try:
         key, is_new = await asyncio.shield(storing)
@@ -144,11 +140,11 @@ async def _store(call: HeldCall) -> Approval:
     row = await read(key)
     if is_new:
         url = answers.page_url(call.frame, key)
-        await call.frame.exchange.run_hook(_tell, row, url)
+        await call.frame.exchange.run_hook(_send_requested, row, url)
     return row
 
 
-def _tell(row: Approval, url: str | None) -> None:
+def _send_requested(row: Approval, url: str | None) -> None:
     decisions.send(approval_requested, approval=row, url=url)
 
 
@@ -190,8 +186,9 @@ def describe(call: HeldCall) -> tuple[NewTask, Held]:
 
 def _message(call: HeldCall, task_id: str) -> str:
     """The status message, which clients of tasks show."""
+    message = "Waits for the approval of a person"
     page = answers.page_url(call.frame, task_id)
-    return f"Waits for the approval of a person{f': {page}' if page else ''}"
+    return message if page is None else f"{message}: {page}"
 
 
 def _caller_name(frame: Frame) -> str:
@@ -240,6 +237,15 @@ async def _run_with_client(call: HeldCall, row: Approval) -> Answer | None:
 
 
 # The result.
+
+
+async def _answer_with_task(frame: Frame, row: Approval) -> Answer:
+    """Answer with the task of a call; one that was approved already is submitted."""
+    if row.is_unstarted:
+        await submission.submit_approved(row.pk)
+    task = await store.get().load(row.pk, row.owner)
+    assert task is not None
+    return task_calls.created(frame, task), frame
 
 
 async def outcome(frame: Frame, row: Approval, *, waits: bool = False) -> dict[str, Any]:

@@ -55,8 +55,8 @@ class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ig
         """Return the calls that wait and that this user has the permission to decide on."""
         waiting = Approval.objects.all().waiting()
         permissions = waiting.order_by().values_list("permission", flat=True).distinct()
-        held = [name for name in permissions if self.request.user.has_perm(name)]
-        return waiting.filter(permission__in=held).for_lists().order_by("created_at")
+        own = [name for name in permissions if self.request.user.has_perm(name)]
+        return waiting.filter(permission__in=own).for_lists().order_by("created_at")
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         own = Approval.objects.filter(user_key=str(self.request.user.pk))
@@ -127,9 +127,8 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
         comment = form.cleaned_data["comment"]
         user = self.request.user
         if not decisions.decide(row, user, decision, comment=comment, where="page"):
-            messages_of(
-                self.request, _("You cannot decide on this call, or it was decided before.")
-            )
+            text = _("You cannot decide on this call, or it was decided before.")
+            show_message(self.request, text)
         return self.back()
 
     def back(self) -> HttpResponse:
@@ -181,6 +180,6 @@ def is_stuck(row: Approval) -> bool:
     return row.decided_at is not None and row.decided_at < timezone.now() - store.START_TIME
 
 
-def messages_of(request: HttpRequest, text: str) -> None:
+def show_message(request: HttpRequest, text: str) -> None:
     """Show a message on the next page, where the site has Django's messages."""
     messages.warning(request, text, fail_silently=True)

@@ -1,6 +1,15 @@
 """``elicit_page``: a handler sends its user to a page of the site and receives what they answer.
 
 The steps are written once, as a generator; a synchronous and an asynchronous function take them.
+
+| state | meaning | who moves it |
+|---|---|---|
+| offered | the client has the link; its user has not agreed to visit the page | the client |
+| agreed | the handler, or the repeated call, waits for the answer | the user, on the page |
+| answered | the answer is stored, and the handler goes on with it | nobody |
+| closed | the user has declined or cancelled in the client: the link is not valid | nobody |
+
+A link expires in each state; the handler then ends with a TimeoutError, or its client gives up.
 """
 
 from __future__ import annotations
@@ -214,13 +223,17 @@ def _by_repeated_call(
         return agreed
 
     agreed = yield Request(prefix + link.id, replace(request, read=read))
-    return answer if agreed.accepted else (yield from _close(frame, link, agreed))
+    if not agreed.accepted:
+        return (yield from _close(frame, link, agreed))
+    return answer
 
 
 def _holds_lock() -> bool:
     """Whether the transaction of this handler may keep the page from storing the answer."""
     opened = connections.all(initialized_only=True)
-    return any(each.vendor == "sqlite" and each.in_atomic_block for each in opened)
+    return any(
+        connection.vendor == "sqlite" and connection.in_atomic_block for connection in opened
+    )
 
 
 def _request(frame: Frame, link: Link) -> InputRequest[ElicitResult[None]]:
@@ -277,10 +290,10 @@ def _path_of(form: type[forms.BaseForm]) -> str:
     """Return the path by which every worker finds the form; raises ConfigurationError."""
     path = f"{form.__module__}:{form.__qualname__}"
     try:
-        is_found = resolve_name(path) is form
+        is_importable = resolve_name(path) is form
     except (ImportError, AttributeError, ValueError):
-        is_found = False
-    if not is_found:
+        is_importable = False
+    if not is_importable:
         raise ConfigurationError(f"{form!r} is shown by other workers: define it in a module")
     if form().is_multipart():
         raise ConfigurationError(

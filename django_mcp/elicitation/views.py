@@ -43,9 +43,11 @@ class OwnLink(LoginRequiredMixin):
             # One response for all of these, so that nobody learns of the links of others.
             return TemplateResponse(request, self.invalid_template_name, status=404)
         self.link = link
-        if (answer := PageAnswer.objects.of(link.id, request.user)) is not None:
-            return self.done(answer.action, status=409 if request.method == "POST" else 200)
-        if request.method == "POST" and DECLINE in request.POST:
+        is_post = request.method == "POST"
+        answer = PageAnswer.objects.of(link.id, request.user)
+        if answer is not None:
+            return self.done(answer.action, status=409 if is_post else 200)
+        if is_post and DECLINE in request.POST:
             return self.decline()
         return super().dispatch(request, *args, **kwargs)
 
@@ -71,8 +73,8 @@ class OwnLink(LoginRequiredMixin):
         return self.done(answer.action if answer else "cancel", status=409)
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        given: dict[str, Any] = super().get_context_data(link=self.link, **context)  # type: ignore[misc]
-        return given
+        with_link: dict[str, Any] = super().get_context_data(link=self.link, **context)  # type: ignore[misc]
+        return with_link
 
 
 class ElicitationMixin(ProtectedPage, OwnLink):
@@ -93,14 +95,18 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
         return form
 
     def form_valid(self, form: forms.BaseForm) -> HttpResponseBase:  # type: ignore[override]
-        data = {form.add_prefix(name) for name in form.fields}
+        names = {form.add_prefix(name) for name in form.fields}
         # What was sent, not what it means: the handler validates it again, into the same types.
-        sent = {key: values for key, values in self.request.POST.lists() if _is_of(key, data)}
+        sent = {
+            key: values
+            for key, values in self.request.POST.lists()
+            if _belongs_to_field(key, names)
+        }
         return self.complete(sent)
 
 
-def _is_of(key: str, names: set[str]) -> bool:
-    """Whether a posted value belongs to a field; a widget with parts numbers them: ``day_0``."""
+def _belongs_to_field(key: str, names: set[str]) -> bool:
+    """Whether a posted value is that of a field; a widget with parts numbers them: ``day_0``."""
     return key in names or key.rpartition("_")[0] in names
 
 
