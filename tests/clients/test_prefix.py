@@ -13,7 +13,7 @@ import pytest
 from tests.clients.conftest import Command
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import client_pages
-from tests.clients.test_saved_tokens import call, expire, python_sdk
+from tests.clients.test_saved_tokens import check_login_and_refresh, python_sdk
 from tests.processes import answers, free_port, server
 from tests.services.workers import nginx_around, nginx_binary
 from tests.waiting import wait_until
@@ -65,12 +65,4 @@ def test_login_call_and_refresh_below_a_prefix(tmp_path: Path) -> None:
         program = python_sdk("sdk2")()
         saved = tmp_path / "saved"
         command: Command = [*program, prefixed.url("/app/mcp"), saved, pages.redirect_uri]
-
-        text, logins = call(command, prefixed, pages)
-        assert "agent" in text
-        assert logins == 1
-
-        expire(site)
-        text, logins = call(command, prefixed, pages)
-        assert "agent" in text
-        assert logins == 0
+        check_login_and_refresh(command, prefixed, pages)

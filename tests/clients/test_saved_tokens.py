@@ -170,12 +170,17 @@ def test_login_call_and_refresh_in_a_new_process(
     saved = tmp_path / "saved"
     command: Command = [*program, running_site.url("/mcp"), saved, pages.redirect_uri]
 
-    text, logins = call(command, running_site, pages)
+    check_login_and_refresh(command, running_site, pages)
+
+
+def check_login_and_refresh(command: Command, site: RunningSite, pages: ClientPages) -> None:
+    """Let a new client log in once, and another process refresh its expired token."""
+    text, logins = call(command, site, pages)
     assert "agent" in text
     assert logins == 1
 
-    expire(running_site)
-    text, logins = call(command, running_site, pages)
+    expire(site)
+    text, logins = call(command, site, pages)
     assert "agent" in text
     assert logins == 0
 
