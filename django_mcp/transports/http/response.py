@@ -99,19 +99,19 @@ class HttpExchange(LoopExchange):
         """
         writer = self._writer
         self._flushes += 1
-        now = self.loop.time()
         if (
             self._flushes % YIELD_EVERY == 0
-            or now > self._flushed_at + TOGETHER
+            or self.loop.time() > self._flushed_at + TOGETHER
             or writer.size > LARGE
             or writer.is_blocked
         ):
-            self._flushed_at = now
             await asyncio.sleep(0)  # Here the server accepts the events, unless it has to wait.
             if writer.is_sending:
                 self._scope = request_scope.current()
                 await writer.flush()
                 self._scope = None
+            # Not before: among many handlers, each would find that much time has passed.
+            self._flushed_at = self.loop.time()
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         raise ConnectionError("Requests to this client need a session")
