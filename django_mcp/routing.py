@@ -244,6 +244,8 @@ def _mount_asgi(django_application: Asgi) -> Asgi:
 
 def _mount_wsgi(django_application: Wsgi) -> Wsgi:
     endpoints = _Endpoints("WSGI")
+    # Where only threads answer requests, this is the last code that runs in the main thread.
+    _handle_signals()
 
     def application(environ: Any, start_response: Any) -> Iterable[bytes]:
         paths = wsgi_environ.paths_of(environ)
@@ -261,13 +263,18 @@ def _mount_wsgi(django_application: Wsgi) -> Wsgi:
     return application
 
 
+def _handle_signals() -> None:
+    """Receive the signals to stop, if this is the thread that may: servers set their handlers
+    before they import the application, or before they fork a process of it."""
+    if threading.current_thread() is threading.main_thread():
+        stop_signals.handle_signals()
+
+
 @cache
 def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopThread:
     """Prepare the process at its first request: to be told to stop, and to exit."""
     running.call(_prepare_process, _begin_to_stop)
-    if threading.current_thread() is threading.main_thread():
-        # Else the server does not receive signals where requests are answered.
-        stop_signals.handle_signals()
+    _handle_signals()
     atexit.register(_stop_loop, running)
     return running
 

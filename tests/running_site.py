@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +80,15 @@ def serving(
 ) -> Iterator[RunningSite]:
     """Run a Django project with daphne within the block."""
     command = ["daphne", "-b", "127.0.0.1", "-p", "{port}", application]
+    with serving_by(command, python, folder, environment) as site:
+        yield site
+
+
+@contextmanager
+def serving_by(
+    command: Sequence[str], python: Path, folder: Path, environment: Mapping[str, str]
+) -> Iterator[RunningSite]:
+    """Run a Django project with any module of Python that serves it."""
     with server(command, python=python, folder=folder, environment=environment) as process:
         yield RunningSite(
             port=process.port,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, BinaryIO, cast
 
 import pytest
 from django.conf import settings as django_settings
 from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
 from pytest_django import Settings
 
 from django_mcp import Server, registry, routing
@@ -26,6 +29,7 @@ from django_mcp.testing.asgi import Application, Reply, http_scope, perform
 from django_mcp.transports.connection import stdio
 from tests.conversations.recorded import Recording, recordings
 from tests.memory_stores import MEMORY
+from tests.wsgi import requests
 
 SITE = "https://helpdesk.example"
 HOST = SITE.removeprefix("https://")
@@ -51,6 +55,9 @@ class OAuthAuthentication(BaseAuthentication):
             return INVALID_TOKEN
         return Principal(scheme="oauth", subject="7", scopes=frozenset(TOKENS[token]))
 
+
+Site = Callable[[str, str, Mapping[str, str], bytes], Awaitable[Reply]]
+"""Answers a request by its method, path, headers and body."""
 
 PUBLIC = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
 PROTECTED = [f"{__name__}.{OAuthAuthentication.__name__}"]
@@ -80,10 +87,14 @@ def office() -> Server:
     return server
 
 
-@pytest.fixture
+@pytest.fixture(params=["ASGI", "WSGI"])
 def site(
-    recording: Recording, office: Server, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Application]:
+    request: pytest.FixtureRequest,
+    recording: Recording,
+    office: Server,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
     """The example site, as the recording needs it."""
     options: dict[str, Any] = {**django_settings.DJANGO_MCP, "STORES": MEMORY, "BASE_URL": SITE}
     options["ALLOWED_ORIGINS"] = ["http://localhost:6274"]
@@ -95,7 +106,10 @@ def site(
         options["PROTOCOL_VERSIONS"] = recording.versions
     settings.DJANGO_MCP = options
     settings.ALLOWED_HOSTS = [HOST]
-    yield routing.mount(get_asgi_application())
+    if request.param == "ASGI":
+        yield partial(perform_asgi, routing.mount(get_asgi_application()))
+    else:
+        yield partial(perform_wsgi, routing.mount(get_wsgi_application()))
     monkeypatch.undo()
     settings.DJANGO_MCP = django_settings.DJANGO_MCP
 
@@ -103,7 +117,7 @@ def site(
 @pytest.mark.django_db
 @pytest.mark.parametrize("recording", recordings(), ids=lambda recording: recording.name)
 async def test_requests_of_the_client_are_answered_as_it_expects(
-    recording: Recording, site: Application
+    recording: Recording, site: Site
 ) -> None:
     if recording.server == "stdio":
         await play_lines(recording)
@@ -115,12 +129,27 @@ async def test_requests_of_the_client_are_answered_as_it_expects(
         compare(exchange["response"], reply, values, where)
 
 
-async def send(site: Application, request: Mapping[str, Any]) -> Reply:
+async def send(site: Site, request: Mapping[str, Any]) -> Reply:
     """Send a request of a recording over https."""
     headers = {"host": HOST, **request["headers"]}
-    scope = http_scope(request["method"], request["path"], headers=headers, scheme="https")
     body = request.get("body")
-    return await perform(site, scope, b"" if body is None else json.dumps(body).encode())
+    content = b"" if body is None else json.dumps(body).encode()
+    return await site(request["method"], request["path"], headers, content)
+
+
+async def perform_asgi(
+    application: Application, method: str, path: str, headers: Mapping[str, str], body: bytes
+) -> Reply:
+    scope = http_scope(method, path, headers=headers, scheme="https")
+    return await perform(application, scope, body)
+
+
+async def perform_wsgi(
+    application: Any, method: str, path: str, headers: Mapping[str, str], body: bytes
+) -> Reply:
+    more = {"wsgi.url_scheme": "https"}
+    variables = requests.environ(method, path, headers=headers, body=body, more=more)
+    return await asyncio.to_thread(requests.perform, application, variables)
 
 
 async def play_lines(recording: Recording) -> None:

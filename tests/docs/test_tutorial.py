@@ -13,8 +13,9 @@ import pytest
 
 from tests.clients import environments
 from tests.docs.examples import ROOT, Block, blocks, commands
-from tests.running_site import RunningSite, serving
+from tests.running_site import RunningSite, serving, serving_by
 
+RUNSERVER = ("manage", "runserver", "--noreload", "127.0.0.1:{port}")
 SETUP_COMMANDS = ("source", "env/bin/python", "-m pip", "pip install", "-m venv")
 """Environments exist already."""
 
@@ -71,8 +72,11 @@ class Reader:
                 assert "WARNINGS" not in printed, f"{block.location}: {line}: {printed}"
 
     def _serve(self) -> None:
-        python = Path(sys.executable)
-        site = serving("mysite.asgi:application", python, self.folder, self._environment)
+        project = (Path(sys.executable), self.folder, self._environment)
+        if "ASGI_APPLICATION" in (self.folder / "mysite/settings.py").read_text():
+            site = serving("mysite.asgi:application", *project)
+        else:
+            site = serving_by(RUNSERVER, *project)
         self.site = self._stack.enter_context(site)
         self.port = str(self.site.port)
 

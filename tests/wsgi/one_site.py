@@ -29,11 +29,12 @@ settings.configure(
     WSGI_APPLICATION="tests.wsgi.one_site.application",
     DJANGO_MCP={
         "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
-        "SHUTDOWN_TIMEOUT": 4.0,
+        "SHUTDOWN_TIMEOUT": 3.0,
     },
 )
 django.setup()
 
+from django.core.asgi import get_asgi_application  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.db import connection  # noqa: E402
 from django.http import HttpRequest, HttpResponse  # noqa: E402
@@ -98,6 +99,13 @@ def sleep_in_thread(seconds: float, started: str) -> str:
     return "slept"
 
 
+@tool
+async def wait(started: str) -> None:
+    """Waits until it is cancelled, after it has made a file."""
+    Path(started).touch()
+    await asyncio.Event().wait()
+
+
 @tool(requests_input=True)
 async def ask(frame: Frame) -> str:
     """Asks the user for their name."""
@@ -125,3 +133,4 @@ def _exit() -> None:
 
 
 application = mount(get_wsgi_application())
+asgi_application = mount(get_asgi_application())

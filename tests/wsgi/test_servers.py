@@ -201,6 +201,21 @@ def test_worker_that_is_told_to_stop_finishes_its_call(name: str, tmp_path: Path
     assert "slept" in answers[0]
 
 
+@pytest.mark.parametrize("name", STOPPED)
+def test_call_that_outlasts_the_stop_is_answered_with_an_error(name: str, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    answers: list[str] = []
+    with server(STOPPED[name], environment=environment(tmp_path)) as running:
+        arguments = {"started": str(started)}
+        calling = Thread(target=lambda: answers.append(call(running.port, "wait", **arguments)[1]))
+        calling.start()
+        wait_until(started.exists)
+        running.terminate()
+        calling.join(TIMEOUT)
+        running.process.wait(TIMEOUT)
+    assert json.loads(answers[0])["error"]["message"] == "Cancelled"
+
+
 def test_input_of_a_session_arrives_at_the_worker_that_waits_for_it(
     running: ServerProcess,
 ) -> None:
