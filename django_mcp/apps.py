@@ -64,6 +64,7 @@ class SimpleMcpConfig(AppConfig):
         not_mounted.install()
         if settings.DEBUG and sys.argv[1:2] == ["runserver"]:
             log.print_calls()
+        _add_tool_search()
         InProcessCalls.caller = DjangoInProcessCaller()
         model_changes.observe_models()
         Tasks.port = DjangoTasks()
@@ -80,6 +81,14 @@ def _keep_house() -> None:
     prunings = [stores.prune_sessions, stores.prune_events, tasks.prune]
     housekeeping.STEPS[:] = [publisher.renew_logs, *prunings, submission.submit_unstarted]
     housekeeping.CLAIMS[:] = [stores.claim]
+
+
+def _add_tool_search() -> None:
+    from django_mcp.dispatch import tool_search
+    from django_mcp.server import components
+
+    if tool_search.add not in components.COMPANIONS:
+        components.COMPANIONS.append(tool_search.add)
 
 
 def _has_permission(declared: ViewPermission, frame: Frame) -> Any:

@@ -23,7 +23,8 @@ class ApprovalsConfig(AppConfig):
         from django_mcp.server import components
 
         approval.APPROVALS[:] = [StoredApprovals()]
-        components.COMPANIONS[:] = [status_tool.add]
+        if status_tool.add not in components.COMPANIONS:
+            components.COMPANIONS.append(status_tool.add)
         # Discovery may have been before.
         for server in registry.servers():
             for component in [*server.components.registered()]:

@@ -140,6 +140,8 @@ class Component(ABC):
     """The group by which a connection selects it."""
     is_in_every_selection: bool = False
     """Whether it is there whatever a connection selects: a tool that only leads to others."""
+    always_load: bool = False
+    """Whether it is listed by a server that lists few of its tools."""
     module: str = ""
     find_line: Callable[[], int] = int
     """Its line in the module. Called only when needed: for a class it takes ten milliseconds."""

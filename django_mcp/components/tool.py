@@ -45,6 +45,16 @@ class Approval:
     four_eyes: bool = field(default=False, kw_only=True)
 
 
+HOST_META = {
+    "always_load": "anthropic/alwaysLoad",
+    "search_hint": "anthropic/searchHint",
+    "max_result_chars": "anthropic/maxResultSizeChars",
+}
+"""The options, and the members of ``_meta`` in which hosts read them."""
+MAX_RESULT_CHARS = 500_000
+"""The most that a host accepts."""
+
+
 class Tool(ComponentAttributes):
     """A tool written as a class: derive from it and write ``execute``.
 
@@ -62,6 +72,9 @@ class Tool(ComponentAttributes):
     idempotent: Any = None
     open_world: Any = None
     approval: Any = None
+    always_load: Any = None
+    search_hint: Any = None
+    max_result_chars: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,6 +88,8 @@ class ToolComponent(Component):
     param_headers: Any = ()
     """The arguments that an HTTP client repeats in headers."""
     approval: Approval | None = None
+    search_hint: str | None = None
+    """Words by which it is found, beside its description."""
 
     @property
     def reads_only(self) -> bool:
@@ -133,6 +148,12 @@ class ToolOptions(Options, total=False):
     open_world: bool | None
     approval: Approval | Approvers | None
     """A call waits until somebody with this permission approves it; see ``Approval``."""
+    always_load: bool | None
+    """List it also where most tools are found by searching: by the server, or by the host."""
+    search_hint: str | None
+    """Words by which it is found, beside its name and description."""
+    max_result_chars: int | None
+    """The characters of a result that a host should pass on to the model without cutting it."""
 
 
 def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
@@ -169,9 +190,34 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         task_after=_task_after(source),
         param_headers=param_headers,
         approval=_approval(source),
+        always_load=bool(source.get("always_load")),
+        search_hint=_search_hint(source),
         **call._asdict(),
-        **source.common(),
+        **_with_host_meta(source, source.common()),
     )
+
+
+def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str, Any]:
+    """Add what hosts read in ``_meta``; the author's own ``meta`` overrides it."""
+    declared = {name: source.get(name) for name in HOST_META}
+    characters = declared["max_result_chars"]
+    is_count = type(characters) is int and 0 < characters <= MAX_RESULT_CHARS
+    if characters is not None and not is_count:
+        raise ConfigurationError(
+            f"max_result_chars of {source.where} is {characters!r}: write a number of at most "
+            f"{MAX_RESULT_CHARS:,}"
+        )
+    read = {HOST_META[name]: value for name, value in declared.items() if value}
+    if not read:
+        return common
+    return {**common, "meta": {**read, **(common["meta"] or {})}}
+
+
+def _search_hint(source: ComponentSource) -> str | None:
+    hint = source.get("search_hint")
+    if hint is None or isinstance(hint, str):
+        return hint
+    raise ConfigurationError(f"The search_hint of {source.where} is {hint!r}: write some words")
 
 
 def _read_output(source: ComponentSource) -> OutputSchema | None:

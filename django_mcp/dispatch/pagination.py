@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import Component
+from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import visibility
 from django_mcp.protocol import cursors
 from django_mcp.protocol.preencoded import PreEncodedList
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Frame]:
     """Return one page of the visible components of ``kind``, as ``member``."""
     await visibility.check_groups(frame)
-    offered = visibility.in_order(frame, kind)
+    offered = visibility.in_order(frame, kind, loaded_only=_lists_few(frame, kind))
     listed = offered.listed
     start = 0
     if (last := position(frame, kind)) is not None:
@@ -35,6 +36,14 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
         shown = shown[:-1]
         next_page["nextCursor"] = cursor_after(frame, kind, shown[-1].sort_key)
     return {member: _entries(frame, shown), **next_page}, frame
+
+
+def _lists_few(frame: Frame, kind: str) -> bool:
+    """Whether the list has a chosen few tools, with which a model finds the others."""
+    if kind != ToolComponent.kind or not frame.server.tool_search:
+        return False
+    selection = frame.principal.selection
+    return selection is None or not selection.all_tools
 
 
 def _entries(frame: Frame, shown: Sequence[Component]) -> list[dict[str, Any]] | PreEncodedList:

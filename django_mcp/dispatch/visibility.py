@@ -45,13 +45,14 @@ class Listed(NamedTuple):
     is_public: bool
 
 
-def in_order(frame: Frame, kind: str) -> InOrder:
+def in_order(frame: Frame, kind: str, *, loaded_only: bool = False) -> InOrder:
     """Return the components of ``kind`` that the connection selects.
 
-    Those of the session override the server's.
+    Those of the session override the server's. ``loaded_only`` leaves out what a model finds by
+    searching.
     """
     selection = frame.principal.selection
-    declared = frame.server.components.in_order(kind, selection)
+    declared = frame.server.components.in_order(kind, selection, loaded_only=loaded_only)
     if not frame.private.get("components"):
         return declared
     own = {item.key: item for item in frame.get_components() if item.kind == kind}

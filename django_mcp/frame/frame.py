@@ -60,6 +60,8 @@ class Private(TypedDict, total=False):
     path_params: Mapping[str, Any]
     subscriptions: frozenset[str]
     django_request: Any
+    is_indirect: bool
+    """Whether the client called the tool through ``call_tool``, without its headers."""
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class FrameServer(Protocol):
     serialize_requests: bool
     requires_request_state: bool
     when_denied: WhenDenied | None
+    tool_search: bool
 
     @property
     def options(self) -> Options: ...
@@ -88,12 +89,21 @@ class InOrder(Protocol):
     def is_public(self) -> bool: ...
 
 
+class ToolIndex(Protocol):
+    """The full text of tools."""
+
+    def ranked(self, query: str) -> Iterable[Sequence[Component]]: ...
+
+
 class Components(Protocol):
     """The components of a server."""
 
     def find(self, kind: str, key: str) -> Component | None: ...
     def of_kind(self, kind: str) -> Sequence[Component]: ...
-    def in_order(self, kind: str, selection: Selection | None = None) -> InOrder: ...
+    def in_order(
+        self, kind: str, selection: Selection | None = None, *, loaded_only: bool = False
+    ) -> InOrder: ...
+    def tool_index(self) -> ToolIndex: ...
     def of_group(self, group: str) -> Sequence[Component]: ...
     def groups(self) -> Sequence[str]: ...
     def guarded(self, kind: str) -> Sequence[Component]: ...

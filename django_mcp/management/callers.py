@@ -28,13 +28,18 @@ def add_selection_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--read-only", action="store_true", help="only what is declared to change nothing"
     )
+    parser.add_argument(
+        "--all-tools", action="store_true", help="list all tools, where the server lists few"
+    )
 
 
 def selected(options: Mapping[str, Any]) -> Selection | None:
     """Return what the options select; raises CommandError."""
     try:
         groups = [] if options["groups"] is None else selection.read_groups(options["groups"])
-        return selection.of_names(groups, read_only=options["read_only"])
+        return selection.of_names(
+            groups, read_only=options["read_only"], all_tools=options["all_tools"]
+        )
     except ValueError as error:
         raise CommandError(str(error)) from error
 

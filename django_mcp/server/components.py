@@ -15,6 +15,7 @@ from django_mcp.components.serializers import copied
 from django_mcp.components.tool import ToolComponent
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.texts import resolved
+from django_mcp.server.tool_index import ToolIndex
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
@@ -65,7 +66,7 @@ class ComponentsOfKind:
         """Whether there ever was a component: clients may know the capability."""
         self.by_key: Mapping[str, Component] = {}
         self._sorted = InOrder(self.by_key)
-        self._selected: dict[Selection, InOrder] = {}
+        self._selected: dict[tuple[Selection | None, bool], InOrder] = {}
 
     def in_order(self) -> InOrder:
         # Sorted when first read, since a starting site adds one after the other. The order is
@@ -78,16 +79,22 @@ class ComponentsOfKind:
             current = self._sorted = InOrder.of(by_key, ordered)
         return current
 
-    def selected(self, selection: Selection) -> InOrder:
+    def selected(self, selection: Selection | None, *, loaded_only: bool) -> InOrder:
         """Return those that a connection selects; selected once, until a component changes."""
         everything = self.in_order()
-        selected = self._selected.get(selection)
+        key = selection, loaded_only
+        selected = self._selected.get(key)
         if selected is None or selected.by_key is not everything.by_key:
-            listed = [item for item in everything.listed if selection.includes(item)]
+            listed = [
+                item
+                for item in everything.listed
+                if (item.always_load or not loaded_only)
+                and (selection is None or selection.includes(item))
+            ]
             selected = InOrder.of(everything.by_key, listed)
             # Clients choose the groups, so that there may be many combinations.
             kept = self._selected if len(self._selected) < MAX_SELECTIONS else {}
-            self._selected = {**kept, selection: selected}
+            self._selected = {**kept, key: selected}
         return selected
 
 
@@ -144,6 +151,7 @@ class ComponentCollection:
         self._encoded = EncodedLists()
         self._tested: dict[Callable[[Component], bool], bool] = {}
         self._by_group: dict[str, list[Component]] | None = None
+        self._tool_index: ToolIndex | None = None
 
     def defer(self, build: BuildComponents) -> None:
         """Add the components that ``build`` returns, when components are first read.
@@ -244,10 +252,29 @@ class ComponentCollection:
     def of_kind(self, kind: str) -> Sequence[Component]:
         return self._kinds[kind].in_order().listed
 
-    def in_order(self, kind: str, selection: Selection | None = None) -> InOrder:
-        """Return the components of this kind that a connection selects, by default all."""
+    def in_order(
+        self, kind: str, selection: Selection | None = None, *, loaded_only: bool = False
+    ) -> InOrder:
+        """Return the components of this kind that a connection selects, by default all.
+
+        ``loaded_only`` leaves out those without ``always_load``.
+        """
         components = self._kinds[kind]
-        return components.in_order() if selection is None else components.selected(selection)
+        if selection is None and not loaded_only:
+            return components.in_order()
+        return components.selected(selection, loaded_only=loaded_only)
+
+    def tool_index(self) -> ToolIndex:
+        """Return the index of all tools, which is built once, until a component changes."""
+        tools = self.of_kind(ToolComponent.kind)
+        index = self._tool_index
+        if index is None or index.tools is not tools:
+            index = self._tool_index = ToolIndex(tools)
+        return index
+
+    def registered_at(self, kind: str, key: str) -> Component | None:
+        """Return a component, without building those that are deferred."""
+        return self._all[kind].by_key.get(key)
 
     def of_group(self, group: str) -> Sequence[Component]:
         """Return the components of a group, of all kinds; those that everybody may use first."""

@@ -60,6 +60,8 @@ class Server(Hooks):
     ``serialize_requests`` answers the requests of one session one after the other.
     ``requires_request_state=False`` also reads input responses which a client sends without the
     request state, before it was asked: safe only where no handler asks for a confirmation.
+    ``tool_search`` lists only tools with ``always_load``, and two by which a model finds and calls
+    the others.
     ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
     ``set_log_rate_limit``. ``@server.hook`` defines its hooks.
     """
@@ -88,12 +90,10 @@ class Server(Hooks):
         keepalive_ms: int | None = None,
         log_rate_limit: int | None = None,
         group_scopes: Mapping[str, str | Iterable[str]] | None = None,
+        tool_search: bool = False,
     ) -> None:
         super().__init__()
-        self.components: ComponentCollection = ComponentCollection(self)
-        self.capabilities = Capabilities(self, capabilities)
-        self.notifications = Notifications(self)
-        self.in_process = InProcessCalls(self)
+        self._make_parts(capabilities)
         self.name = name
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
         self._info_by_version: dict[str, dict[str, Any]] = {}
@@ -105,6 +105,7 @@ class Server(Hooks):
         self.authenticators = authenticators
         self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
         self.group_scopes = _group_scopes(name, group_scopes)
+        self.tool_search = tool_search
         self.when_denied = _checked_policy(name, when_denied)
         self.middleware = tuple(middleware)
         self.cache = cache
@@ -114,6 +115,12 @@ class Server(Hooks):
         self.requires_request_state = requires_request_state
         self.set_keepalive(keepalive_ms)
         self.set_log_rate_limit(log_rate_limit)
+
+    def _make_parts(self, capabilities: Json | None) -> None:
+        self.components: ComponentCollection = ComponentCollection(self)
+        self.capabilities = Capabilities(self, capabilities)
+        self.notifications = Notifications(self)
+        self.in_process = InProcessCalls(self)
 
     is_running = False
     """Whether ``start`` has been called in this process, and ``stop`` has not."""

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from django_mcp.auth.base import Principal
+from django_mcp.dispatch import tool_search
 from django_mcp.frame import Frame, RequestInfo, Transport
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client import request_state
@@ -65,6 +66,8 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
     }
     if meta.client_info is not None:
         private["client_info"] = meta.client_info
+    if call.server.tool_search:
+        request = _unwrapped(call.server, request, private)
     earlier = request_state.FIRST
     client: Callable[..., Client] = MultiRoundTripClient
     if request_state.is_retry(request.params):
@@ -80,10 +83,13 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
 
 
 def in_session(call: IncomingRequest, request: Request | Notification, session: Session) -> Frame:
+    private = private_of(call.server, session)
+    if call.server.tool_search and type(request) is Request:
+        request = _unwrapped(call.server, request, private)
     return _frame(
         call,
         request,
-        private_of(call.server, session),
+        private,
         session_level(session),
         assigns=session.assigns,
         initialized=session.initialized,
@@ -159,7 +165,16 @@ def local(call: IncomingRequest, request: Request) -> Frame:
         "protocol_version": revision.version,
         "client_capabilities": {},
     }
+    request = _unwrapped(call.server, request, private)
     return _frame(call, request, private, None)
+
+
+def _unwrapped(server: Server, request: Request, private: dict[str, Any]) -> Request:
+    """The request as that of the tool which it calls through ``call_tool``."""
+    if not tool_search.is_call(server, request):
+        return request
+    private["is_indirect"] = True
+    return tool_search.unwrapped(request)
 
 
 def newest_session_revision(server: Server) -> Revision:

@@ -16,6 +16,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
 from django_mcp.auth.base import Principal
+from django_mcp.auth.selection import Selection
 from django_mcp.dispatch import dispatcher, handle
 from django_mcp.dispatch.reply import encode_reply
 from django_mcp.frame.client.bidirectional import BidirectionalClient
@@ -74,6 +75,8 @@ class DjangoInProcessCaller:
             inner = frames.local(_call(server, user, scopes), Request(LOCAL, method, params))
         else:
             inner = _within(frame, server, method, params)
+        if server.tool_search:
+            inner = _with_all_tools(inner)
         prepared = await handle.prepare(inner, site.get())
         result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
         if isinstance(result, McpError):
@@ -116,6 +119,13 @@ class DjangoInProcessCaller:
 
         with pools.thread_sensitive():
             return async_to_sync(run)()
+
+
+def _with_all_tools(frame: Frame) -> Frame:
+    """A call of the site itself, which needs no search to know its tools."""
+    principal = frame.principal
+    selection = replace(principal.selection or Selection(), all_tools=True)
+    return replace(frame, auth=replace(principal, selection=selection))
 
 
 async def _answer(frame: Frame) -> dict[str, Any]:

@@ -45,9 +45,8 @@ async def call(frame: Frame) -> Answer:
         tool = await visibility.find(frame, ToolComponent.kind, name)
     if not isinstance(tool, ToolComponent):
         raise InvalidParams(f"Unknown tool: {cut(name)}")
-    if tool.param_headers and frame.exchange.request_headers is not None:
-        collected = frame.exchange.request_headers.collected()
-        headers.check_params(tool.param_headers, arguments, collected)
+    if tool.param_headers:
+        _check_headers(frame, tool, arguments)
     how = None
     if tool.task_support != "forbidden" or "task" in params:
         how = task_calls.plan(frame, tool)
@@ -70,6 +69,16 @@ async def call(frame: Frame) -> Answer:
         if how is not None:
             return await task_calls.answer(frame, how, call)
     return await _run(tool, validated, frame)
+
+
+def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
+    """Raise HeaderMismatch unless the client repeats these arguments in headers.
+
+    It does so for the tool that it names, and not for one that it calls through another.
+    """
+    sent = frame.exchange.request_headers
+    if sent is not None and not frame.private.get("is_indirect"):
+        headers.check_params(tool.param_headers, arguments, sent.collected())
 
 
 async def _run_approved(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:

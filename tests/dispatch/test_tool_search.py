@@ -1,0 +1,338 @@
+"""A server with ``tool_search`` lists a chosen few; a model finds and calls the others by words."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+
+from django_mcp import Frame, Header, Server
+from django_mcp.components.base import ConfigurationError
+from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.dispatch import visibility
+from django_mcp.server import tool_index
+from django_mcp.server.components import ComponentCollection
+from django_mcp.server.tool_index import ToolIndex, words_of
+from django_mcp.testing import Client
+from django_mcp.testing.results import ErrorResponse
+from tests.dispatch.guarded import Member
+from tests.server.tool_catalogue import QUESTIONS, catalogue
+from tests.transports.wire import STATELESS
+
+SESSION = "2025-11-25"
+VERSIONS = [SESSION, STATELESS]
+BOTH = ["call_tool", "find_tools"]
+
+
+@pytest.fixture
+def office() -> Server:
+    server = Server("office", tool_search=True)
+
+    @server.tool(always_load=True)
+    async def whoami() -> str:
+        """Say who calls."""
+        return "you"
+
+    @server.tool(group="rooms", search_hint="conference, meeting")
+    async def reserve_room(number: Annotated[int, Header("Number")], frame: Frame) -> str:
+        """Reserve a room."""
+        return f"{number} {frame.message.params['name']} {frame.message.params['arguments']}"
+
+    @server.tool(read_only=True)
+    async def list_rooms() -> str:
+        """List the rooms for meetings."""
+        return "1, 2"
+
+    @server.tool(permission="office.demolish")
+    async def demolish_room() -> str:
+        """Demolish a room."""
+        return "gone"
+
+    @server.tool
+    async def rename_room(frame: Frame) -> str:
+        """Ask for another name of a room."""
+        answer = await frame.client.aelicit("Which name?", {"name": {"type": "string"}})
+        return f"Renamed to {answer.content['name']}"
+
+    return server
+
+
+def connect(server: Server, version: str, query: str = "", **options: Any) -> Client:
+    user = options.pop("user", Member(is_permitted=False))
+    return Client(server, transport="http", query=query, version=version, user=user, **options)
+
+
+async def found(client: Client, query: str, **arguments: Any) -> list[str]:
+    result = await client.call_tool("find_tools", {"query": query, **arguments})
+    return [tool["name"] for tool in json.loads(result.text)["tools"]]
+
+
+async def through(client: Client, name: str, arguments: dict[str, Any] | None = None) -> Any:
+    given = {"name": name} if arguments is None else {"name": name, "arguments": arguments}
+    return await client.call_tool("call_tool", given)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_list_has_the_chosen_few_unless_the_connection_wants_all(
+    office: Server, version: str
+) -> None:
+    async with connect(office, version) as client:
+        assert [tool["name"] for tool in await client.list_tools()] == [*BOTH, "whoami"]
+    everything = [*BOTH, "list_rooms", "rename_room", "reserve_room", "whoami"]
+    async with connect(office, version, "tools=all") as client:
+        assert [tool["name"] for tool in await client.list_tools()] == everything
+    names = [tool["name"] for tool in await office.alist_tools()]
+    assert names == everything
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_search_returns_what_a_call_needs(office: Server, version: str) -> None:
+    async with connect(office, version) as client:
+        result = await client.call_tool("find_tools", {"query": "conference"})
+        (tool,) = json.loads(result.text)["tools"]
+        listed = {
+            item["name"]: item for item in await connect(office, version, "tools=all").list_tools()
+        }
+    expected = listed["reserve_room"]
+    assert tool == {name: expected[name] for name in ("name", "description", "inputSchema")}
+
+
+async def test_search_finds_only_what_the_caller_may_use_and_has_selected(office: Server) -> None:
+    rooms = ["list_rooms", "rename_room", "reserve_room"]
+    async with connect(office, STATELESS) as client:
+        assert sorted(await found(client, "rooms")) == rooms
+        assert len(await found(client, "rooms", limit=2)) == 2
+        assert await found(client, "elephants") == []
+        for limit in (0, 21):
+            result = await client.call_tool("find_tools", {"query": "rooms", "limit": limit})
+            assert result.is_error
+    async with connect(office, STATELESS, user=Member(is_permitted=True)) as client:
+        assert sorted(await found(client, "rooms")) == ["demolish_room", *rooms]
+    async with connect(office, STATELESS, "groups=rooms") as client:
+        assert await found(client, "rooms") == ["reserve_room"]
+    async with connect(office, STATELESS, "read_only=1") as client:
+        assert await found(client, "rooms") == ["list_rooms"]
+        assert (await through(client, "list_rooms")).text == "1, 2"
+        with pytest.raises(ErrorResponse, match="Unknown tool: reserve_room"):
+            await through(client, "reserve_room", {"number": 7})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_tool_is_called_as_if_the_client_had_named_it(
+    office: Server, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str] = []
+
+    async def watch(frame: Frame, call_next: Any) -> Any:
+        seen.append(frame.message.params.get("name", ""))
+        return await call_next(frame)
+
+    office.middleware = (watch,)
+    caplog.set_level(logging.INFO, "django_mcp.calls")
+    async with connect(office, version) as client:
+        result = await through(client, "reserve_room", {"number": 7})
+        assert result.text == "7 reserve_room {'number': 7}"
+        invalid = await through(client, "reserve_room", {"number": "x"})
+        assert invalid.is_error
+        direct = connect(office, version, headers={"mcp-param-number": "x"})
+        assert invalid == await direct.call_tool("reserve_room", {"number": "x"})
+        assert (await through(client, "whoami")).text == "you"
+    assert {*seen} <= {"", "reserve_room", "whoami"}
+    records = [record for record in caplog.records if record.name == "django_mcp.calls"]
+    assert {record.mcp_name for record in records} == {"reserve_room", "whoami"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_hidden_tool_is_answered_like_a_missing_one(office: Server, version: str) -> None:
+    async with connect(office, version) as client:
+        errors = []
+        for name in ("demolish_room", "demolish_moon"):
+            with pytest.raises(ErrorResponse) as caught:
+                await through(client, name)
+            errors.append((str(caught.value).replace("moon", "room"), caught.value.status))
+    assert errors[0] == errors[1]
+    async with connect(office, version, user=Member(is_permitted=True)) as client:
+        assert (await through(client, "demolish_room")).text == "gone"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_tool_that_is_called_through_another_may_request_input(
+    office: Server, version: str
+) -> None:
+    accepted = {"action": "accept", "content": {"name": "Blue"}}
+    options: Any = {"version": version, "elicitation": accepted}
+    async with Client(office, user=Member(is_permitted=False), **options) as client:
+        assert (await through(client, "rename_room")).text == "Renamed to Blue"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "name"),
+        ({"name": 7}, "name"),
+        ({"name": "whoami", "arguments": [1]}, "arguments"),
+        ({"name": "whoami", "other": 1}, "other"),
+        ({"name": "call_tool", "arguments": {"name": "whoami"}}, "cannot call"),
+    ],
+)
+async def test_malformed_call_is_an_error_that_says_what_is_wrong(
+    office: Server, arguments: dict[str, Any], message: str
+) -> None:
+    async with connect(office, STATELESS) as client:
+        result = await client.call_tool("call_tool", arguments)
+    assert result.is_error
+    assert message in result.text
+
+
+async def test_server_without_the_option_has_no_search() -> None:
+    server = Server("plain")
+    server.tool(name="a")(nothing)
+    async with Client(server) as client:
+        assert [tool["name"] for tool in await client.list_tools()] == ["a"]
+        with pytest.raises(ErrorResponse, match="Unknown tool: call_tool"):
+            await client.call_tool("call_tool", {"name": "a"})
+
+
+def test_own_tool_of_the_same_name_is_an_error() -> None:
+    server = Server("office", tool_search=True)
+    with pytest.raises(ConfigurationError, match="find_tools"):
+        server.tool(name="find_tools")(nothing)
+
+
+async def nothing() -> str:
+    """Do nothing."""
+    return ""
+
+
+# The ranking.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("list_ip_addresses", "list ip address"),
+        ("createLeaveRequest", "creat leav request"),
+        ("deleted deleting deletes delete", "delet delet delet delet"),
+        ("categories boxes shipped status", "category box ship status"),
+        ("HTTPStatus of the V2 API", "httpstatus v 2 api"),
+        ("Show me all, please", "list list"),
+    ],
+)
+def test_words_are_compared_without_endings(text: str, expected: str) -> None:
+    assert words_of(text) == expected.split()
+
+
+def test_questions_in_words_find_the_right_tool_among_the_first_five() -> None:
+    index = catalogue().components.tool_index()
+    hits = []
+    for question, name in QUESTIONS.items():
+        first = [tool.name for part in index.ranked(question) for tool in part][:5]
+        if name in first:
+            hits.append(question)
+    assert len(QUESTIONS) == 40
+    assert len(hits) >= 36, QUESTIONS.keys() - {*hits}
+
+
+class Counts:
+    """How often what a request does is done."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.by_name: dict[str, int] = {}
+        self._patch = patch
+        self.count(ToolComponent, "descriptor")
+        self.count(ToolIndex, "__init__")
+        self.count(tool_index, "score")
+        self.count(ComponentCollection, "find")
+        self.count(visibility, "_access")
+
+    def count(self, owner: Any, name: str) -> None:
+        original: Callable[..., Any] = getattr(owner, name)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.by_name[name] = self.by_name.get(name, 0) + 1
+            return original(*args, **kwargs)
+
+        self._patch.setattr(owner, name, counted)
+
+    def take(self) -> dict[str, int]:
+        taken, self.by_name = self.by_name, {}
+        return taken
+
+
+async def work_of(server: Server, counts: Counts) -> list[dict[str, int]]:
+    """What the second list, search and call do."""
+    work: list[dict[str, int]] = []
+    async with Client(server) as client:
+        for _ in range(2):
+            work = []
+            counts.take()
+            await client.list_tools()
+            work.append(counts.take())
+            assert len(await found(client, "Which tickets are urgent?")) == 5
+            work.append(counts.take())
+            await through(client, "help_ticket_list", {"priority": "high"})
+            work.append(counts.take())
+    return work
+
+
+async def test_work_does_not_grow_with_the_number_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Counts(monkeypatch)
+    many = await work_of(catalogue(2), counts)
+    large = catalogue(7)
+    most = await work_of(large, counts)
+
+    assert len(large.components.of_kind("tool")) > 2000
+    # How many are ranked depends on how the first hundred of each word overlap.
+    scored = [work.pop("score", 0) for work in (*many, *most)]
+    assert max(scored) <= 3 * tool_index.CANDIDATES
+    assert most == many
+    listing, searching, calling = most
+    assert "descriptor" not in listing
+    assert "__init__" not in searching
+    assert calling["find"] <= 3
+
+
+async def test_caller_with_few_permissions_finds_a_tool_behind_many_hidden_ones() -> None:
+    server = Server("office", tool_search=True)
+    for number in range(300):
+        name = f"ticket_ticket_{number}"
+        server.tool(name=name, permission="office.all")(nothing)
+    server.tool(name="count_all", description="Count every open or closed ticket")(nothing)
+    async with connect(server, STATELESS) as client:
+        assert await found(client, "ticket") == ["count_all"]
+
+
+# What hosts read.
+
+
+def test_hints_for_hosts_are_listed_as_meta() -> None:
+    async def report() -> str:
+        """Report."""
+        return ""
+
+    tool = tool_component(
+        report,
+        always_load=True,
+        search_hint="turnover",
+        max_result_chars=100_000,
+        meta={"com.example/a": 1, "anthropic/searchHint": "sales"},
+    )
+    assert tool.descriptor()["_meta"] == {
+        "anthropic/alwaysLoad": True,
+        "anthropic/searchHint": "sales",
+        "anthropic/maxResultSizeChars": 100_000,
+        "com.example/a": 1,
+    }
+    assert "_meta" not in tool_component(report, always_load=False).descriptor()
+    wrong: list[dict[str, Any]] = [
+        {"max_result_chars": 0},
+        {"max_result_chars": 500_001},
+        {"max_result_chars": True},
+        {"search_hint": 7},
+    ]
+    for options in wrong:
+        with pytest.raises(ConfigurationError, match=next(iter(options))):
+            tool_component(report, **options)
