@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 from django.utils import translation
 
@@ -78,7 +79,9 @@ async def _run_and_close(task_id: str) -> None:
 async def _answer(row: McpTask, running: Run, gate: Gate) -> Reply:
     async with gate:
         try:
-            restored = await _restore(row, running)
+            restore = partial(_restore, row, running)
+            text = "The caller of a task cannot be read; trying again"
+            restored = await until_available(restore, OUTAGE, text)
         except CallerGone as error:
             return _failed(row, AuthenticationRequired(str(error)))
         except LookupError:

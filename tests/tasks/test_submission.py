@@ -13,7 +13,7 @@ from django.db import OperationalError
 from django_mcp import Server
 from django_mcp.models import McpTask
 from django_mcp.protocol.tasks import Task
-from django_mcp.tasks import execution, run, submission
+from django_mcp.tasks import calls, execution, run, submission
 from django_mcp.tasks.runners import celery, django_tasks, in_process
 from django_mcp.tasks.runners.base import Runner
 from django_mcp.tasks.store import TaskStore
@@ -156,11 +156,12 @@ async def test_call_is_given_up_later_if_the_database_is_away_as_well(
     assert (error.message, len(failed)) == ("The runner of tasks does not answer", 1)
 
 
-@pytest.mark.parametrize("failing", ["start", "answer of the start", "next query"])
+@pytest.mark.parametrize("failing", ["start", "answer of the start", "next query", "caller"])
 async def test_task_starts_once_although_the_database_fails_meanwhile(
     failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real_start, real_held, failed = TaskStore.start, TaskStore.held, list[str]()
+    real_restore = calls.restore
 
     def fail(where: str) -> None:
         if where == failing and not failed:
@@ -177,7 +178,12 @@ async def test_task_starts_once_although_the_database_fails_meanwhile(
         fail("next query")
         return await real_held(self, task_id, holder)
 
+    async def restore(*args: Any) -> calls.Restored:
+        fail("caller")
+        return await real_restore(*args)
+
     monkeypatch.setattr(run, "RETRY", 0.01)
+    monkeypatch.setattr(calls, "restore", restore)
     monkeypatch.setattr(TaskStore, "start", start)
     monkeypatch.setattr(TaskStore, "held", held)
     async with client_of(make_server()) as client, asyncio.timeout(PATIENCE):
