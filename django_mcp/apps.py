@@ -93,7 +93,7 @@ def _add_tool_search() -> None:
 
 def _has_permission(declared: ViewPermission, frame: Frame) -> Any:
     # REST framework is imported by sites that declare such a permission only.
-    from django_mcp.rest import permissions
+    from django_mcp.rest.calls import permissions
 
     return permissions.has_permission(declared, frame)
 

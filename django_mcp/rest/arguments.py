@@ -228,6 +228,9 @@ def lookup_schema(operation: Operation, name: str) -> Schema:
     if model is None or name != (getattr(kind, "lookup_url_kwarg", None) or lookup):
         return argument_schema(None)
     schema = key_schema(model, str(lookup))
+    if name == "pk" and model._meta.pk.name != name:
+        # The rows that the model reads call it so.
+        schema = {**schema, "description": f"The {model._meta.pk.name} of a row"}
     return schema if schema["type"] == "integer" else {**argument_schema(None), **schema}
 
 

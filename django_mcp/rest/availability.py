@@ -44,6 +44,11 @@ def record_missing(server: Server, where: str, reason: str) -> None:
         logger.warning("The MCP server %r lacks a tool: %s", server.name, reason)
 
 
+def has_views(server: Server) -> bool:
+    """Whether views are declared as tools of a server."""
+    return server in _by_server
+
+
 def missing(server: Server) -> Mapping[str, str]:
     """Return why operations of a server are no tools, by where they are."""
     return _of(server).missing

@@ -1,4 +1,4 @@
-"""System checks of REST tools: views that cannot be offered, and views that need an API token.
+"""System checks of REST tools: views that are missing or need a token, and skipped middleware.
 
 They examine what is known without a schema. What the schemas of a view lack is known when the tools
 are built: at the first use of a server, by ``mcp_show``, and by ``check --deploy``.
@@ -11,11 +11,12 @@ from contextlib import suppress
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.core.checks import CheckMessage, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
-from django_mcp import registry
+from django_mcp import conf, registry
 from django_mcp.rest import availability, batches
 from django_mcp.server.server import Server
 
@@ -31,7 +32,36 @@ def check_views(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Check
             batches.examine(server)
         messages += _missing(server)
         messages += _needing_token(server)
-    return messages
+    return [*messages, *_skipped_middleware()]
+
+
+OF_HTTP = (
+    "django.",
+    "django_mcp.",
+    "corsheaders.",
+    "debug_toolbar.",
+    "whitenoise.",
+    "django_htmx.",
+)
+"""Packages of middleware that is for browsers, or that this package has an equivalent of."""
+
+
+def _skipped_middleware() -> Iterator[CheckMessage]:
+    if not any(map(availability.has_views, registry.servers())):
+        return
+    run = conf.get().django_middleware
+    of_site = [path for path in settings.MIDDLEWARE if not path.startswith(OF_HTTP)]
+    skipped = [path for path in of_site if run != "all" and path not in run]
+    if skipped:
+        yield Warning(
+            "Calls of views as tools skip this middleware, which requests of the API go through: "
+            f"{', '.join(skipped)}.",
+            hint=(
+                'List in DJANGO_MCP["DJANGO_MIDDLEWARE"] what has to happen around such calls: '
+                "a change log, for instance. Silence this check if nothing is missing."
+            ),
+            id="django_mcp_rest.W003",
+        )
 
 
 def _missing(server: Server) -> Iterator[CheckMessage]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +27,7 @@ from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import arguments as readers
-from django_mcp.rest import outputs
+from django_mcp.rest import descriptions, outputs
 from django_mcp.rest.arguments import Arguments
 from django_mcp.rest.calls import access, credentials, form_data, requests, responses
 from django_mcp.rest.calls.credentials import Credentials, FindAuth
@@ -43,15 +42,6 @@ HINTS: Mapping[str, Mapping[str, bool]] = {
     "create": {"destructive": False},
 }
 """Annotations by method; that of POST is by the action, since others than "create" are unknown."""
-
-VERBS: Mapping[str, str] = {
-    "list": "List",
-    "retrieve": "Retrieve one of",
-    "create": "Create one of",
-    "update": "Replace one of",
-    "partial_update": "Change one of",
-    "destroy": "Delete one of",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +85,12 @@ def component_of(
         credentials=credentials.of_operation(operation, view, choices.auth),
         prepare=choices.prepare,
     )
-    texts = ("", "") if described is None else (described.title, described.description)
+    title = "" if described is None else described.title
+    written = "" if described is None else described.description
     declared: dict[str, Any] = {
         "name": default_name(operation.view_class, operation.method, operation.action),
-        "title": texts[0] or None,
-        "description": texts[1] or description(operation, view),
+        "title": title or None,
+        "description": descriptions.of_operation(operation, written),
         "input_schema": arguments.schema,
         "output_schema": outputs.output_schema(operation, view),
         **HINTS.get(operation.method, HINTS.get(operation.action, {})),
@@ -258,14 +249,3 @@ def of_version(
         f"{operation.where} has no versioning by path, Accept header or query: leave version out, "
         "and choose a namespace by prefix=…"
     )
-
-
-def description(operation: Operation, view: Any) -> str:
-    """Return the docstring of the action, or of the view, or a sentence about its objects."""
-    own = operation.function.__doc__ or ""
-    if not operation.function.__module__.startswith("rest_framework.") and own:
-        return inspect.cleandoc(own)
-    model = getattr(getattr(operation.view_class, "queryset", None), "model", None)
-    if model is not None and operation.action in VERBS:
-        return f"{VERBS[operation.action]} the {model._meta.verbose_name_plural}."
-    return str(view.get_view_description())

@@ -298,7 +298,11 @@ def test_tools_have_annotations_and_texts(server: Server) -> None:
         "ticket_update": {"destructiveHint": True, "idempotentHint": True},
     }
     assert tools["ticket_close"].description == "Close a ticket that needs no more help."
-    assert tools["ticket_list"].description == "List the tickets."
+    assert str(tools["ticket_list"].description).splitlines() == [
+        "List the tickets.",
+        "",
+        "Tickets: staff has all of them, an agent those without or with this assignee.",
+    ]
     assert tools["ticket_list"].source.startswith("tests.rest.api:")
 
 
@@ -350,7 +354,7 @@ def test_partial_update_requires_nothing_and_has_no_defaults(server: Server) -> 
     schema = schema_of(server, "ticket_partial_update")
 
     assert schema["required"] == ["pk"]
-    assert schema["properties"]["pk"] == {"type": "integer"}
+    assert schema["properties"]["pk"] == {"type": "integer", "description": "The id of a row"}
     assert "default" not in json.dumps(schema)
 
 

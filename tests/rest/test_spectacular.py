@@ -155,6 +155,30 @@ def test_title_description_and_parameters_are_those_of_the_author(server: Server
     assert {"search", "ordering", "page", "status__in"} <= properties.keys()
 
 
+class Counting:
+    """Add the count of documents to the query set."""
+
+
+class DescribedCustomers(Counting, api.CustomerViewSet):
+    schema = AutoSchema()
+
+
+def test_docstring_of_a_mixin_describes_no_tool(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rest_framework.routers import SimpleRouter
+
+    from tests.rest import urls
+
+    router = SimpleRouter()
+    router.register("people", DescribedCustomers)
+    monkeypatch.setattr(urls, "urlpatterns", router.urls)
+    rest_tools(DescribedCustomers, server=server)
+
+    described = tool(server, "described_customers_list")
+    assert described.description == "List the customers."
+
+
 def test_partial_update_has_no_defaults_and_requires_nothing(server: Server) -> None:
     rest_tools(DescribedTickets, ["partial_update"], server=server)
 

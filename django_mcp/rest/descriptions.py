@@ -1,0 +1,64 @@
+"""The description of a tool: what it does to which objects, and what the author wrote."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from django_mcp.rest.operations import Operation, base_name, is_viewset
+
+VERBS: Mapping[str, str] = {
+    "list": "List",
+    "retrieve": "Retrieve one of",
+    "create": "Create one of",
+    "update": "Replace one of",
+    "partial_update": "Change one of",
+    "destroy": "Delete one of",
+}
+
+
+def of_operation(operation: Operation, written: str) -> str:
+    """Return the description; ``written`` is what drf-spectacular says of the operation.
+
+    Only what the author wrote for this very view counts: a docstring that it inherits describes a
+    mixin, or REST framework.
+    """
+    view_class = operation.view_class
+    inherited = {_cleaned(base.__doc__) for base in view_class.__mro__}
+    if written and _cleaned(written) not in inherited | {_cleaned(operation.function.__doc__)}:
+        return written
+    is_own = operation.action in vars(view_class)
+    of_action = _cleaned(operation.function.__doc__) if is_own else ""
+    of_view = _cleaned(vars(view_class).get("__doc__"))
+    if of_action:
+        return of_action
+    if not is_viewset(view_class) and of_view:
+        return of_view
+    sentence = _sentence(operation)
+    return f"{sentence}\n\n{of_view}" if of_view else sentence
+
+
+def _sentence(operation: Operation) -> str:
+    """Return a sentence of a verb and the name of the objects."""
+    model = model_of(operation.view_class)
+    words = base_name(operation.view_class).replace("_", " ")
+    objects = words if model is None else str(model._meta.verbose_name_plural)
+    if operation.action in VERBS:
+        return f"{VERBS[operation.action]} the {objects}."
+    if not is_viewset(operation.view_class):
+        return f"{operation.method.upper()} {words}."
+    action = operation.action.removesuffix("_view").replace("_", " ").capitalize()
+    is_of_one = bool(operation.route.names)
+    return f"{action} {'one of ' if is_of_one else ''}the {objects}."
+
+
+def model_of(view_class: Any) -> Any:
+    """Return the model of the objects of a view, from its query set or its serializer."""
+    model = getattr(getattr(view_class, "queryset", None), "model", None)
+    serializer = getattr(view_class, "serializer_class", None)
+    return model or getattr(getattr(serializer, "Meta", None), "model", None)
+
+
+def _cleaned(docstring: str | None) -> str:
+    return inspect.cleandoc(docstring or "").strip()
