@@ -11,6 +11,7 @@ import pytest
 
 from django_mcp import Frame, Server
 from django_mcp.middleware import RateLimit
+from django_mcp.models import McpTask
 from django_mcp.testing import Client
 from tests.memory_stores import Configure, configure
 
@@ -152,3 +153,28 @@ async def test_task_is_selected_from_what_the_connection_selects(version: str) -
     text = await run_task(server, version, connection={"transport": "http", "query": query})
     assert "frozenset({'machines'})" in text
     assert "checked" in text
+
+
+async def test_call_through_call_tool_becomes_a_task_of_the_tool(version: str) -> None:
+    server = Server("factory", tool_search=True)
+
+    @server.tool(task_support="required")
+    async def read(frame: Frame, size: int) -> str:
+        return f"{frame.message.params['name']} {size}"
+
+    capabilities = EXTENSION if version == STATELESS else {}
+    wish: dict[str, Any] = {"task": {}} if version == SESSION else {}
+    inner = {"name": "read", "arguments": {"size": 3}}
+    params = {"name": "call_tool", "arguments": inner, **wish}
+    async with Client(server, version=version, capabilities=capabilities) as client:
+        created = await client.request("tools/call", params)
+        task_id = (created["task"] if wish else created)["taskId"]
+        row = await McpTask.objects.aget()
+        assert row.tool == "read"
+        async with asyncio.timeout(PATIENCE):
+            task = await client.request("tasks/get", {"taskId": task_id})
+            while task["status"] == "working":
+                task = await client.request("tasks/get", {"taskId": task_id})
+        if version == SESSION:
+            task["result"] = await client.request("tasks/result", {"taskId": task_id})
+    assert task["result"]["content"][0]["text"] == "read 3"
