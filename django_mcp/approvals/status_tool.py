@@ -59,5 +59,5 @@ def add(server: Server, component: Component) -> None:
     present = [item for item in server.components.registered() if item.key == NAME]
     if not any(item.handler is approval_status for item in present):
         tool = tool_component(approval_status, title="Status of an approval", permission=is_known)
-        # A connection that selects groups has the calls of these groups, which may wait.
-        server.components.add(replace(tool, is_in_every_selection=True))
+        # Whatever a connection selects or a server lists, its calls may wait.
+        server.components.add(replace(tool, is_in_every_selection=True, always_load=True))

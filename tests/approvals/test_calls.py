@@ -83,6 +83,23 @@ async def test_call_waits_and_the_model_looks_again(
 
 
 @BOTH
+async def test_call_through_call_tool_waits_like_one_of_the_tool(
+    version: str, server: Server, ann: User, bob: User
+) -> None:
+    server.tool_search = True
+    async with Client(server, version=version, user=ann) as client:
+        assert "approval_status" in {tool["name"] for tool in await client.list_tools()}
+        call = {"name": "pay", "arguments": {"amount": 7}}
+        key = id_of(await client.call_tool("call_tool", call))
+        assert (await Approval.objects.aget()).tool == "pay"
+        assert carried_out == []
+        assert (await decide(key, bob)).status_code == 302
+        status = {"name": "approval_status", "arguments": {"id": key}}
+        assert '"paid":7' in text_of(await client.call_tool("call_tool", status))
+    assert carried_out == [7]
+
+
+@BOTH
 async def test_call_runs_at_the_next_look_if_nobody_ran_it_before(
     version: str, server: Server, ann: User, bob: User
 ) -> None:
