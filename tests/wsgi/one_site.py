@@ -30,6 +30,7 @@ settings.configure(
     DJANGO_MCP={
         "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
         "SHUTDOWN_TIMEOUT": 3.0,
+        "WSGI_STREAMS": int(os.environ.get("SITE_STREAMS", "0")),
     },
 )
 django.setup()

@@ -242,6 +242,42 @@ def test_session_has_no_stream_of_its_own(running: ServerProcess) -> None:
     connection.close()
 
 
+def test_listening_is_neither_declared_nor_served(running: ServerProcess) -> None:
+    assert declared_for_tools(running.port) == {}
+    reply = stateless(running.port, "subscriptions/listen", {"notifications": {}})
+    assert reply["error"]["code"] == -32601
+
+
+def test_setting_admits_a_number_of_streams(tmp_path: Path) -> None:
+    variables = {**environment(tmp_path), "SITE_STREAMS": "1"}
+    with server(STOPPED["gunicorn with threads"], environment=variables) as running:
+        assert declared_for_tools(running.port) == {"listChanged": True}
+        first, second = open_session(running.port), open_session(running.port)
+        connection, stream = request(running.port, "GET", headers=first)
+        assert stream.status == 200
+        rejected, response = request(running.port, "GET", headers=second)
+        assert response.status == 429
+        rejected.close()
+        connection.close()
+
+
+def declared_for_tools(port: int) -> Any:
+    return stateless(port, "server/discover", {})["result"]["capabilities"]["tools"]
+
+
+def stateless(port: int, method: str, params: dict[str, Any]) -> Any:
+    """Send a request without a session; return the message that answers it."""
+    text, headers = message("", {})
+    meta = json.loads(text)["params"]["_meta"]
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    named = {"MCP-Protocol-Version": headers["MCP-Protocol-Version"], "Mcp-Method": method}
+    connection, response = request(port, "POST", json.dumps(body), named)
+    with response:
+        reply = json.loads(response.read())
+    connection.close()
+    return reply
+
+
 def open_session(port: int) -> dict[str, str]:
     """Initialize a session; return the headers of its requests."""
     params = {
@@ -252,9 +288,8 @@ def open_session(port: int) -> dict[str, str]:
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     connection, response = request(port, "POST", json.dumps(body))
     with response:
-        capabilities = json.loads(response.read())["result"]["capabilities"]
+        response.read()
     connection.close()
-    assert capabilities["tools"] == {}
     headers = {"Mcp-Session-Id": response.headers["Mcp-Session-Id"]}
     ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     connection, response = request(port, "POST", json.dumps(ready), headers)
