@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import httpx
+import pytest
 
 from django_mcp.protocol.revisions import BY_VERSION
 from tests.services.peer import (
@@ -235,4 +236,9 @@ def predictable(value: Any) -> Any:
     return [predictable(each) for each in value] if isinstance(value, list) else value
 
 
-VERSIONS = tuple(BY_VERSION)
+EACH_TIME = ("2025-11-25", "2026-07-28")
+"""With a session, and without one; the other versions run in the night."""
+VERSIONS = [
+    pytest.param(version, marks=() if version in EACH_TIME else pytest.mark.nightly)
+    for version in BY_VERSION
+]

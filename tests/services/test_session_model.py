@@ -24,12 +24,11 @@ from hypothesis.stateful import (
 )
 
 from django_mcp.frame.session import address
-from django_mcp.protocol.revisions import BY_VERSION
-from tests.services.conversation import messages
+from tests.services.conversation import VERSIONS, messages
 from tests.services.peer import STATELESS, Failed, Peer, SessionGone, request, text_of
 from tests.services.workers import Cluster
 
-SESSIONS = [version for version in BY_VERSION if version != STATELESS]
+SESSIONS = [version for version in VERSIONS if version.values != (STATELESS,)]
 PRIMED = "2025-11-25"
 """From this revision on, streams of calls can be resumed."""
 TIMEOUT = 20.0

@@ -82,6 +82,7 @@ def test_task_of_a_killed_worker_fails_within_its_lease(site: Site, webs: tuple[
     assert took < LEASE + 10
 
 
+@pytest.mark.nightly
 def test_restart_of_the_database_loses_no_task(
     site: Site, webs: tuple[Web, Web], worker: subprocess.Popen[bytes]
 ) -> None:
