@@ -135,11 +135,15 @@ def _of_runserver(applications: Mapping[Interface, str]) -> Found:
 
 @check()
 def check_http_sse() -> Found:
-    is_wsgi_alone = all(
-        _is_mounted(server, ["WSGI"]) and not _is_mounted(server, ["ASGI"])
-        for server in registry.mountable()
-    )
-    if conf.get().http_sse and registry.mountable() and is_wsgi_alone:
+    if not conf.get().http_sse:
+        return
+    # Both mount when they are imported; check_mount reports one that cannot be imported.
+    for interface, path in _applications().items():
+        any(_import_errors(interface, path))
+    servers = registry.mountable()
+    has_asgi = any(_is_mounted(server, ["ASGI"]) for server in servers)
+    has_wsgi = any(_is_mounted(server, ["WSGI"]) for server in servers)
+    if has_wsgi and not has_asgi:
         yield Error(
             'DJANGO_MCP["HTTP_SSE"] is True, but the servers are mounted in a WSGI application, '
             "which does not serve HTTP+SSE: each of its streams would occupy a thread for hours.",
