@@ -11,6 +11,7 @@ from typing import Any
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.components.declaration import snake_case
+from django_mcp.components.nouns import plural, singular
 from django_mcp.rest.batches import Declared, Group
 from django_mcp.rest.operations import (
     METHODS,
@@ -192,24 +193,3 @@ def _at(view_class: Any, route: Route) -> Iterator[Endpoint]:
     for method, action in actions.items():
         if method in METHODS:
             yield Endpoint(view_class, basename, action, method, [])
-
-
-def plural(noun: str) -> str:
-    if noun.endswith("s") and not noun.endswith(UNCOUNTED):
-        return noun
-    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
-
-
-def singular(noun: str) -> str:
-    if noun.endswith("ies"):
-        return f"{noun[:-3]}y"
-    if noun.endswith(("xes", "ches", "shes", "sses")):
-        return noun[:-2]
-    is_plural = noun.endswith("s") and not noun.endswith(UNCOUNTED)
-    return noun[:-1] if is_plural else noun
-
-
-UNCOUNTED = ("ss", "us", "is")
-"""Endings of nouns that are no plurals, such as address and status."""

@@ -14,6 +14,7 @@ from math import log
 from typing import Any
 
 from django_mcp.components.base import Component
+from django_mcp.components.nouns import singular
 from django_mcp.components.tool import ToolComponent
 
 K1 = 1.2
@@ -59,12 +60,7 @@ def stem(word: str) -> str:
     """Return a word without common endings of English; it need not be a word itself."""
     if len(word) <= 3 or not word.isascii():
         return word
-    if word.endswith("ies"):
-        word = f"{word[:-3]}y"
-    elif word.endswith(("sses", "xes", "ches", "shes")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
+    word = singular(word)
     for ending in ("ing", "ed", "ment", "ion", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word.removesuffix(ending)
