@@ -32,9 +32,8 @@ class Annotations:
     last_modified: str | Dated | None = None
 
     def __post_init__(self) -> None:
-        if self.audience is not None and (
-            isinstance(self.audience, str) or any(who not in ROLES for who in self.audience)
-        ):
+        audience = () if self.audience is None else self.audience
+        if isinstance(audience, str) or any(role not in ROLES for role in audience):
             raise ValueError('audience is a list of "user" and "assistant"')
         is_number = isinstance(self.priority, int | float) and not isinstance(self.priority, bool)
         if self.priority is not None and not (is_number and 0 <= self.priority <= 1):

@@ -33,7 +33,7 @@ class McpError(Exception):
     reason: ClassVar[str] = "internal_error"
     default_message: ClassVar[str] = "Internal error"
     retry_after: ClassVar[int | None] = None
-    """Seconds after which a client may send its request again, which HTTP can tell it."""
+    """Seconds after which a client may send its request again. HTTP has a header for it."""
 
     def __init__(
         self, message: str | None = None, *, data: Any = None, code: int | None = None
@@ -94,13 +94,17 @@ class McpError(Exception):
     @staticmethod
     def transport(reason: str, *, data: Any = None) -> TransportError:
         """Return an error of the transport: a sentence, or a name such as "send_failure"."""
-        named = reason.replace("_", " ").capitalize() if reason.isidentifier() else reason
-        return TransportError(named, data=data)
+        message = reason
+        if reason.isidentifier():
+            message = reason.replace("_", " ").capitalize()
+        return TransportError(message, data=data)
 
     @staticmethod
     def resource(reason: str = "not_found", *, data: Any = None) -> ResourceNotFound:
-        """Return an error for a resource; the only reason is "not_found"."""
-        return {"not_found": ResourceNotFound}[reason](data=data)
+        """Return an error for a resource; KeyError for a reason other than "not_found"."""
+        if reason != "not_found":
+            raise KeyError(reason)
+        return ResourceNotFound(data=data)
 
     @staticmethod
     def execution(message: str, *, data: Any = None) -> ExecutionError:
@@ -124,8 +128,8 @@ class McpError(Exception):
 
     def to_json_rpc(self, request_id: str | int | None, revision: _Revision) -> dict[str, Any]:
         """Return the error response, without an id if ``request_id`` is None."""
-        identified = {} if request_id is None else {"id": request_id}
-        return {"jsonrpc": "2.0", **identified, "error": revision.error(self)}
+        id_member = {} if request_id is None else {"id": request_id}
+        return {"jsonrpc": "2.0", **id_member, "error": revision.error(self)}
 
     @classmethod
     def from_json_rpc(cls, response: Json) -> McpError:
@@ -175,15 +179,16 @@ class TransportError(McpError):
 
 
 class ClientError(McpError):
-    """The client answered a request of the server with an error, whose members these are.
+    """The client answered a request of the server with an error.
 
-    Its code has no meaning in a response to the client. If a handler does not catch the error, a
-    tool reports it to the model, and any other handler fails with an internal error.
+    ``message``, ``data`` and ``code`` are those of the client's answer. The code has no meaning in
+    a response to the client. If a handler does not catch the error, a tool reports it to the model,
+    and any other handler fails with an internal error.
     """
 
     @property
     def description(self) -> str:
-        """The message that is sent for an uncaught error."""
+        """The text that the model reads if a tool does not catch the error."""
         return f"The client refused what it was asked: {self.message}"
 
 
@@ -354,8 +359,11 @@ def _paths(capabilities: Json) -> list[str]:
     """Return the innermost keys as paths: ``{"sampling": {"tools": {}}}`` as sampling.tools."""
     paths: list[str] = []
     for name, inner in capabilities.items():
-        below = _paths(inner) if isinstance(inner, Mapping) else []
-        paths += [f"{name}.{path}" for path in below] or [name]
+        inner_paths = _paths(inner) if isinstance(inner, Mapping) else []
+        if inner_paths:
+            paths += [f"{name}.{path}" for path in inner_paths]
+        else:
+            paths.append(name)
     return paths
 
 

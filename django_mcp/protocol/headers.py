@@ -106,11 +106,11 @@ class RequestHeaders:
 
 def collect(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
     """Return the Mcp-* headers of an ASGI scope, each with all its values."""
-    found: dict[bytes, list[bytes]] = {}
+    headers: dict[bytes, list[bytes]] = {}
     for name, value in pairs:
         if name[:4] == PREFIX:
-            found.setdefault(name, []).append(value)
-    return found
+            headers.setdefault(name, []).append(value)
+    return headers
 
 
 def decode_value(raw: bytes, *, header: bytes = NAME) -> str:
@@ -123,15 +123,20 @@ def decode_value(raw: bytes, *, header: bytes = NAME) -> str:
     encoded = _ENCODED.fullmatch(text)
     if encoded is None:
         return text
-    inside = encoded[1].encode()
+    decoded = _decoded(encoded[1].encode())
+    if decoded is None:
+        raise _mismatch(header, "holds no valid Base64 of UTF-8 text between its markers")
+    return decoded
+
+
+def _decoded(encoded: bytes) -> str | None:
+    """Return the text that ``encoded`` is the Base64 of, or None if it is of none."""
     try:
-        decoded = b64decode(inside, validate=True)
+        text = b64decode(encoded, validate=True)
         # What b64decode accepts differs between versions of Python; the round trip does not.
-        if b64encode(decoded) == inside:
-            return decoded.decode()
+        return text.decode() if b64encode(text) == encoded else None
     except ValueError:
-        pass
-    raise _mismatch(header, "holds no valid Base64 of UTF-8 text between its markers")
+        return None
 
 
 def encode_value(value: str) -> str:

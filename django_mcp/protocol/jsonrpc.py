@@ -66,7 +66,9 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
     if isinstance(data, str):
         data = data.encode("utf-8", "replace")
     size = len(data)
-    # A value and its separator take two bytes. Parsing twice as many values as allowed takes 5 ms.
+    # A value and its separator take two bytes, so a message of fewer than ``2 * max_values`` bytes
+    # has few enough values. They are counted before parsing only if the message has twice as many
+    # bytes: up to there, parsing takes 5 ms at most.
     if size >= 4 * max_values:
         _check_number(data, max_values)
     try:
@@ -76,18 +78,18 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
     except ValueError as error:
         raise ParseError from error
     # Where there are few values, looking at each takes less time than looking at each byte.
-    has_large = None
+    has_large_integer = None
     if size >= _LARGE:
-        has_large = _has_large_integer(value, min(size // _BYTES_OF_LARGE, max_values))
-    if has_large is None:
+        few = min(size // _BYTES_OF_LARGE, max_values)
+        has_large_integer = _has_large_integer(value, few)
+    # A short message, or one of many values: its bytes are looked at first.
+    if has_large_integer is None:
         if 2 * max_values <= size < 4 * max_values:
             _check_number(data, max_values)
         if data.translate(_DIGITS_AS_ZERO).find(_MANY_DIGITS) >= 0:
-            has_large = _has_large_integer(value, size)
-    if has_large:
-        identity = value.get("id") if isinstance(value, dict) else None
-        identity = None if _has_large_integer(identity, size) else identity
-        raise _invalid("An integer is beyond 64 bits: send it as a string", identity)
+            has_large_integer = _has_large_integer(value, size)
+    if has_large_integer:
+        raise _large_integer_error(value, size)
     return value
 
 
@@ -97,15 +99,26 @@ def _check_number(data: bytes, limit: int) -> None:
         raise InvalidRequest(f"A message has at most {limit} JSON values")
 
 
+def _large_integer_error(message: Any, size: int) -> InvalidRequest:
+    """Return the error with the id of the message, unless the id is such an integer itself."""
+    identity = message.get("id") if isinstance(message, dict) else None
+    if _has_large_integer(identity, size):
+        identity = None
+    return _invalid("An integer is beyond 64 bits: send it as a string", identity)
+
+
 _LARGE = 4096
-"""Bytes from which on a message may have few values, each of which is looked at."""
+"""The size in bytes of a large message. Its values are looked at one by one if they are few."""
 _BYTES_OF_LARGE = 64
-"""Bytes of a value, on average, from which on values are few."""
+"""The average size of a value in a large message of few values."""
 _MANY_TEXTS = 64
+"""The length of a list from which ``join`` is the fastest way to look at it."""
 _TEXTS_AT_ONCE = 512
 _MANY_DIGITS = b"0" * len(str(MAX_INTEGER))
+"""The digits of a large integer, after ``_DIGITS_AS_ZERO``."""
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
-_OTHERS_AS_ZERO = bytes(byte if byte in b'"[]{},' else 48 for byte in range(256))
+_OTHERS_AS_ZERO = bytes(byte if byte in b'"[]{},' else ord("0") for byte in range(256))
+"""A table for ``translate`` which keeps the punctuation of JSON, except colons."""
 _CHUNK = 65_536
 _CONTAINERS = frozenset({list, dict})
 _LOOKED_AT = _CONTAINERS | {int}
@@ -127,41 +140,50 @@ def _has_more_values(data: bytes, limit: int) -> bool:
     text = data.replace(rb"\\", b"0").replace(rb"\"", b"0").translate(_OTHERS_AS_ZERO, b" \t\n\r")
     if text.count(b'"') > 4 * limit:  # Two of each value at most, and two of its key.
         return True
-    seen = 0
-    is_inside = False
+    number = 0
+    # Between quotes, the parts of a text are outside and inside strings by turns.
+    starts_in_string = False
     for start in range(0, len(text), _CHUNK):
         parts = text[start : start + _CHUNK].split(b'"')
-        seen += _commas_and_items(b"0".join(parts[is_inside::2]))
-        is_inside ^= len(parts) % 2 == 0
-    return seen >= limit
+        first_outside = 1 if starts_in_string else 0
+        outside_strings = parts[first_outside::2]
+        number += _commas_and_items(b"0".join(outside_strings))
+        has_odd_quotes = len(parts) % 2 == 0
+        if has_odd_quotes:
+            starts_in_string = not starts_in_string
+    return number >= limit
 
 
 def _commas_and_items(data: bytes) -> int:
+    """Return the number of commas, and of lists and objects that are not empty."""
     empty = data.count(b"[]") + data.count(b"{}")
     return data.count(b",") + data.count(b"[") + data.count(b"{") - empty
 
 
 def _has_large_integer(value: Any, limit: int) -> bool | None:
-    """Whether one is among the values of JSON; None if there are more values than ``limit``."""
+    """Whether an integer in ``value`` is too large; None if it has more values than ``limit``.
+
+    Values are looked at level by level: first the outermost, then those inside it, and so on.
+    """
     level = [value]
-    seen = 1
-    while seen <= limit:
+    number = 1
+    while number <= limit:
         if _are_texts(level) or _LOOKED_AT.isdisjoint(map(type, level)):
             return False
-        integers = [each for each in level if type(each) is int]
+        integers = [item for item in level if type(item) is int]
         if integers and not -MAX_INTEGER <= min(integers) <= max(integers) < MAX_INTEGER:
             return True
-        level, number = inside(level)
-        seen += number
+        level, number_on_level = inside(level)
+        number += number_on_level
     return None
 
 
 def inside(values: Sequence[Any]) -> tuple[list[Any], int]:
     """Return the items and members of those JSON values that have some, and their number.
 
-    Lists of strings only are counted and left out: copying them would take longer than anything
-    else here. It takes 20 ns for a value without any: ``map`` and ``isdisjoint`` run at the speed
-    of C.
+    The strings of long lists of strings are counted but not returned: copying them would take
+    longer than anything else here. A value that contains no others takes 20 ns, because ``map``
+    and ``isdisjoint`` run at the speed of C.
     """
     contents: list[Any] = []
     number = 0
@@ -182,7 +204,7 @@ def number_inside(values: Sequence[Any]) -> int:
     """Return the number of items and members of those JSON values that have some."""
     if _CONTAINERS.isdisjoint(map(type, values)):
         return 0
-    return sum(len(each) for each in values if type(each) in _CONTAINERS)
+    return sum(len(value) for value in values if type(value) in _CONTAINERS)
 
 
 def _are_texts(values: Sequence[Any]) -> bool:
@@ -246,11 +268,15 @@ def _read_response(value: dict[str, Any], identity: Any) -> Response:
         raise _invalid_id(identity, MAX_CURSOR)
     if "result" in value and type(result) is not dict:
         raise InvalidRequest('"result" must be an object')
-    if "error" in value and not (
-        type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str
-    ):
+    if "error" in value and not _is_error(error):
         raise InvalidRequest('"error" must have an integer "code" and a string "message"')
     return Response(identity, result, error)
+
+
+def _is_error(value: Any) -> bool:
+    if type(value) is not dict:
+        return False
+    return type(value.get("code")) is int and type(value.get("message")) is str
 
 
 def _invalid(message: str, identity: Any) -> InvalidRequest:
@@ -279,5 +305,5 @@ def result(identity: RequestId, value: Json) -> dict[str, Any]:
 
 def error(identity: RequestId | None, value: Json) -> dict[str, Any]:
     """Return an error response as JSON; an unknown id is omitted, never null."""
-    identified = {} if identity is None else {"id": identity}
-    return {"jsonrpc": "2.0", **identified, "error": value}
+    id_member = {} if identity is None else {"id": identity}
+    return {"jsonrpc": "2.0", **id_member, "error": value}

@@ -61,7 +61,7 @@ def trace(meta: Any) -> dict[str, str]:
     A ``tracestate`` is invalid without a valid ``traceparent`` and is dropped (section 3.3).
     """
     fields = meta if isinstance(meta, Mapping) else {}
-    found = {name: fields[name] for name in TRACE_FIELDS if isinstance(fields.get(name), str)}
-    if not TRACEPARENT.fullmatch(found.get("traceparent", "")):
-        return {name: value for name, value in found.items() if name == "baggage"}
-    return found
+    traced = {name: fields[name] for name in TRACE_FIELDS if isinstance(fields.get(name), str)}
+    if not TRACEPARENT.fullmatch(traced.get("traceparent", "")):
+        return {name: value for name, value in traced.items() if name == "baggage"}
+    return traced

@@ -63,8 +63,8 @@ def is_pattern(text: str) -> bool:
 def parse(origin: str) -> Origin | None:
     """Return the parsed origin with the default port of its scheme; None if it is malformed."""
     # Some letters outside ASCII have an ASCII letter as their lower case.
-    found = _ORIGIN.fullmatch(origin.lower()) if origin.isascii() else None
-    return None if found is None else _parsed_origin(*found.groups())
+    match = _ORIGIN.fullmatch(origin.lower()) if origin.isascii() else None
+    return None if match is None else _parsed_origin(*match.groups())
 
 
 @lru_cache(maxsize=1024)
@@ -100,15 +100,17 @@ def _is_listed(source: Origin, pattern: str) -> bool:
 
 def _matches(host: str, patterns: Sequence[str]) -> bool:
     """Apply Django's rule: an exact name, or ".example.com" with all its subdomains."""
-    return any(
-        host == pattern or (pattern[:1] == "." and (host.endswith(pattern) or host == pattern[1:]))
-        for pattern in map(str.lower, patterns)
-    )
+    for pattern in map(str.lower, patterns):
+        if host == pattern:
+            return True
+        if pattern.startswith(".") and (host.endswith(pattern) or host == pattern[1:]):
+            return True
+    return False
 
 
 def _target(host: str, scheme: str) -> Origin | None:
-    found = _HOST_HEADER.fullmatch(host.lower()) if host.isascii() else None
-    return None if found is None else _parsed_origin(scheme, *found.groups())
+    match = _HOST_HEADER.fullmatch(host.lower()) if host.isascii() else None
+    return None if match is None else _parsed_origin(scheme, *match.groups())
 
 
 def _parsed_origin(scheme: str, host: str, port: str | None) -> Origin | None:

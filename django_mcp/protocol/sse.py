@@ -62,10 +62,10 @@ class EventId:
     @classmethod
     def parse(cls, text: str) -> EventId | None:
         """Return the id in ``text``, or None if the server never issues such an id."""
-        found = _EVENT_ID.fullmatch(text)
-        if found is None or int(found[2]) > _MAX_SEQUENCE:
+        match = _EVENT_ID.fullmatch(text)
+        if match is None or int(match[2]) > _MAX_SEQUENCE:
             return None
-        return cls(found[1], int(found[2]))
+        return cls(match[1], int(match[2]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,12 @@
-"""Tasks: the table of their life cycle, and what clients of both forms are sent.
+"""Tasks: the table of their life cycle, and the JSON objects that clients receive.
 
-A task is one value with the names of the extension ``io.modelcontextprotocol/tasks``;
-2025-11-25 is sent another shape of it. Every change is a function from one value to the next.
+The protocol has two forms of tasks: those of 2025-11-25, and those of the extension
+``io.modelcontextprotocol/tasks``. A ``Task`` has the names of the extension, and this module
+describes it in both forms. Every change is a function from one task to the next.
 Times are strings (RFC 3339) and are made elsewhere: this module reads no clock.
 
 ==============  ==============  ================================================================
-status          clients read    who moves the task there
+status          clients read    what moves the task there
 ==============  ==============  ================================================================
 held            working         the call: it needs an approval, and does not start without one
 working         working         the call; a person who approves it (``approve``); the response
@@ -101,8 +102,14 @@ class Task:
     progress: float | None = None
     total: float | None = None
     inputs: Mapping[str, Json] = field(default_factory=dict)
-    """Every key that was ever issued. A request has ``method`` and ``params``, what was answered
-    has ``response``, and a key whose response was read has nothing."""
+    """The input requests by key: every key that was ever issued, with one of these values.
+
+    ==========================  ====================================================
+    ``{"method", "params"}``    the request waits for its response
+    ``{"response"}``            the client has answered; the handler has not read it
+    ``{}``                      the handler has read the response, or given up
+    ==========================  ====================================================
+    """
     receiver: str = ""
     """The name of the newest ``tasks/result`` request, which sends messages and input requests."""
     messages: tuple[Json, ...] = ()
@@ -129,7 +136,7 @@ class Task:
         }
 
 
-# Changes.
+# Changes: each function returns the next value of a task.
 
 
 def become(task: Task, status: Status, **changed: Any) -> Task:
@@ -169,12 +176,14 @@ def ask(task: Task, requests: Mapping[str, Json]) -> tuple[Task, dict[str, str]]
     inputs = dict(task.inputs)
     keys = {}
     for name, request in requests.items():
-        keys[name] = key = _unused(name, inputs)
+        key = _unused_key(name, inputs)
+        keys[name] = key
         inputs[key] = request
     return become(task, Status.INPUT_REQUIRED, inputs=inputs), keys
 
 
-def _unused(name: str, issued: Mapping[str, Json]) -> str:
+def _unused_key(name: str, issued: Mapping[str, Json]) -> str:
+    """Return ``name``, with a number if it was issued before."""
     key = name
     number = 1
     while key in issued:
@@ -188,21 +197,24 @@ def answer(task: Task, responses: Mapping[str, Json]) -> Task:
 
     It is working again when nothing is outstanding (TASK-11, TASK-53).
     """
-    known = task.outstanding.keys() & responses.keys()
-    if not known:
+    answered_keys = task.outstanding.keys() & responses.keys()
+    if not answered_keys:
         return task
-    inputs = {**task.inputs, **{key: {"response": responses[key]} for key in known}}
-    return _with_inputs(task, inputs)
+    answered = {key: {"response": responses[key]} for key in answered_keys}
+    return _with_inputs(task, {**task.inputs, **answered})
 
 
 def take_responses(task: Task, keys: Iterable[str]) -> Task:
     """Return the task after its handler read these responses, or gave up waiting for them."""
-    return _with_inputs(task, {**task.inputs, **{key: {} for key in keys}})
+    taken: dict[str, Json] = {key: {} for key in keys}
+    return _with_inputs(task, {**task.inputs, **taken})
 
 
 def _with_inputs(task: Task, inputs: Mapping[str, Json]) -> Task:
+    """Return the task with these inputs, and the status that follows from them."""
     is_waiting = any("method" in item for item in inputs.values())
-    return become(task, Status.INPUT_REQUIRED if is_waiting else Status.WORKING, inputs=inputs)
+    status = Status.INPUT_REQUIRED if is_waiting else Status.WORKING
+    return become(task, status, inputs=inputs)
 
 
 def receive(task: Task, by: str) -> Task:
@@ -251,17 +263,18 @@ def _refusal(text: str) -> Json:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-# Shapes.
+# Descriptions: each function returns an object of the protocol.
 
 
 def in_session(task: Task) -> dict[str, Any]:
     """Return the Task of 2025-11-25, whose ``failed`` includes results with ``isError``."""
-    shown = task.shown_status
-    is_error = shown is Status.COMPLETED and bool((task.result or {}).get("isError"))
+    status = task.shown_status
+    if status is Status.COMPLETED and (task.result or {}).get("isError"):
+        status = Status.FAILED
     return {
         "taskId": task.id,
-        "status": str(Status.FAILED if is_error else shown),
-        **({"statusMessage": message} if (message := session_message(task)) else {}),
+        "status": str(status),
+        **_status_message(session_message(task)),
         "createdAt": task.created_at,
         "lastUpdatedAt": task.updated_at,
         "ttl": task.ttl_ms,
@@ -289,12 +302,17 @@ def in_extension(task: Task) -> dict[str, Any]:
     return {
         "taskId": task.id,
         "status": str(task.shown_status),
-        **({"statusMessage": task.message} if task.message else {}),
+        **_status_message(task.message),
         "createdAt": task.created_at,
         "lastUpdatedAt": task.updated_at,
         "ttlMs": task.ttl_ms,
         "pollIntervalMs": task.poll_interval_ms,
     }
+
+
+def _status_message(message: str) -> dict[str, str]:
+    """Return the optional member ``statusMessage``: an empty message is left out."""
+    return {"statusMessage": message} if message else {}
 
 
 def created_in_extension(task: Task) -> dict[str, Any]:
@@ -304,8 +322,11 @@ def created_in_extension(task: Task) -> dict[str, Any]:
 
 def detailed(task: Task) -> dict[str, Any]:
     """Return the DetailedTask of the extension (TASK-08)."""
-    describe = DETAILS.get(task.shown_status)
-    return {**in_extension(task), **(describe(task) if describe is not None else {})}
+    described = in_extension(task)
+    details = DETAILS.get(task.shown_status)
+    if details is not None:
+        described.update(details(task))
+    return described
 
 
 DETAILS: Mapping[Status, Callable[[Task], Json]] = {
@@ -313,7 +334,7 @@ DETAILS: Mapping[Status, Callable[[Task], Json]] = {
     Status.COMPLETED: lambda task: {"result": task.result},
     Status.FAILED: lambda task: {"error": task.error},
 }
-"""What a DetailedTask has besides, by its status."""
+"""The members that a DetailedTask has in addition to those of a Task, by its status."""
 
 
 def related(task_id: str) -> dict[str, Any]:
@@ -323,4 +344,5 @@ def related(task_id: str) -> dict[str, Any]:
 
 def with_related(params: Json, task_id: str) -> dict[str, Any]:
     """Return parameters or a result with the metadata which names the task."""
-    return {**params, "_meta": {**(params.get("_meta") or {}), **related(task_id)}}
+    meta = params.get("_meta") or {}
+    return {**params, "_meta": {**meta, **related(task_id)}}

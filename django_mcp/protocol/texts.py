@@ -22,9 +22,9 @@ def resolved(value: Any) -> Any:
 
     It is the same object if it contains none of them.
     """
-    kind = type(value)
-    if kind in _PLAIN:
+    if _is_plain(value):
         return value
+    kind = type(value)
     if isinstance(value, Mapping):
         return _resolved_members(value)
     if isinstance(value, list | tuple):
@@ -32,6 +32,16 @@ def resolved(value: Any) -> Any:
         is_same = all(new is old for new, old in zip(items, value, strict=True))
         return value if is_same else items
     return str(value) if kind is not type and is_text(value) else value
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether ``value`` is JSON of Python's own types, as most values are: nothing is built."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return True
+    if kind is dict:
+        return all(map(_is_plain, value.values())) and all(type(name) in _PLAIN for name in value)
+    return kind is list and all(map(_is_plain, value))
 
 
 def _resolved_members(value: Mapping[Any, Any]) -> Any:

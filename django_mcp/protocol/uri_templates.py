@@ -107,19 +107,14 @@ class UriTemplate:
             limit = f"at most {MAX_LENGTH} characters, none a control character"
             raise ValueError(f"A URI template has {limit}")
         parts = tuple(_parts(text))
-        names = tuple(name for part in parts if not isinstance(part, str) for name in part.names)
-        if len(names) > MAX_VARIABLES:
-            raise ValueError(f"{text!r} has more than {MAX_VARIABLES} variables")
-        # A repeated name needs back-references, which cannot be matched in linear time.
-        for name in names:
-            if names.count(name) > 1:
-                remedy = "give each variable its own name"
-                raise ValueError(f"{name!r} occurs twice in {text!r}: {remedy}")
+        expressions = [part for part in parts if isinstance(part, _Expression)]
+        names = tuple(name for expression in expressions for name in expression.names)
+        _check_names(text, names)
         literal = sum(len(part) for part in parts if isinstance(part, str))
-        reserved = sum(not isinstance(part, str) and bool(part.operator.safe) for part in parts)
+        reserved = sum(bool(expression.operator.safe) for expression in expressions)
         specificity = (-literal, reserved, len(names))
-        plain = [p for p in parts if not isinstance(p, str) and "/" in p.operator.stops]
-        segments = frozenset(name for part in plain for name in part.names)
+        plain = [item for item in expressions if "/" in item.operator.stops]
+        segments = frozenset(name for expression in plain for name in expression.names)
         return cls(text, names, specificity, parts, _compiled(text, parts), segments)
 
     def match(self, uri: str) -> dict[str, str] | None:
@@ -145,12 +140,22 @@ class UriTemplate:
         It climbs or is an absolute path, also one of Windows, or a variable that stops at a slash
         contains an encoded one.
         """
-        return any(
-            has_path_traversal(value)
-            or _ABSOLUTE.match(value)
-            or (name in self._segments and _SLASH.search(value))
-            for name, value in variables.items()
-        )
+        for name, value in variables.items():
+            if has_path_traversal(value) or _ABSOLUTE.match(value):
+                return True
+            if name in self._segments and _SLASH.search(value):
+                return True
+        return False
+
+
+def _check_names(text: str, names: Sequence[str]) -> None:
+    if len(names) > MAX_VARIABLES:
+        raise ValueError(f"{text!r} has more than {MAX_VARIABLES} variables")
+    # A repeated name needs back-references, which cannot be matched in linear time.
+    for name in names:
+        if names.count(name) > 1:
+            remedy = "give each variable its own name"
+            raise ValueError(f"{name!r} occurs twice in {text!r}: {remedy}")
 
 
 def is_uri(text: str) -> bool:
@@ -357,10 +362,10 @@ class _Match:
         return None
 
     def _ends(self, step: _Value, at: int, limit: int) -> Iterator[int]:
-        for found in step.rest.finditer(self._uri, at + 1, limit + step.reach):
-            if found.start() > limit:
+        for literal in step.rest.finditer(self._uri, at + 1, limit + step.reach):
+            if literal.start() > limit:
                 break
-            yield found.start()
+            yield literal.start()
         if step.may_end and at < limit == len(self._uri):
             yield limit
 

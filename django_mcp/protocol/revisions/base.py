@@ -1,6 +1,7 @@
 """Revisions of the specification as values, each derived from the previous one.
 
-The rest of the package uses the objects of the newest revision; others remove what they lack.
+The rest of the package makes objects as the newest revision has them. A revision removes what it
+lacks (a *trim*) before they are sent.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Feature(Enum):
     __hash__ = object.__hash__
 
     BATCHES = auto()
+    """A message may be a list of messages."""
     VERSION_HEADER = auto()
     """Every HTTP request after the first has the header MCP-Protocol-Version."""
     PRIMING_EVENTS = auto()
@@ -51,18 +53,23 @@ class Feature(Enum):
     UNDECLARED_COMPLETION = auto()
     """completion/complete may be called although no capability declares it."""
     RESULT_TYPES = auto()
+    """Every result has ``resultType`` and describes the server in ``_meta``."""
     REQUEST_HEADERS = auto()
+    """An HTTP request repeats parts of its body in headers."""
     MULTI_ROUND_TRIP = auto()
     """The server requests input in a result, and the client retries the request with the input."""
     LISTEN_STREAMS = auto()
     """Change notifications are sent on the stream of a subscriptions/listen request."""
     DISCONNECT_CANCELS = auto()
+    """A client cancels a request by closing its connection."""
     URL_ELICITATION = auto()
+    """The server may request that the user visits a page."""
     RICH_ELICITATION = auto()
     """Forms have titled choices, multiple choices, and defaults of every type."""
     SAMPLING_TOOLS = auto()
     """Sampling messages may hold several blocks, tool uses and tool results."""
     ARGUMENT_ERRORS_AS_RESULTS = auto()
+    """The model reads what is wrong with a tool's arguments, in a result with ``isError``."""
     TASKS = auto()
     """The client requests a task, and receives its result in a request of its own."""
     TASKS_EXTENSION = auto()
@@ -72,6 +79,7 @@ class Feature(Enum):
 
 
 Trim = Callable[["Revision", dict[str, Any]], dict[str, Any]]
+"""Takes an object of the newest revision, and returns it as an older one has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,20 +118,25 @@ class Revision:
     def revise(
         self, version: str, *, adds: Json | None = None, drops: Json | None = None, **changed: Any
     ) -> Revision:
-        """Return the next revision: this one with ``adds``, without ``drops``, with ``changed``.
+        """Return the next revision, derived from this one.
 
-        ``adds`` and ``drops`` are keyed by field. A set of names may be one string, separated by
+        ``adds`` and ``drops`` say what is added to fields and removed from them, by field.
+        ``changed`` are new values of fields. A set of names may be one string, separated by
         spaces; the value for a field that maps names to sets or numbers is a mapping.
         """
-        values = {name: _add(getattr(self, name), more) for name, more in (adds or {}).items()}
-        for name, less in (drops or {}).items():
-            values[name] = _drop(values.get(name, getattr(self, name)), less)
+        values: dict[str, Any] = {}
+        for name, added in (adds or {}).items():
+            values[name] = _add(getattr(self, name), added)
+        for name, dropped in (drops or {}).items():
+            present = values.get(name, getattr(self, name))
+            values[name] = _drop(present, dropped)
         return replace(self, version=version, **values, **changed)
 
     def has(self, feature: Feature) -> bool:
         return feature in self.features
 
     def known_fields(self, kind: str, value: Json) -> dict[str, Any]:
+        """Return the members of ``value``, an object of this kind, that the revision has."""
         known = self.fields[kind]
         if value.keys() <= known:
             return dict(value)
@@ -132,15 +145,17 @@ class Revision:
     def describe(self, kind: str, descriptor: Json) -> dict[str, Any]:
         """Return a descriptor as it is listed to clients of this revision."""
         described = self.known_fields(kind, descriptor)
+        # The annotations of a tool are other ones: its hints.
         if "annotations" in described and kind != "tool":
             described["annotations"] = self.known_fields("annotations", described["annotations"])
-        if "outputSchema" in described and self.structured is Structured.OBJECT:
-            wrapped = to_object_root(described.pop("outputSchema"))
-            if wrapped is not None:
-                described["outputSchema"] = wrapped
         if "arguments" in described:
-            arguments = described["arguments"]
-            described["arguments"] = [self.known_fields("argument", each) for each in arguments]
+            described["arguments"] = [
+                self.known_fields("argument", argument) for argument in described["arguments"]
+            ]
+        if "outputSchema" in described and self.structured is Structured.OBJECT:
+            object_schema = to_object_root(described.pop("outputSchema"))
+            if object_schema is not None:
+                described["outputSchema"] = object_schema
         if Feature.BOOLEAN_PROPERTIES not in self.features:
             for member in described.keys() & {"inputSchema", "outputSchema"}:
                 described[member] = without_boolean_properties(described[member])
@@ -157,7 +172,7 @@ class Revision:
         return value if is_object else {"result": value}
 
     def encoded_structured_content(self, json: bytes, schema: Json | None) -> bytes:
-        """Do the same for a value that is JSON already."""
+        """Return what ``structured_content`` returns, for a value that is JSON already."""
         if self.structured is not Structured.OBJECT:
             return json
         is_object = json[:1] == b"{" if schema is None else is_object_root(schema)
@@ -165,11 +180,15 @@ class Revision:
 
     def describe_capabilities(self, capabilities: Json) -> dict[str, Any]:
         """Return those of the server's capabilities and flags that this revision has."""
-        described = {
-            name: {flag: value for flag, value in flags.items() if flag in known or "*" in known}
-            for name, flags in capabilities.items()
-            if (known := self.capabilities.get(name)) is not None
-        }
+        described = {}
+        for name, flags in capabilities.items():
+            members = self.capabilities.get(name)
+            if members is None:
+                continue
+            has_all = "*" in members
+            described[name] = {
+                flag: value for flag, value in flags.items() if has_all or flag in members
+            }
         if "tasks" in capabilities and self.has(Feature.TASKS_EXTENSION):
             extensions = described.get("extensions", {})
             described["extensions"] = {**extensions, tasks.EXTENSION: {}}
@@ -185,10 +204,12 @@ class Revision:
             result = trim(self, result)
         if Feature.RESULT_TYPES not in self.features:
             return result
-        if result.setdefault("resultType", "complete") == "complete" and method in self.cacheable:
+        result_type = result.setdefault("resultType", "complete")
+        if result_type == "complete" and method in self.cacheable:
             result = {**cache, **result}
         meta = {"io.modelcontextprotocol/serverInfo": server_info}
-        result["_meta"] = meta | result["_meta"] if result.get("_meta") else meta
+        own_meta = result.get("_meta")
+        result["_meta"] = {**meta, **own_meta} if own_meta else meta
         return result
 
     def input_request(self, method: str, params: Json) -> dict[str, Any]:
@@ -196,9 +217,11 @@ class Revision:
 
         Raises MissingClientCapability for parameters that no client of this revision supports.
         """
-        known = self.known_fields(method, params) if method in self.fields else dict(params)
+        trimmed = dict(params)
+        if method in self.fields:
+            trimmed = self.known_fields(method, params)
         trim = INPUT_REQUEST_TRIMS.get(method)
-        return known if trim is None else trim(self, known)
+        return trimmed if trim is None else trim(self, trimmed)
 
     def error_code(self, error: McpError) -> int:
         """Return the code of ``error``: its own, or the code of its reason in this revision."""
@@ -207,8 +230,11 @@ class Revision:
         return error.code
 
     def error(self, error: McpError) -> dict[str, Any]:
+        """Return the error object of JSON-RPC."""
         described = {"code": self.error_code(error), "message": str(error.message)}
-        return described if error.data is None else {**described, "data": resolved(error.data)}
+        if error.data is not None:
+            described["data"] = resolved(error.data)
+        return described
 
     def http_status(self, error: McpError) -> int:
         """Return the HTTP status of an error response before the stream has started."""
@@ -220,24 +246,31 @@ def names(value: str | Iterable[Any]) -> frozenset[Any]:
     return frozenset(value.split() if isinstance(value, str) else value)
 
 
-def _add(present: Any, more: Any) -> Any:
+def _add(present: Any, added: Any) -> Any:
+    """Return a field with what is added: a set, or a mapping to sets or to numbers."""
     if isinstance(present, frozenset):
-        return present | names(more)
+        return present | names(added)
     merged = dict(present)
-    for name, value in more.items():
-        is_number = isinstance(value, int)
-        merged[name] = value if is_number else merged.get(name, frozenset()) | names(value)
+    for name, value in added.items():
+        if isinstance(value, int):
+            merged[name] = value
+        else:
+            merged[name] = merged.get(name, frozenset()) | names(value)
     return merged
 
 
-def _drop(present: Any, less: Any) -> Any:
+def _drop(present: Any, dropped: Any) -> Any:
+    """Return a field without what is dropped: a set, or a mapping to sets."""
     if isinstance(present, frozenset):
-        return present - names(less)
-    return {name: value - names(less.get(name, ())) for name, value in present.items()}
+        return present - names(dropped)
+    return {name: value - names(dropped.get(name, ())) for name, value in present.items()}
 
 
 def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
-    """Return a content block with the members, or as the type, that ``revision`` has."""
+    """Return a content block with the members that ``revision`` has.
+
+    A block of a type that it does not have is replaced by one of another type.
+    """
     kind = block["type"]
     if kind not in revision.blocks:
         return _replacement(block)
@@ -250,7 +283,7 @@ def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replacement(block: dict[str, Any]) -> dict[str, Any]:
-    """Return what is sent to clients without the type of ``block``: audio or a resource link."""
+    """Return the block that replaces audio or a resource link, the types that revisions lack."""
     if block["type"] == "audio":
         contents = {"uri": "urn:mcp:audio", "mimeType": block["mimeType"], "blob": block["data"]}
         return {"type": "resource", "resource": contents}
@@ -267,9 +300,11 @@ def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, A
 
 
 def _trim_prompt_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
-    messages = result.get("messages", ())
-    trimmed = [{**each, "content": trim_block(revision, each["content"])} for each in messages]
-    return {**result, "messages": trimmed}
+    messages = []
+    for message in result.get("messages", ()):
+        content = trim_block(revision, message["content"])
+        messages.append({**message, "content": content})
+    return {**result, "messages": messages}
 
 
 def _trim_read_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
@@ -301,24 +336,31 @@ def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]
     messages = []
     for message in params["messages"]:
         content = message["content"]
-        for block in content if isinstance(content, list) else [content]:
-            if block["type"] not in revision.sampling_blocks:
-                raise MissingClientCapability(
-                    f"MCP {revision.version} cannot show a model {block['type']}",
-                    data={"requiredCapabilities": {"sampling": {}}},
-                )
-            trimmed = trim_block(revision, block)
+        blocks = content if isinstance(content, list) else [content]
+        for block in blocks:
+            trimmed = _trim_sampling_block(revision, block)
             messages.append({"role": message["role"], "content": trimmed})
     return {**params, "messages": messages}
+
+
+def _trim_sampling_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
+    if block["type"] not in revision.sampling_blocks:
+        raise MissingClientCapability(
+            f"MCP {revision.version} cannot show a model {block['type']}",
+            data={"requiredCapabilities": {"sampling": {}}},
+        )
+    return trim_block(revision, block)
 
 
 INPUT_REQUEST_TRIMS: Mapping[str, Trim] = {
     "elicitation/create": _trim_form,
     "sampling/createMessage": _trim_sampling,
 }
+"""How the parameters of a request to the client are trimmed, by its method."""
 
 RESULT_TRIMS: Mapping[str, Trim] = {
     "tools/call": _trim_tool_result,
     "prompts/get": _trim_prompt_result,
     "resources/read": _trim_read_result,
 }
+"""How results are trimmed, by the method of the request."""

@@ -41,6 +41,7 @@ V2024_11_05 = Revision(
         "resource_content": names("type resource annotations"),
         "tools/call": names("content isError _meta"),
         "progress": names("progressToken progress total"),
+        # This revision has no elicitation.
         "elicitation/create": names(""),
         "sampling/createMessage": names(
             "messages modelPreferences systemPrompt includeContext temperature maxTokens "
@@ -79,7 +80,7 @@ V2024_11_05 = Revision(
         "server_busy": 503,
         "too_many_requests": 429,
     },
-    # In a later revision it requires URL elicitation and has no other meaning (ELIC-20).
+    # A later revision has this code for required URL elicitation only (ELIC-20).
     reserved_codes=frozenset({-32042}),
     features=frozenset({Feature.UNDECLARED_COMPLETION}),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -31,8 +31,14 @@ DIALECTS = (
     "http://json-schema.org/draft-06/schema",
     "http://json-schema.org/draft-04/schema",
 )
+CACHED = 64
+"""Compiled schemas that are kept: tools of one view have the same schema for what they return."""
+NOT_JSON = "A JSON Schema holds nothing but JSON"
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
+_STAY_AT_ROOT = ("$schema", "$defs", "definitions")
+"""The members that stay at the root when a schema is wrapped in an object."""
 _AS_OBJECT: Mapping[bool, Json] = {True: {}, False: {"not": {}}}
+"""The schemas that mean the same as ``true`` and ``false``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +74,14 @@ class Validator:
 
 def compile(schema: Json) -> Validator:
     """Check a schema and return its validator; raise ValueError with what to change in it."""
-    _check_subschemas(schema)
-    plain = _plain(schema)
+    _check_subschemas([*walk.subschemas(schema)])
+    # Schemas are compared as JSON: a dict is not hashable.
+    return _compiled(_json(schema))
+
+
+@lru_cache(maxsize=CACHED)
+def _compiled(json: bytes) -> Validator:
+    plain = _plain(json)
     validator = Validator(plain, _dialect(plain))
     if not _is_certainly_valid(plain, validator.dialect):
         validator.errors(None)  # Raises ValueError if the schema is invalid.
@@ -90,56 +102,86 @@ def to_object_root(schema: Json, *, key: str = "result") -> Json | None:
         return schema
     if schema.keys() & {"$id", "id"} or not all(map(_survives_wrapping, walk.subschemas(schema))):
         return None
-    moved = {k: v for k, v in schema.items() if k in ("$schema", "$defs", "definitions")}
-    kept = {k: v for k, v in schema.items() if k not in moved}
-    return {**moved, "type": "object", "properties": {key: kept}, "required": [key]}
+    moved = {name: value for name, value in schema.items() if name in _STAY_AT_ROOT}
+    inner = {name: value for name, value in schema.items() if name not in moved}
+    return {**moved, "type": "object", "properties": {key: inner}, "required": [key]}
 
 
 def without_boolean_properties(schema: Json) -> Json:
     """Return ``schema`` with equivalent objects in place of properties that are true or false."""
     properties = schema.get("properties", {})
-    named = {name: _AS_OBJECT[each] for name, each in properties.items() if isinstance(each, bool)}
-    return {**schema, "properties": {**properties, **named}} if named else schema
+    replacements = {
+        name: _AS_OBJECT[inner] for name, inner in properties.items() if isinstance(inner, bool)
+    }
+    if not replacements:
+        return schema
+    return {**schema, "properties": {**properties, **replacements}}
 
 
-def _check_subschemas(schema: Json) -> None:
-    is_evaluated = any("unevaluatedProperties" in inner for _, inner in walk.subschemas(schema))
-    for location, inner in walk.subschemas(schema):
+def _check_subschemas(positions: Sequence[SchemaPosition]) -> None:
+    """Raise ValueError for what would change the dialect, or make validation slow."""
+    has_unevaluated = any("unevaluatedProperties" in inner for _, inner in positions)
+    for location, inner in positions:
         if location and "$schema" in inner:
             where = walk.pointer(location)
             raise ValueError(f"$schema inside a JSON Schema, at {where}: name it at the root only")
-        by_pattern = inner.get("patternProperties")
-        for pattern in (
-            inner.get("pattern"),
-            *(by_pattern if isinstance(by_pattern, Mapping) else ()),
-        ):
-            if isinstance(pattern, str):
-                search(pattern)
-        if is_evaluated and any(set("*+{") & set(pattern) for pattern in by_pattern or ()):
-            # jsonschema runs them on an engine whose time grows exponentially.
-            raise ValueError(
-                "unevaluatedProperties needs patternProperties without repetitions: write "
-                '"^x-" instead of "^x-.*", or use additionalProperties'
-            )
+        _check_patterns(inner)
+        if has_unevaluated:
+            _check_unevaluated(inner)
 
 
-def _plain(schema: Json) -> dict[str, Any]:
-    """Return a copy that consists of JSON, so that the original can change."""
+def _check_patterns(schema: Json) -> None:
+    """Raise ValueError for a pattern that the engine of linear time does not support."""
+    patterns = [schema.get("pattern")]
+    by_pattern = schema.get("patternProperties")
+    if isinstance(by_pattern, Mapping):
+        patterns += by_pattern
+    for pattern in patterns:
+        if isinstance(pattern, str):
+            search(pattern)
+
+
+def _check_unevaluated(schema: Json) -> None:
+    """Raise ValueError for patterns with repetitions, which need exponential time.
+
+    For unevaluatedProperties, jsonschema runs the patterns on Python's ``re``.
+    """
+    patterns = schema.get("patternProperties") or ()
+    if any(set("*+{") & set(pattern) for pattern in patterns):
+        raise ValueError(
+            "unevaluatedProperties needs patternProperties without repetitions: write "
+            '"^x-" instead of "^x-.*", or use additionalProperties'
+        )
+
+
+def _json(schema: Json) -> bytes:
+    """Return the JSON of a schema, which does not change when the original does."""
     try:
-        return dict(from_json(to_json(dict(schema), fallback=json_fallback), allow_inf_nan=False))
+        return to_json(dict(schema), fallback=json_fallback)
     except ValueError as error:
-        raise ValueError(f"A JSON Schema holds nothing but JSON: {error}") from error
+        raise ValueError(f"{NOT_JSON}: {error}") from error
+
+
+def _plain(json: bytes) -> dict[str, Any]:
+    """Return the schema in ``json`` as dicts, lists and values of Python's own types."""
+    try:
+        return dict(from_json(json, allow_inf_nan=False))
+    except ValueError as error:
+        raise ValueError(f"{NOT_JSON}: {error}") from error
 
 
 def _dialect(schema: Json) -> str:
-    named = schema.get("$schema", DEFAULT_DIALECT)
-    if not isinstance(named, str) or named.removesuffix("#") not in DIALECTS:
-        known = ", ".join(DIALECTS)
-        raise ValueError(f"The JSON Schema dialect {named!r} is not supported; these are: {known}")
-    return named.removesuffix("#")
+    dialect = schema.get("$schema", DEFAULT_DIALECT)
+    if isinstance(dialect, str) and dialect.removesuffix("#") in DIALECTS:
+        return dialect.removesuffix("#")
+    supported = ", ".join(DIALECTS)
+    raise ValueError(
+        f"The JSON Schema dialect {dialect!r} is not supported; these are: {supported}"
+    )
 
 
 def _is_certainly_valid(schema: Json, dialect: str) -> bool:
+    """Whether the schema is so simple that it is valid without a check by jsonschema."""
     if dialect != DEFAULT_DIALECT or not metaschema.is_usual(schema):
         return False
     positions = [*walk.subschemas(schema)]
@@ -160,8 +202,10 @@ def _are_harmless(referring: Sequence[SchemaPosition], root: Json, size: int) ->
 def _survives_wrapping(position: SchemaPosition) -> bool:
     """Whether the references of this schema stay valid when the root moves down."""
     references = [str(position.schema.get(keyword)) for keyword in walk.REFERENCES]
-    to_root = [each for each in references if each == "#" or each.startswith("#/")]
-    return all(each.startswith(_DEFINITIONS) for each in to_root)
+    to_root = [
+        reference for reference in references if reference == "#" or reference.startswith("#/")
+    ]
+    return all(reference.startswith(_DEFINITIONS) for reference in to_root)
 
 
 def with_defaults(schema: Json, instance: Json, root: Json | None = None) -> dict[str, Any]:
@@ -169,13 +213,16 @@ def with_defaults(schema: Json, instance: Json, root: Json | None = None) -> dic
     root = schema if root is None else root
     filled = dict(instance)
     properties = _dereferenced(root, schema).get("properties")
-    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+    if not isinstance(properties, Mapping):
+        return filled
+    for name, inner in properties.items():
         if not isinstance(inner, Mapping):
             continue
         if name not in filled:
-            target = inner if "default" in inner else _dereferenced(root, inner)
-            if "default" in target:
-                filled[name] = copy.deepcopy(target["default"])
+            # A default beside the reference overrides that of the definition.
+            described = inner if "default" in inner else _dereferenced(root, inner)
+            if "default" in described:
+                filled[name] = copy.deepcopy(described["default"])
         elif isinstance(filled[name], Mapping):
             filled[name] = with_defaults(inner, filled[name], root)
     return filled

@@ -1,8 +1,9 @@
 """Keywords of JSON Schema whose run time is bounded for hostile values.
 
-Those of jsonschema repeat the whole value in every error, collect every error of every alternative,
-compare list items pair by pair, and run patterns on Python's ``re``. Every keyword takes steps, of
-which a validation has a limited number (see ``steps``).
+The keywords of jsonschema repeat the whole value in every error, collect every error of every
+alternative, compare list items pair by pair, and run patterns on Python's ``re``. Those in
+``KEYWORDS`` replace them. ``bounded`` makes each keyword take steps, of which a validation has a
+limited number (see ``steps``). Long values take additional steps.
 """
 
 from __future__ import annotations
@@ -29,17 +30,22 @@ MAX_VIOLATIONS = 5
 MAX_CONTEXT = 20
 """Errors of alternatives, inner ones included, which are kept until one of them is shown."""
 _MAX_SHOWN = 60
+"""Characters of a value that a message repeats; a longer value is summarized."""
 _MAX_ENUMS = 1024
+"""Lists of ``enum`` for which the keys of their values are kept."""
 _COST = {"$ref": 5, "$dynamicRef": 5, "$recursiveRef": 5}
 """Steps of the keywords that take longer than others."""
 _COST_OF_ERROR = 3
+"""Steps of making an error."""
 # fmt: off
 _SHOW_INSTANCE = frozenset({
     "contains", "maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties",
     "not",
 })
 # fmt: on
+"""The keywords of jsonschema that write the whole value into their errors."""
 _QUADRATIC = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+"""The keywords of jsonschema that compare the members of a value pair by pair."""
 
 
 def bounded(name: str, keyword: Callable[..., Violations | None]) -> Callable[..., Violations]:
@@ -66,11 +72,14 @@ def shown(value: Any) -> str:
     """Return the value, or a summary of a long one."""
     if isinstance(value, str) and len(value) > _MAX_SHOWN:
         return f"a text of {len(value)} characters"
-    text = None if is_long(value) else repr(value)
-    if text is not None and len(text) <= _MAX_SHOWN:
-        return text
-    if isinstance(value, list | dict):
-        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
+    if not is_long(value):
+        text = repr(value)
+        if len(text) <= _MAX_SHOWN:
+            return text
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
     return "a long value"
 
 
@@ -148,19 +157,22 @@ def _any_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -
 
 
 def _one_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -> Violations:
-    errors = [_first_errors(checker, each, instance, index) for index, each in enumerate(options)]
-    matching = errors.count([])
-    if not matching:
-        yield _no_alternative(sum(errors, []))
+    errors_by_option = [
+        _first_errors(checker, option, instance, index) for index, option in enumerate(options)
+    ]
+    matching = errors_by_option.count([])
+    if matching == 0:
+        yield _no_alternative(sum(errors_by_option, []))
     elif matching > 1:
         yield SchemaViolation("fits more than one of the alternatives, which exclude each other")
 
 
 def _no_alternative(context: list[ValidationError]) -> SchemaViolation:
-    """Return an error with those of its alternatives, but not theirs in turn if they are many.
+    """Return the error of a value that fits no alternative; ``context`` has the errors of each.
 
-    The constructor would refer back from alternative of them: those cycles are freed late, by the
-    hundreds of megabytes. ``link`` does it for the few errors that are shown.
+    If there are many, the errors inside those are dropped. The context is not passed to the
+    constructor, which would set the parent of each error in it. Such reference cycles are freed
+    late, and can hold hundreds of megabytes. ``link`` sets the parents of the few that are shown.
     """
     error = SchemaViolation("fits none of the alternatives")
     if sum(1 + len(alternative.context) for alternative in context) > MAX_CONTEXT:
@@ -171,10 +183,10 @@ def _no_alternative(context: list[ValidationError]) -> SchemaViolation:
 
 
 def link(error: ValidationError) -> None:
-    """Let the errors of alternatives know the error that they belong to, for their paths."""
-    for each in error.context:
-        each.parent = error
-        link(each)
+    """Set the parent of each error in the context, from which jsonschema computes its path."""
+    for inner in error.context:
+        inner.parent = error
+        link(inner)
 
 
 def _first_errors(checker: Any, schema: Any, instance: Any, index: int) -> list[ValidationError]:
@@ -203,25 +215,30 @@ def _pattern_properties(checker: Any, patterns: Json, instance: Any, schema: Jso
 def _additional_properties(checker: Any, extra: Any, instance: Any, schema: Json) -> Violations:
     if not isinstance(instance, dict):
         return
-    spend(len(instance) * (1 + len(schema.get("patternProperties", ()))) >> 2)
+    patterns = schema.get("patternProperties", ())
+    lookups = len(instance) * (1 + len(patterns))
+    spend(lookups // 4)
     declared = schema.get("properties", ())
-    patterns = [search(pattern) for pattern in schema.get("patternProperties", ())]
-    names = [n for n in instance if n not in declared and not any(match(n) for match in patterns)]
-    if names and extra is False:
-        listed = ", ".join(map(shown, names[:MAX_VIOLATIONS]))
+    searches = [search(pattern) for pattern in patterns]
+    undeclared = [name for name in instance if name not in declared]
+    additional = [name for name in undeclared if not any(matches(name) for matches in searches)]
+    if additional and extra is False:
+        listed = ", ".join(map(shown, additional[:MAX_VIOLATIONS]))
         yield ValidationError(f"Additional properties are not allowed: {listed}")
         return
-    for name in names:
+    for name in additional:
         yield from checker.descend(instance[name], extra, path=name)
 
 
 def _keys_of(values: Sequence[Any]) -> frozenset[str]:
-    found = _enums.get(id(values))
-    if found is None:
+    """Return the keys of the values of one ``enum``, which are computed once."""
+    entry = _enums.get(id(values))
+    if entry is None:
         if len(_enums) >= _MAX_ENUMS:
             _enums.clear()
-        found = _enums[id(values)] = (values, frozenset(map(_key, values)))
-    return found[1]
+        entry = (values, frozenset(map(_key, values)))
+        _enums[id(values)] = entry
+    return entry[1]
 
 
 _enums: dict[int, tuple[Sequence[Any], frozenset[str]]] = {}
@@ -240,9 +257,11 @@ def _key(value: Any) -> str:
     if isinstance(value, float):
         return repr(int(value) if value.is_integer() else value)
     if isinstance(value, list):
-        return f"[{','.join(map(_key, value))}]"
+        items = ",".join(map(_key, value))
+        return f"[{items}]"
     if isinstance(value, dict):
-        return f"{{{','.join(sorted(_key(name) + _key(inner) for name, inner in value.items()))}}}"
+        members = sorted(_key(name) + _key(inner) for name, inner in value.items())
+        return "{" + ",".join(members) + "}"
     return repr(value)
 
 

@@ -31,7 +31,9 @@ from django_mcp.protocol.schema.steps import MAX_STEPS
 from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS
 
 MAX_PROBLEMS = 5
+"""Violations that are described; more are mentioned as "and more"."""
 MAX_SENTENCE = 300
+"""Characters of a sentence."""
 
 
 def prepare(schema: Json, dialect: str) -> Callable[[Any, str, int], list[str]]:
@@ -48,8 +50,8 @@ def prepare(schema: Json, dialect: str) -> Callable[[Any, str, int], list[str]]:
     def errors(instance: Any, name: str, max_steps: int) -> list[str]:
         steps.begin(max_steps)
         try:
-            found = list(islice(validator.iter_errors(instance), MAX_PROBLEMS + 1))
-            return _sentences(found, name) if found else []
+            first_errors = list(islice(validator.iter_errors(instance), MAX_PROBLEMS + 1))
+            return _sentences(first_errors, name) if first_errors else []
         except (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable):
             problem = "cannot be checked, for it is nested too deeply or a number is too big"
             return [f"{name}: {problem}"]
@@ -72,40 +74,63 @@ def _check_references(root: Json, dialect: str) -> None:
     specification = specification_with(dialect)
     resource = specification.create_resource(root)
     pending: list[tuple[Json, Any]] = [(root, Registry().resolver_with_root(resource))]
-    costs: dict[int, int] = {}
+    costs = _Costs(specification)
     seen: set[int] = set()
-
-    def enter(schema: Json, resolver: Any) -> Any:
-        return resolver.in_subresource(specification.create_resource(schema))
-
-    def cost(schema: Json, resolver: Any, above: frozenset[int]) -> int:
-        """Return how many schemas apply to a value to which this one applies."""
-        if id(schema) in above or len(above) > MAX_DEPTH:
-            problem = "go in a circle, or on for too long"
-            raise ValueError(f"The references of this JSON Schema {problem}")
-        if id(schema) not in costs:
-            inside = enter(schema, resolver)
-            below = above | {id(schema)}
-            children = walk.children(schema)
-            applied = [(child, inside) for path, child in children if path[0] in walk.IN_PLACE]
-            applied += _referenced(schema, inside)
-            costs[id(schema)] = 1 + sum(cost(*target, below) for target in applied)
-        if costs[id(schema)] > MAX_SUBSCHEMAS:
-            raise ValueError(f"More than {MAX_SUBSCHEMAS} parts of this JSON Schema apply at once")
-        return costs[id(schema)]
-
     while pending:
         schema, resolver = pending.pop()
         if id(schema) in seen:
             continue
         seen.add(id(schema))
-        cost(schema, resolver, frozenset())
-        inside = enter(schema, resolver)
+        costs.of(schema, resolver, frozenset())
+        inside = costs.enter(schema, resolver)
         pending += [(child, inside) for _, child in walk.children(schema)]
         pending += _referenced(schema, inside)
 
 
+class _Costs:
+    """How many schemas apply to a value to which a schema applies: itself, and what it refers to.
+
+    A resolver finds what references lead to; each schema is entered, since it may have an ``$id``.
+    """
+
+    def __init__(self, specification: Any) -> None:
+        self._specification = specification
+        self._by_id: dict[int, int] = {}
+
+    def enter(self, schema: Json, resolver: Any) -> Any:
+        """Return the resolver for the references in ``schema``."""
+        return resolver.in_subresource(self._specification.create_resource(schema))
+
+    def of(self, schema: Json, resolver: Any, above: frozenset[int]) -> int:
+        """Return the cost of ``schema``; ``above`` are the ids of those that led to it.
+
+        Raises ValueError for a circle, and for a cost beyond the limit.
+        """
+        if id(schema) in above or len(above) > MAX_DEPTH:
+            problem = "go in a circle, or on for too long"
+            raise ValueError(f"The references of this JSON Schema {problem}")
+        cost = self._by_id.get(id(schema))
+        if cost is None:
+            cost = 1
+            above_applied = above | {id(schema)}
+            for applied, inside in self._applied(schema, resolver):
+                cost += self.of(applied, inside, above_applied)
+            self._by_id[id(schema)] = cost
+        if cost > MAX_SUBSCHEMAS:
+            raise ValueError(f"More than {MAX_SUBSCHEMAS} parts of this JSON Schema apply at once")
+        return cost
+
+    def _applied(self, schema: Json, resolver: Any) -> list[tuple[Json, Any]]:
+        """Return the schemas that apply to the same value as ``schema``, with their resolvers."""
+        inside = self.enter(schema, resolver)
+        children = walk.children(schema)
+        applied = [(child, inside) for path, child in children if path[0] in walk.IN_PLACE]
+        applied += _referenced(schema, inside)
+        return applied
+
+
 def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
+    """Yield the schemas to which references lead, with their resolvers."""
     for keyword in walk.REFERENCES:
         reference = schema.get(keyword)
         if not isinstance(reference, str):
@@ -133,23 +158,32 @@ def _validator_of(dialect: str) -> Any:
 
 
 def _sentences(errors: Sequence[Any], name: str) -> list[str]:
-    sentences = list(dict.fromkeys(_sentence(error, name) for error in errors[:MAX_PROBLEMS]))
-    return [*sentences, "and more"] if len(errors) > MAX_PROBLEMS else sentences
+    """Describe the first errors, equal ones once."""
+    sentences = [_sentence(error, name) for error in errors[:MAX_PROBLEMS]]
+    different = list(dict.fromkeys(sentences))
+    if len(errors) > MAX_PROBLEMS:
+        different.append("and more")
+    return different
 
 
 def _sentence(error: Any, name: str) -> str:
     """Return path and problem, such as "arguments.age: 'x' is not of type 'integer'"."""
     link(error)
     error = best_match([error])
-    path = "".join(
-        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"
-        for step in error.absolute_path
-    )
-    text = f"{name}{path}: {_text(error)}"
+    steps_of_path = [_path_step(step) for step in error.absolute_path]
+    path = name + "".join(steps_of_path)
+    text = f"{path}: {_problem(error)}"
     return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"
 
 
-def _text(error: Any) -> str:
+def _path_step(step: str | int) -> str:
+    if isinstance(step, str) and step.isidentifier():
+        return f".{step}"
+    return f"[{shown(step)}]"
+
+
+def _problem(error: Any) -> str:
+    """Return what is wrong with the value; a long value is summarized."""
     value = shown(error.instance)
     types = _alternative_types(error)
     if types:
@@ -159,9 +193,8 @@ def _text(error: Any) -> str:
     message: str = error.message
     if not is_long(error.instance):
         message = message.replace(repr(error.instance), value)
-    # A long message repeats a part of the value.
-    repeats = len(message) > MAX_SENTENCE // 2
-    return f"{value} does not fit {error.validator}" if repeats else message
+    repeats_value = len(message) > MAX_SENTENCE // 2  # Nothing else makes a message long.
+    return f"{value} does not fit {error.validator}" if repeats_value else message
 
 
 def _alternative_types(error: Any) -> list[str]:

@@ -584,3 +584,13 @@ def test_usual_schema_compiles_without_import_of_jsonschema() -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "arguments[0]: 1 is not of type 'string'\n"
+
+
+def test_equal_schemas_are_compiled_once() -> None:
+    schema = {"type": "object", "properties": {"only_here": {"type": "string"}}}
+    first = compiler.compile(schema)
+    schema["properties"] = {"only_here": {"type": "integer"}}
+    assert compiler.compile(schema) is not first
+    schema["properties"] = {"only_here": {"type": "string"}}
+    assert compiler.compile(schema) is first
+    assert first.errors({"only_here": 1})
