@@ -1,0 +1,171 @@
+"""The numbers of the dashboard: calls, errors, median and 95th percentile over days.
+
+The database counts calls by component or user, error and class of duration. Each query reads one
+index in its order, so that it neither reads the table nor sorts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any, NamedTuple
+
+from django.contrib.auth import get_user_model
+from django.db.models import Count
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.calls.durations import percentile
+from django_mcp.calls.models import Call, CallQuerySet
+
+MOST = 50
+"""Lines of a table: those with the most calls."""
+
+
+@dataclass
+class Counts:
+    """The calls of a day, a component or a user."""
+
+    calls: int = 0
+    errors: int = 0
+    by_class: Counter[int] = field(default_factory=Counter)
+
+    def add(self, number: int, *, is_error: bool, duration_class: int) -> None:
+        self.calls += number
+        self.by_class[duration_class] += number
+        if is_error:
+            self.errors += number
+
+    @property
+    def error_rate(self) -> str:
+        """The share of errors, such as "2.5 %"; "" without errors."""
+        if not self.errors:
+            return ""
+        percent = 100 * self.errors / self.calls
+        return f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %"
+
+    @property
+    def median(self) -> str:
+        return in_words(percentile(self.by_class, 0.5))
+
+    @property
+    def percentile_95(self) -> str:
+        return in_words(percentile(self.by_class, 0.95))
+
+
+class Line(NamedTuple):
+    """A line of a table, and the filters of the list that shows its calls."""
+
+    name: Any
+    server: str
+    kind: str
+    counts: Counts
+    filters: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """The numbers of the days from ``first`` to ``last``."""
+
+    first: date
+    last: date
+    total: Counts
+    days: list[tuple[date, Counts]]
+    components: list[Line]
+    users: list[Line]
+    others: int
+    """Components and users beyond MOST, which no table shows."""
+
+
+def read(days: int) -> Dashboard:
+    """Count the calls of so many days; the last one is today."""
+    last = timezone.localdate(timezone=timezone.get_default_timezone())
+    first = last - timedelta(days=days - 1)
+    # With a second bound, SQLite would expect few rows, and read them one by one.
+    rows = Call.objects.filter(day__gte=first).order_by()
+    total = Counts()
+    by_component: dict[Any, Counts] = {}
+    for *component, is_error, duration_class, number in _counted(
+        rows, "server", "kind", "component"
+    ):
+        of_component = by_component.setdefault(tuple(component), Counts())
+        for counts in (total, of_component):
+            counts.add(number, is_error=is_error, duration_class=duration_class)
+    by_user: dict[Any, Counts] = {}
+    for user, is_error, duration_class, number in _counted(rows, "user"):
+        of_user = by_user.setdefault(user, Counts())
+        of_user.add(number, is_error=is_error, duration_class=duration_class)
+    since = {"day__gte": first.isoformat()}
+    return Dashboard(
+        first,
+        last,
+        total,
+        _by_day(rows, first, days),
+        [_component_line(key, counts, since) for key, counts in _largest(by_component)],
+        _user_lines(_largest(by_user), since),
+        max(len(by_component) - MOST, 0) + max(len(by_user) - MOST, 0),
+    )
+
+
+def _counted(rows: CallQuerySet, *columns: str) -> Iterable[tuple[Any, ...]]:
+    """The number of calls by these columns, error and class of duration."""
+    grouped = rows.values_list(*columns, "is_error", "duration_class")
+    return grouped.annotate(number=Count("*")).iterator()
+
+
+def _by_day(rows: CallQuerySet, first: date, days: int) -> list[tuple[date, Counts]]:
+    """The calls of each day, without durations."""
+    every_day = {first + timedelta(days=number): Counts() for number in range(days)}
+    counted = rows.values_list("day", "is_error").annotate(number=Count("*"))
+    for day, is_error, number in counted:
+        # The clock of another process may be in the next day.
+        counts = every_day.setdefault(day, Counts())
+        counts.calls += number
+        counts.errors += number if is_error else 0
+    return list(every_day.items())
+
+
+def _largest(counted: Mapping[Any, Counts]) -> list[tuple[Any, Counts]]:
+    """The entries with the most calls, at most MOST."""
+
+    def order(entry: tuple[Any, Counts]) -> tuple[int, str]:
+        return -entry[1].calls, str(entry[0])
+
+    return sorted(counted.items(), key=order)[:MOST]
+
+
+def _component_line(key: tuple[str, str, str], counts: Counts, since: Mapping[str, str]) -> Line:
+    server, kind, component = key
+    filters = {**since, "server": server, "kind__exact": kind, "component": component or NONE}
+    return Line(component or _("(not declared)"), server, kind, counts, filters)
+
+
+def _user_lines(counted: list[tuple[Any, Counts]], since: Mapping[str, str]) -> list[Line]:
+    users = get_user_model()._default_manager.in_bulk([key for key, _counts in counted if key])
+    lines = []
+    for key, counts in counted:
+        user = users.get(key)
+        name = _("(no user)") if user is None else user.get_username()
+        username = NONE if user is None else user.get_username()
+        lines.append(Line(name, "", "", counts, {**since, "user": username}))
+    return lines
+
+
+NONE = "-"
+"""The value of a filter for calls without a user, or of what no server declares."""
+
+
+def in_words(seconds: float | None) -> str:
+    """A duration with two digits, such as "12 ms" or "1.4 s"."""
+    if seconds is None:
+        return ""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        milliseconds = seconds * 1000
+        return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min"

@@ -1,0 +1,128 @@
+"""The table of calls. It never has results, and of arguments only those that a tool names."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models, router
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp import conf
+from django_mcp.models import PRINCIPAL_LENGTH
+
+DELETED_AT_ONCE = 1000
+"""Rows that one statement deletes."""
+PAUSE = 0.02
+"""Seconds between two of them, which leave the database to requests."""
+PRUNE_WITHIN = 2.0
+"""Seconds of a round; the next one goes on."""
+
+OUTCOMES = (
+    ("ok", _("ok")),
+    ("error", _("error for the model")),
+    ("input_required", _("input required")),
+    ("task", _("continues as a task")),
+    ("client_error", _("client error")),
+    ("server_error", _("server error")),
+    ("cancelled", _("cancelled")),
+)
+"""The words of ``dispatch.call_log``."""
+FAILURES = frozenset({"error", "client_error", "server_error"})
+"""The outcomes that are counted as errors."""
+KINDS = (("tool", _("tool")), ("resource", _("resource")), ("prompt", _("prompt")))
+
+
+class CallQuerySet(models.QuerySet["Call"]):
+    def prune(self) -> int:
+        """Delete what is older than CALL_LOG_RETENTION, within a time; return how many."""
+        retention = conf.get().call_log_retention
+        if retention is None:
+            return 0
+        oldest = timezone.now() - timedelta(seconds=retention)
+        rows = self.using(router.db_for_write(self.model)).order_by()
+        # The day is in an index. A time zone differs from another one by a day at most.
+        expired = rows.filter(day__lte=oldest.date() + timedelta(days=1), called_at__lt=oldest)
+        return _delete(expired)
+
+
+def _delete(expired: CallQuerySet) -> int:
+    deleted = 0
+    until = time.monotonic() + PRUNE_WITHIN
+    while keys := list(expired.values_list("pk", flat=True)[:DELETED_AT_ONCE]):
+        expired.filter(pk__in=keys).delete()
+        deleted += len(keys)
+        if len(keys) < DELETED_AT_ONCE or time.monotonic() > until:
+            break
+        time.sleep(PAUSE)
+    return deleted
+
+
+class Call(models.Model):
+    """A call that is over: who called what, how it ended and how long it took."""
+
+    id = models.BigAutoField(primary_key=True)
+    called_at = models.DateTimeField(_("called"))
+    # The day of TIME_ZONE, by which rows are counted.
+    day = models.DateField(_("day"))
+    # No constraint: a user may be deleted before the row is written, or be in another database.
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        verbose_name=_("user"),
+    )
+    principal = models.CharField(_("principal"), max_length=PRINCIPAL_LENGTH)
+    # The client of OAuth, else the name of the personal access token.
+    program = models.CharField(_("program"), max_length=255, blank=True)
+    token = models.CharField(_("token"), max_length=64, blank=True)
+    server = models.CharField(_("server"), max_length=200)
+    kind = models.CharField(_("kind"), max_length=10, choices=KINDS)
+    # The name or URI as it is declared; empty for what no server declares.
+    component = models.CharField(_("component"), max_length=255, blank=True)
+    # The name or URI that the client sent.
+    target = models.CharField(_("name or URI"), max_length=500)
+    revision = models.CharField(_("protocol version"), max_length=32)
+    client_name = models.CharField(_("client"), max_length=100, blank=True)
+    client_version = models.CharField(_("version of the client"), max_length=50, blank=True)
+    outcome = models.CharField(_("outcome"), max_length=20, choices=OUTCOMES)
+    is_error = models.BooleanField(_("error"))
+    duration = models.FloatField(_("duration"))
+    # Its class: see ``durations``.
+    duration_class = models.PositiveSmallIntegerField(_("class of the duration"))
+    # JSON of the arguments that the tool names in log_arguments. No JSON column: see McpSession.
+    arguments = models.TextField(_("arguments"), blank=True)
+
+    objects = CallQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("call")
+        verbose_name_plural = _("calls")
+        ordering = ("-id",)
+        default_permissions = ("view",)
+        indexes = [
+            # The dashboard reads these alone, and in the order in which it groups. With the day
+            # in front, the groups of each day would have to be merged.
+            models.Index(fields=["day", "is_error"], name="mcp_call_by_day"),
+            models.Index(
+                fields=["server", "kind", "component", "is_error", "duration_class", "day"],
+                name="mcp_call_by_component",
+            ),
+            models.Index(
+                fields=["user", "is_error", "duration_class", "day"], name="mcp_call_by_user"
+            ),
+            # A filter of the list, newest first.
+            models.Index(fields=["component", "id"], name="mcp_call_of_component"),
+            models.Index(fields=["user", "id"], name="mcp_call_of_user"),
+            models.Index(fields=["program", "id"], name="mcp_call_of_program"),
+            models.Index(fields=["outcome", "id"], name="mcp_call_with_outcome"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.target}"
