@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import DatabaseError
+from rest_framework.settings import api_settings
+from rest_framework.utils.model_meta import get_field_info
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.forms import files
@@ -31,6 +33,8 @@ class Arguments:
     """What a tool takes, and which part of the request each argument is."""
 
     path: Mapping[str, Schema]
+    variables: Mapping[str, str]
+    """The names in the URL of the arguments of the path."""
     fixed: Mapping[str, Any]
     """Arguments of the path that the caller does not choose."""
     query: Sequence[QueryParameter]
@@ -105,12 +109,17 @@ def read(
         shared = openapi.partial(shared)
     body = with_files(of_one(resolved(body, shared), shared), operation, view)
     body = without_unusable_files(body, shared)
-    path = path_schemas(operation, view, kwargs)
+    body = body if body is None else openapi.of_members(body)
+    schemas = path_schemas(operation, view, kwargs)
     own = [QueryParameter(name, dict(schema)) for name, schema in (query or {}).items()]
     queried, many = filters.folded([each for each in queried if each.name not in (query or {})])
     queried += own
+    others = {*(body or {}).get("properties", {}), *(each.name for each in queried)}
+    variables = path_arguments(operation, schemas, others)
+    path = {name: schemas[variable] for name, variable in variables.items()}
     arguments = Arguments(
         path=path,
+        variables=variables,
         fixed=kwargs,
         query=queried,
         filters=many,
@@ -157,7 +166,8 @@ def own_body(operation: Operation, view: Any, serializer: Any) -> Schema | None:
             "serializer=…"
         ) from error
     schema = input_schema(made)
-    if operation.is_extra and "serializer_class" not in operation.function.kwargs:
+    of_action = getattr(operation.function, "kwargs", {})  # A router may map any method.
+    if operation.is_extra and "serializer_class" not in of_action:
         # It may read other data than the serializer of its view set does, or none.
         schema = openapi.partial(schema)
     return schema
@@ -166,7 +176,11 @@ def own_body(operation: Operation, view: Any, serializer: Any) -> Schema | None:
 def resolved(body: Any, shared: Schema) -> Any:
     """Return the definition to which ``body`` refers, so that its properties are known."""
     reference = (body or {}).get("$ref", "")
-    return shared.get(reference.removeprefix("#/$defs/"), body)
+    target = shared.get(reference.removeprefix("#/$defs/"))
+    if target is None:
+        return body
+    examples = {key: it for key, it in body.items() if key == "examples"}
+    return {**target, **examples}
 
 
 def of_one(body: Any, shared: Schema) -> Any:
@@ -220,6 +234,23 @@ def path_schemas(operation: Operation, view: Any, kwargs: Mapping[str, Any]) -> 
     return schemas
 
 
+def path_arguments(
+    operation: Operation, variables: Iterable[str], others: set[str]
+) -> dict[str, str]:
+    """Return the variables of the path by the names of their arguments.
+
+    ``pk`` has the name of the key in the rows that the model reads, such as ``id``, as in the
+    schemas of REST framework, unless another argument has this name.
+    """
+    arguments = {variable: variable for variable in variables}
+    model = getattr(getattr(operation.view_class, "queryset", None), "model", None)
+    if model is None or "pk" not in arguments or not api_settings.SCHEMA_COERCE_PATH_PK:
+        return arguments
+    key = get_field_info(model).pk.name
+    is_taken = key in {*operation.route.names, *others}
+    return {key if name == "pk" and not is_taken else name: name for name in arguments}
+
+
 def lookup_schema(operation: Operation, name: str) -> Schema:
     """Return the schema of an argument that a pattern matches, from the field that it looks up."""
     kind = operation.view_class
@@ -228,9 +259,8 @@ def lookup_schema(operation: Operation, name: str) -> Schema:
     if model is None or name != (getattr(kind, "lookup_url_kwarg", None) or lookup):
         return argument_schema(None)
     schema = key_schema(model, str(lookup))
-    if name == "pk" and model._meta.pk.name != name:
-        # The rows that the model reads call it so.
-        schema = {**schema, "description": f"The {model._meta.pk.name} of a row"}
+    if name == "pk":
+        schema = {**schema, "description": f"The key of the {model._meta.verbose_name}"}
     return schema if schema["type"] == "integer" else {**argument_schema(None), **schema}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import get_resolver
 
 from django_mcp.components.base import Component, ConfigurationError
@@ -24,6 +25,7 @@ from django_mcp.rest.operations import Operation
 from django_mcp.rest.serializers import shared
 from django_mcp.rest.spectacular import Descriptions
 from django_mcp.rest.tools import Choices, component_of
+from django_mcp.server.components import Expected
 from django_mcp.server.server import Server
 
 OWN_OPTIONS = ("serializer", "query")
@@ -46,6 +48,11 @@ class Declaration(Protocol):
 
     @property
     def view_name(self) -> str: ...
+
+    @property
+    def options_of_tools(self) -> Iterable[Mapping[str, Any]]:
+        """What is known of its tools before URLs can be imported."""
+        ...
 
     def expanded(self) -> Iterable[Declared]:
         """Return the operations, when URLs can be imported; raises ConfigurationError."""
@@ -76,6 +83,10 @@ class Declared:
     def where(self) -> str:
         return f"{self.view_class.__module__}.{self.view_name}.{self.name}"
 
+    @property
+    def options_of_tools(self) -> Iterable[Mapping[str, Any]]:
+        return (self.options,)
+
     def expanded(self) -> Iterable[Declared]:
         return (self,)
 
@@ -90,8 +101,19 @@ def defer(server: Server, declared: Iterable[Declaration]) -> None:
     if batch is None:
         batch = _open_batches[server] = []
         build = partial(_build, server, batch)
-        server.components.defer(lambda: _outside_event_loop(build))
+        expected = partial(_expected, batch)
+        server.components.defer(partial(_outside_event_loop, build), expected)
     batch.extend(declared)
+
+
+def _expected(batch: Iterable[Declaration]) -> Iterator[Expected]:
+    for declaration in batch:
+        for options in declaration.options_of_tools:
+            yield Expected(
+                ToolComponent.kind,
+                complete=options.get("complete") or {},
+                task_support=options.get("task_support") or "forbidden",
+            )
 
 
 def examine(server: Server) -> None:
@@ -189,14 +211,23 @@ def _recorded(server: Server, declared: Declaration) -> Iterator[None]:
 
 def _outside_event_loop(build: Callable[[], list[Component]]) -> list[Component]:
     """Return the components of ``build``, which calls code of views that may read the database."""
+    closing = partial(_closing_connections, build)
     if running_loop() is None:
-        return build()
-
-    def build_and_close() -> list[Component]:
-        try:
-            return build()
-        finally:
-            connections.close_all()
-
+        return closing()
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(build_and_close).result()
+        return thread.submit(closing).result()
+
+
+def _closing_connections(build: Callable[[], list[Component]]) -> list[Component]:
+    """Return what ``build`` returns; the connections that it opened are closed."""
+    present = [connection for connection in _connections() if connection.connection is not None]
+    try:
+        return build()
+    finally:
+        for connection in _connections():
+            if connection not in present:
+                connection.close()
+
+
+def _connections() -> Sequence[BaseDatabaseWrapper]:
+    return connections.all(initialized_only=True)

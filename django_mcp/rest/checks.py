@@ -58,7 +58,8 @@ def _skipped_middleware() -> Iterator[CheckMessage]:
             f"{', '.join(skipped)}.",
             hint=(
                 'List in DJANGO_MCP["DJANGO_MIDDLEWARE"] what has to happen around such calls: '
-                "a change log, for instance. Silence this check if nothing is missing."
+                "a change log, for instance. The hook around_call of a server can do it for tasks "
+                "as well. Silence this check if nothing is missing."
             ),
             id="django_mcp_rest.W003",
         )
@@ -74,14 +75,23 @@ def _missing(server: Server) -> Iterator[CheckMessage]:
 
 
 def _needing_token(server: Server) -> Iterator[CheckMessage]:
+    operations_by_reader: dict[str, list[str]] = {}
     for where, reader in availability.needing_token(server).items():
+        operations_by_reader.setdefault(reader, []).append(where)
+    for reader, operations in operations_by_reader.items():
+        first = ", ".join(operations[:SHOWN])
+        others = f" and {len(operations) - SHOWN:,} others" if len(operations) > SHOWN else ""
         yield Warning(
-            f"{where} is a tool of the MCP server {server.name!r}, and {reader} reads "
-            "request.auth. Callers whom RESTFrameworkAuthentication has not accepted have no token "
-            "of the API, and their calls are rejected.",
+            f"{reader} reads request.auth, and decides about tools of the MCP server "
+            f"{server.name!r}: {first}{others}. Callers whom RESTFrameworkAuthentication has not "
+            "accepted have no token of the API, and their calls are rejected.",
             hint=(
                 "Set auth=… to a function of the Frame that returns request.auth for such callers, "
-                "or accept tokens of the API only, or leave the view out."
+                "or accept tokens of the API only, or leave the views out."
             ),
             id="django_mcp_rest.W002",
         )
+
+
+SHOWN = 3
+"""Operations that a warning names. Hundreds of views often share one permission class."""

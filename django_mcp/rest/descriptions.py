@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from django_mcp.rest.operations import Operation, base_name, is_viewset
@@ -60,5 +61,6 @@ def model_of(view_class: Any) -> Any:
     return model or getattr(getattr(serializer, "Meta", None), "model", None)
 
 
+@lru_cache(maxsize=256)  # The classes of REST framework are bases of every view.
 def _cleaned(docstring: str | None) -> str:
     return inspect.cleandoc(docstring or "").strip()

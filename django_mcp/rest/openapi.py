@@ -9,6 +9,7 @@ from typing import Any
 Schema = dict[str, Any]
 
 COMPONENTS = "#/components/schemas/"
+MAX_EXAMPLES = 3
 DROPPED = frozenset(
     {"nullable", "readOnly", "writeOnly", "discriminator", "xml", "example", "externalDocs"}
 )
@@ -30,6 +31,8 @@ def to_json_schema(schema: Any, *, hidden: str = "readOnly") -> Any:
     }
     if "properties" in schema and isinstance(schema.get("required"), list):
         changed["required"] = [name for name in schema["required"] if name in changed["properties"]]
+    if "example" in schema:
+        changed.setdefault("examples", [to_json_value(schema["example"])])
     changed = _exclusive(changed)
     return _nullable(changed) if schema.get("nullable") is True else changed
 
@@ -80,6 +83,29 @@ def _nullable(schema: Schema) -> Schema:
     described = {key: it for key, it in schema.items() if key in ("title", "description")}
     rest = {key: it for key, it in schema.items() if key not in described}
     return {**described, "anyOf": [rest, {"type": "null"}]}
+
+
+def with_examples(schema: Schema, described: Mapping[str, Any]) -> Schema:
+    """Return ``schema`` with the examples of a parameter or a body, of an object by its members."""
+    named = described.get("examples") or {}
+    values = [each["value"] for each in named.values() if "value" in each]
+    if "example" in described:
+        values.append(described["example"])
+    examples = to_json_value(values[:MAX_EXAMPLES])
+    return {**schema, "examples": examples} if examples else schema
+
+
+def of_members(schema: Schema) -> Schema:
+    """Return the schema of an object with its examples at its members, which become arguments."""
+    examples = [each for each in schema.get("examples", ()) if isinstance(each, Mapping)]
+    if not examples or "properties" not in schema:
+        return schema
+    properties = {}
+    for name, member in schema["properties"].items():
+        values = [each[name] for each in examples if name in each]
+        properties[name] = {**member, "examples": values} if values else member
+    kept = {key: value for key, value in schema.items() if key != "examples"}
+    return {**kept, "properties": properties}
 
 
 def nullable(schema: Schema) -> Schema:

@@ -130,10 +130,10 @@ def is_viewset(view_class: Any) -> bool:
 
 def view_class_of(view: Any) -> Any:
     """Return the class of a view: a class, or a function of ``@api_view`` or ``as_view``."""
-    found = view if isinstance(view, type) else getattr(view, "cls", None)
-    if found is None or not hasattr(found, "initialize_request"):
+    view_class = view if isinstance(view, type) else getattr(view, "cls", None)
+    if view_class is None or not hasattr(view_class, "initialize_request"):
         raise ConfigurationError(f"{view!r} is no view of Django REST framework")
-    return found
+    return view_class
 
 
 def actions_of(view_class: Any, names: Sequence[str] | None) -> Sequence[str]:

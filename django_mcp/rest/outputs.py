@@ -8,12 +8,13 @@ The schema has types, and neither enumerations nor lengths: rows may be older th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from rest_framework import fields, generics, mixins, relations, serializers, views
 from rest_framework.renderers import JSONRenderer
 
-from django_mcp.rest.openapi import nullable, to_json_schema
+from django_mcp.rest.openapi import map_schemas, nullable, to_json_schema
 from django_mcp.rest.operations import Operation
 
 Schema = dict[str, Any]
@@ -51,6 +52,7 @@ def output_schema(operation: Operation, view: Any) -> Schema | None:
     return items if view.paginator is None else _page(view.paginator, items)
 
 
+@lru_cache(maxsize=8)  # The actions of a view, which follow each other, share one serializer.
 def serializer_schema(serializer: Any) -> Schema | None:
     """Return the schema of what a serializer writes, or None where it is not certain."""
     if type(serializer).to_representation is not serializers.Serializer.to_representation:
@@ -90,8 +92,14 @@ def _page(paginator: Any, items: Schema) -> Schema | None:
     )
     if size is None or is_own:
         return None
-    schema: Schema = to_json_schema(paginator.get_paginated_response_schema(items))
+    schema: Schema = map_schemas(
+        to_json_schema(paginator.get_paginated_response_schema(items)), _without_examples
+    )
     return {**schema, "properties": {**schema["properties"], "results": items}}
+
+
+def _without_examples(schema: Schema) -> Schema:
+    return {key: value for key, value in schema.items() if key != "examples"}
 
 
 def _of_field(field: Any) -> Schema:

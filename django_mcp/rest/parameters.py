@@ -11,7 +11,7 @@ from django import forms
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.forms.schemas import field_schema
-from django_mcp.rest.openapi import to_json_schema
+from django_mcp.rest.openapi import to_json_schema, with_examples
 from django_mcp.rest.operations import Operation
 
 Schema = dict[str, Any]
@@ -67,6 +67,12 @@ def is_list(operation: Operation) -> bool:
     return operation.action == "list" or is_generic
 
 
+def has_pages(paginator: Any) -> bool:
+    """Whether the pages of a list have a size unless the caller asks for one."""
+    sizes = (getattr(paginator, name, None) for name in ("page_size", "default_limit"))
+    return paginator is not None and any(size is not None for size in sizes)
+
+
 def of_backend(backend: Any, view: Any) -> Iterable[QueryParameter]:
     if hasattr(backend, "get_filterset_class"):
         return of_filterset(backend.get_filterset_class(view, getattr(view, "queryset", None)))
@@ -90,6 +96,7 @@ def _described(backend: Any, view: Any) -> Iterable[Mapping[str, Any]]:
 def of_openapi(parameter: Mapping[str, Any]) -> QueryParameter:
     """Return a parameter as REST framework and drf-spectacular describe it."""
     schema = to_json_schema(parameter.get("schema") or {"type": "string"})
+    schema = with_examples(schema, parameter)
     if description := parameter.get("description"):
         schema = {**schema, "description": str(description)}
     is_joined = parameter.get("explode") is False or parameter.get("style") in SEPARATORS

@@ -23,8 +23,16 @@ from django_mcp.rest.operations import (
 )
 from django_mcp.rest.routes import Route, routes_of, walk
 
-LIBRARIES = ("rest_framework.", "drf_spectacular.")
-"""Modules with views for programs and people that read an API: the API root, its schema, logins."""
+ABOUT_THE_API = (
+    "rest_framework.routers",
+    "rest_framework.schemas.",
+    "rest_framework.authtoken.",
+    "drf_spectacular.views",
+)
+"""Modules with views for programs and people that read an API: the API root, its schema, logins.
+
+Views that a site derives from them are the same.
+"""
 
 
 def has_urls(target: Any) -> bool:
@@ -54,6 +62,11 @@ class DeclaredUrls:
 
     view_name = where
 
+    @property
+    def options_of_tools(self) -> Iterator[Mapping[str, Any]]:
+        yield self.common
+        yield from self.options.values()
+
     def expanded(self) -> Iterator[Declared]:
         """Yield the operations; then raise ConfigurationError for names that are none of them."""
         names: dict[str, Endpoint] = {}
@@ -78,12 +91,13 @@ class DeclaredUrls:
     def _endpoints(self) -> Iterator[tuple[str, Endpoint]]:
         """Yield what may be offered, by the names of their tools."""
         endpoints = [*_endpoints(self.target)]
-        keys = {endpoint.key for endpoint in endpoints}
+        actions = {endpoint.key[:3] for endpoint in endpoints}
         for endpoint in endpoints:
-            has_partial = (*endpoint.key[:2], "partial_update") in keys
+            partial_action = endpoint.action.replace("update", "partial_update")
+            has_partial = (*endpoint.key[:2], partial_action) in actions
             if self.actions is not None and endpoint.action not in self.actions:
                 continue
-            if self.actions is None and endpoint.action == "update" and has_partial:
+            if self.actions is None and endpoint.method == "put" and has_partial:
                 continue  # The partial update can do the same, and a second tool costs tokens.
             if self.actions is None and self.reads_only and endpoint.method != "get":
                 continue
@@ -114,17 +128,21 @@ class Endpoint:
     basename: str | None
     action: str
     method: str
+    is_further_method: bool
+    """Whether another method of the same action has the name of the action."""
     routes: list[Route]
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return (self.view_class, self.basename, self.action)
+        return (self.view_class, self.basename, self.action, self.method)
 
     @property
     def tool_name(self) -> str:
         if not is_viewset(self.view_class):
             return default_name(self.view_class, self.method, self.action)
-        verb = "update" if self.action == "partial_update" else self.action.removesuffix("_view")
+        verb = self.action.removesuffix("_view").replace("partial_update", "update")
+        if self.is_further_method:
+            verb = f"{VERBS.get(self.method, self.method)}_{verb}"
         is_of_all = not self._is_detail and self.action != "create"
         return f"{verb}_{self.plural if is_of_all else singular(self._noun)}"
 
@@ -180,8 +198,9 @@ def _kind(callback: Any) -> tuple[Any, ...]:
 
 
 def _is_of_api(view_class: Any) -> bool:
-    is_view = hasattr(view_class, "initialize_request")
-    return is_view and not view_class.__module__.startswith(LIBRARIES)
+    if not hasattr(view_class, "initialize_request"):
+        return False
+    return not any(base.__module__.startswith(ABOUT_THE_API) for base in view_class.__mro__)
 
 
 def _at(view_class: Any, route: Route) -> Iterator[Endpoint]:
@@ -190,6 +209,13 @@ def _at(view_class: Any, route: Route) -> Iterator[Endpoint]:
     if is_viewset(view_class):
         actions = dict(actions_by_method(route))
     basename = route.callback.initkwargs.get("basename")
-    for method, action in actions.items():
-        if method in METHODS:
-            yield Endpoint(view_class, basename, action, method, [])
+    bare: dict[str, str] = {}
+    for method in sorted(METHODS.intersection(actions), key=METHODS_IN_ORDER.index):
+        action = actions[method]
+        is_further = bare.setdefault(action, method) != method
+        yield Endpoint(view_class, basename, action, method, is_further, [])
+
+
+METHODS_IN_ORDER = ("get", "post", "patch", "put", "delete")
+VERBS = {"post": "create", "patch": "update", "put": "replace"}
+"""The first words of the names of further methods."""

@@ -16,7 +16,7 @@ from django.urls import URLPattern, URLResolver
 from rest_framework.serializers import BaseSerializer, ListSerializer
 from rest_framework.settings import api_settings
 
-from django_mcp.rest.openapi import definitions, to_json_schema
+from django_mcp.rest.openapi import definitions, to_json_schema, with_examples
 from django_mcp.rest.operations import Operation
 from django_mcp.rest.parameters import QueryParameter, of_openapi
 from django_mcp.rest.routes import Route
@@ -157,6 +157,9 @@ def _marking_generator(operations: Sequence[Operation]) -> Any:
             schema.get_response_serializers = partial(
                 _without_body, schema.get_response_serializers
             )
+            schema.map_parsers = partial(_one_parser, schema.map_parsers)
+            schema.resolve_serializer = partial(_complete, schema.resolve_serializer)
+            schema.get_auth = list  # No tool uses it.
             return view
 
     patterns = {id(operation.route.pattern): _pattern(operation) for operation in operations}
@@ -191,6 +194,21 @@ def _without_body(get_response_serializers: Any) -> Any:
     return OpenApiResponse() if is_one else declared
 
 
+def _one_parser(map_parsers: Any) -> list[str]:
+    """Describe the body for one media type: for each one, it takes as long again."""
+    accepted = map_parsers()
+    usual = [name for name in MEDIA_TYPES if name in accepted]
+    return [*usual, *accepted][:1]
+
+
+def _complete(resolve_serializer: Any, serializer: Any, *arguments: Any, **options: Any) -> Any:
+    """Describe the data of PATCH like that of PUT: ``arguments`` makes it partial itself."""
+    if getattr(serializer, "partial", False):
+        serializer = copy(serializer)
+        serializer.partial = False
+    return resolve_serializer(serializer, *arguments, **options)
+
+
 def is_described(operation: Operation) -> bool:
     """Whether the schema class of the view is one of drf-spectacular."""
     schema = type(getattr(operation.view_class, "schema", None))
@@ -211,4 +229,6 @@ def _body(request_body: Any) -> Schema | None:
     chosen = next((content[each] for each in MEDIA_TYPES if each in content), None)
     if chosen is None:
         chosen = next(iter(content.values()), None)
-    return None if chosen is None else to_json_schema(chosen.get("schema") or {})
+    if chosen is None:
+        return None
+    return with_examples(to_json_schema(chosen.get("schema") or {}), chosen)

@@ -29,9 +29,10 @@ from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import arguments as readers
 from django_mcp.rest import descriptions, outputs
 from django_mcp.rest.arguments import Arguments
-from django_mcp.rest.calls import access, credentials, form_data, requests, responses
+from django_mcp.rest.calls import access, credentials, form_data, requests, responses, rows
 from django_mcp.rest.calls.credentials import Credentials, FindAuth
 from django_mcp.rest.operations import Operation, default_name
+from django_mcp.rest.parameters import has_pages, is_list
 from django_mcp.rest.spectacular import Described
 
 HINTS: Mapping[str, Mapping[str, bool]] = {
@@ -76,9 +77,11 @@ def component_of(
         serializer=choices.serializer,
         query=choices.query,
     )
+    pages = pages_of(operation, view, arguments, options)
     caller = Caller(
         operation,
         arguments,
+        pages,
         accept=accept,
         query=query,
         content_types=content_types(operation, view, arguments),
@@ -91,7 +94,7 @@ def component_of(
         "name": default_name(operation.view_class, operation.method, operation.action),
         "title": title or None,
         "description": descriptions.of_operation(operation, written),
-        "input_schema": arguments.schema,
+        "input_schema": arguments.schema if pages is None else rows.with_cursor(arguments.schema),
         "output_schema": outputs.output_schema(operation, view),
         **HINTS.get(operation.method, HINTS.get(operation.action, {})),
     }
@@ -113,6 +116,7 @@ class Caller:
         self,
         operation: Operation,
         arguments: Arguments,
+        pages: rows.Pages | None,
         *,
         accept: str,
         query: Mapping[str, str],
@@ -123,6 +127,7 @@ class Caller:
         self.credentials = credentials
         self._operation = operation
         self._arguments = arguments
+        self._pages = pages
         self._accept = accept
         self._fixed_query = query
         self._content_types = content_types
@@ -134,7 +139,7 @@ class Caller:
         view = BaseHandler().make_view_atomic(match.func)
         try:
             response = view(request, *match.args, **match.kwargs)
-            return read_rendered(response, frame, request)
+            return self._read(response, frame, request, arguments)
         except tuple(STATUSES) as error:
             return responses.read(response_to(error), frame, request)
 
@@ -145,13 +150,28 @@ class Caller:
             response = await view(request, *match.args, **match.kwargs)
         except tuple(STATUSES) as error:
             response = response_to(error)
-        return await frame.exchange.run(read_rendered, response, frame, request)
+        return await frame.exchange.run(self._read, response, frame, request, arguments)
+
+    def _read(
+        self,
+        response: Any,
+        frame: Frame,
+        request: requests.ToolRequest,
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        """Return what the tool returns; the content is rendered here, as Django does at the end."""
+        if callable(getattr(response, "render", None)) and not response.is_rendered:
+            response.render()
+        if self._pages is None:
+            return responses.read(response, frame, request)
+        value = responses.read(response, frame, request, max_bytes=rows.MAX_BYTES)
+        return self._pages.part(value, frame, arguments)
 
     def _request(
         self, arguments: Mapping[str, Any], frame: Frame
     ) -> tuple[requests.ToolRequest, ResolverMatch]:
         declared = self._arguments
-        path = {name: arguments[name] for name in declared.path}
+        path = {variable: arguments[name] for name, variable in declared.variables.items()}
         resolved = self._operation.route.resolve({**path, **declared.fixed})
         if resolved is None:
             raise ToolError(responses.SUMMARIES[404])
@@ -182,11 +202,14 @@ class Caller:
         return {"content_type": chosen, "body": requests.encode_json(data)}
 
 
-def read_rendered(response: Any, frame: Frame, request: requests.ToolRequest) -> Any:
-    """Return what the tool returns; the content is rendered here, as Django does at the end."""
-    if callable(getattr(response, "render", None)) and not response.is_rendered:
-        response.render()
-    return responses.read(response, frame, request)
+def pages_of(
+    operation: Operation, view: Any, arguments: Arguments, options: Mapping[str, Any]
+) -> rows.Pages | None:
+    """Return the parts of a list; None where the site has pages, and for what is no list."""
+    is_own = rows.CURSOR in arguments.schema["properties"]
+    if not is_list(operation) or is_own or has_pages(getattr(view, "paginator", None)):
+        return None
+    return rows.Pages(operation.where, options.get("max_result_chars"))
 
 
 STATUSES: Mapping[type[Exception], int] = {

@@ -46,7 +46,7 @@ class PersonalAccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Ge
         return row.status
 
     def get_fields(self, request: HttpRequest, obj: PersonalAccessToken | None = None) -> Any:
-        editable = ["owner", "name", "scopes", "servers", "expires_at"]
+        editable = ["owner", "name", "scopes", "servers", "groups", "read_only", "expires_at"]
         if obj is None:
             return editable if may_choose_owner(request) else editable[1:]
         return [*editable, "displayed_start", "status", "created_at", "last_used_at", "revoked_at"]

@@ -24,6 +24,7 @@ SCOPES_HELP = _(
     "a scope cannot be used without it."
 )
 SERVERS_HELP = _("None: all servers of this site.")
+GROUPS_HELP = _("None: the tools of all groups, and those without a group.")
 
 
 def known_scopes() -> list[str]:
@@ -42,6 +43,12 @@ def known_scopes() -> list[str]:
 def known_servers() -> list[str]:
     """Return the names of the servers that accept personal access tokens."""
     return sorted(server.name for server in registry.servers() if accepts_tokens(server))
+
+
+def known_groups() -> list[str]:
+    """Return the groups of components that servers of the site have."""
+    servers = registry.servers()
+    return sorted({group for server in servers for group in server.components.groups()})
 
 
 class Names(forms.MultipleChoiceField):
@@ -75,12 +82,17 @@ class TokenForm(forms.Form):
     )
     scopes = Names(label=_("Scopes"), required=False, help_text=SCOPES_HELP)
     servers = Names(label=_("Servers"), required=False, help_text=SERVERS_HELP)
+    groups = Names(label=_("Groups"), required=False, help_text=GROUPS_HELP)
+    read_only = forms.BooleanField(
+        label=_("Read only"), required=False, help_text=_("Only what changes nothing.")
+    )
 
     def __init__(self, *args: Any, scopes: Iterable[str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         names(self, "scopes").offer_scopes(known_scopes() if scopes is None else scopes)
         names(self, "servers").offer(known_servers())
-        for name in ("scopes", "servers"):
+        names(self, "groups").offer(known_groups())
+        for name in ("scopes", "servers", "groups"):
             if not names(self, name).choices:
                 del self.fields[name]
 
@@ -94,6 +106,7 @@ class TokenAdminForm(forms.ModelForm):  # type: ignore[type-arg] # Generic for m
 
     scopes = Names(label=_("Scopes"), required=False, help_text=SCOPES_HELP)
     servers = Names(label=_("Servers"), required=False, help_text=SERVERS_HELP)
+    groups = Names(label=_("Groups"), required=False, help_text=GROUPS_HELP)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -101,6 +114,7 @@ class TokenAdminForm(forms.ModelForm):  # type: ignore[type-arg] # Generic for m
         if "scopes" in self.fields:
             names(self, "scopes").offer_scopes({*known_scopes(), *self.instance.scopes})
             names(self, "servers").offer({*known_servers(), *self.instance.servers})
+            names(self, "groups").offer({*known_groups(), *self.instance.groups})
 
     def clean_expires_at(self) -> datetime | None:
         expires_at: datetime | None = self.cleaned_data["expires_at"]

@@ -33,19 +33,25 @@ class TokenQuerySet(models.QuerySet["PersonalAccessToken"]):
         *,
         scopes: Iterable[str] = (),
         servers: Iterable[str] = (),
+        groups: Iterable[str] = (),
+        read_only: bool = False,
         expires_at: datetime | None = None,
         made_by_owner: bool = False,
     ) -> tuple[PersonalAccessToken, str]:
         """Create a token for ``owner``; return its row and the token, to be shown once.
 
         Without ``servers``, it is for every server of the site that accepts tokens. With
-        ``made_by_owner``, it ends with the password of its owner (TOKENS_END_WITH_PASSWORD).
+        ``groups`` or ``read_only``, it is for the components of these groups, or for those that
+        change nothing. With ``made_by_owner``, it ends with the password of its owner
+        (TOKENS_END_WITH_PASSWORD).
         """
         row = self.model(
             owner=owner,
             name=name,
             scopes=sorted(set(scopes)),
             servers=sorted(set(servers)),
+            groups=sorted(set(groups)),
+            read_only=read_only,
             expires_at=expires_at,
             made_by_owner=made_by_owner,
         )
@@ -102,6 +108,11 @@ class PersonalAccessToken(models.Model):
     scopes = models.JSONField(_("scopes"), default=list, blank=True)
     # The names of servers; empty: all of the site.
     servers = models.JSONField(_("servers"), default=list, blank=True)
+    # The groups of components; empty: those of all groups, and those without one.
+    groups = models.JSONField(_("groups"), default=list, blank=True)
+    read_only = models.BooleanField(
+        _("read only"), default=False, help_text=_("Only what changes nothing.")
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)

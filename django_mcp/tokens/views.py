@@ -59,6 +59,8 @@ class TokensView(ProtectedPage, OwnTokens, FormView):  # type: ignore[type-arg] 
             form.cleaned_data["name"],
             scopes=form.cleaned_data.get("scopes", ()),
             servers=form.cleaned_data.get("servers", ()),
+            groups=form.cleaned_data.get("groups", ()),
+            read_only=form.cleaned_data["read_only"],
             expires_at=form.expires_at,
             made_by_owner=True,
         )

@@ -187,7 +187,8 @@ class _Builder:
             title="List {}",
             is_plural=True,
             description=f"List {{}}, {self._toolset.page_size} on a page. All given filters must "
-            "match. Long texts are cut.",
+            "match. Long texts are cut. For the next page, repeat the call with next_cursor as "
+            "cursor.",
             hints=READS,
         )
 

@@ -62,7 +62,8 @@ def build(path: Path, kind: Kind, lookup: str, where: str) -> Filter:
     if len(transforms) > 1 or any(each not in TRANSFORMS for each in transforms):
         raise _unknown(path, kind, lookup, where)
     if not transforms and last in TRANSFORMS:
-        transforms, last = [last], "exact"
+        transforms = [last]
+        last = "exact"
     target = kind
     for name in transforms:
         families, target = TRANSFORMS[name]

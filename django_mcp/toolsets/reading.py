@@ -34,7 +34,7 @@ CUT = "…"
 
 
 class Choice:
-    """The rows that filters and a search choose, and what they compare."""
+    """The condition of the filters and the search of one call, and the columns that it compares."""
 
     def __init__(self, declaration: Declaration, sent: Mapping[str, Any]) -> None:
         self._items = [
@@ -72,7 +72,7 @@ class Choice:
 
 
 def guards(visible_rows: VisibleRows, paths: Iterable[Path]) -> dict[ColumnKey, int]:
-    """How many limits of related rows hold for each column."""
+    """How many relations on the way to each column are limited to rows that the caller may see."""
     return {
         path.key: sum(relations in visible_rows.limits for relations, _ in path.prefixes())
         for path in paths
@@ -226,17 +226,14 @@ class Reader:
         return self.toolset.max_characters // max(len(texts), 1)
 
     def _fitting(self, rows: Sequence[Any]) -> Sequence[dict[str, Any]]:
-        """Return the first rows, as many as have room in one answer, but at least one."""
+        """Return the first rows: as many as an answer has room for, but at least one."""
         names = [column.name for column in self.declaration.columns]
         kinds = [column.kind for column in self.declaration.columns]
-        lengths = [
-            (kind.max_length or OTHER_LENGTH) if kind.is_bounded else self.toolset.max_text
-            for kind in kinds
-        ]
         is_cut = any(
             not kind.is_bounded or (kind.max_length or 0) > self.toolset.max_text for kind in kinds
         )
-        if not is_cut and sum(lengths) * len(rows) <= self.toolset.max_characters:
+        longest = sum(kind.max_length or OTHER_LENGTH for kind in kinds)
+        if not is_cut and longest * len(rows) <= self.toolset.max_characters:
             return [dict(zip(names, row, strict=False)) for row in rows]
         shown: list[dict[str, Any]] = []
         room = self.toolset.max_characters

@@ -82,7 +82,7 @@ class Writer:
         key = self.declaration.key.path.field.attname
         row = self.reader.find(frame, getattr(saved, key), again=True)
         if row is None or not allows(frame, saved, "get"):
-            # As with a row level policy of PostgreSQL: the limits of rows hold for new rows, too.
+            # The limits of rows hold for new rows, too, as a row level policy of PostgreSQL does.
             raise ToolError(
                 f"You may not {operation} a {self.reader.name} with these values: it would not "
                 "be visible to you."
@@ -186,7 +186,8 @@ def _parameter(name: str, field: forms.Field, where: str, *, is_required: bool) 
     else:
         annotation, schema = entry(field)
     if not field.required:
-        annotation, schema = annotation | None, nullable(schema)
+        annotation = annotation | None
+        schema = nullable(schema)
     texts = {"title": field.label, "description": field.help_text}
     described = {**{member: text for member, text in texts.items() if text}, **schema}
     # A field with a default is required in a form of Django, but its value need not be sent.

@@ -26,6 +26,18 @@ class OwnTicketsOnly(permissions.BasePermission):  # type: ignore[misc]
         return Ticket.objects.filter(pk=view.kwargs.get("pk"), assignee=request.user).exists()
 
 
+class ReadersAndObjects(permissions.DjangoObjectPermissions):  # type: ignore[misc]
+    """Reads the method, and the data of a request only where it decides about an object."""
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        if request.method == "GET":
+            return bool(request.user.has_perm("helpdesk.change_ticket"))
+        return bool(super().has_permission(request, view))
+
+    def has_object_permission(self, request: Any, view: Any, obj: Any) -> bool:
+        return bool(request.data) or request.method in ("GET", "POST")
+
+
 @pytest.fixture
 def shown(server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The names that a caller sees, with these permission classes of the view."""
@@ -52,6 +64,34 @@ def test_tools_are_those_that_the_permission_classes_admit(shown: Any, users: Us
     assert shown(users.agent, permissions.IsAdminUser) == set()
 
 
+def test_code_that_decides_about_objects_does_not_keep_a_tool_in_the_list(
+    shown: Any, users: Users
+) -> None:
+    users.agent.user_permissions.add(Permission.objects.get(codename="change_ticket"))
+
+    assert shown(users.other, ReadersAndObjects) == set()
+    assert shown(users.agent, ReadersAndObjects) == READING | {"ticket_partial_update"}
+
+
+def test_permissions_by_action_are_asked_before_a_call(
+    shown: Any, users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_permissions(view: Any) -> list[Any]:
+        """Read an attribute with the name of a function of this module, which is not called."""
+        if view.action == "list":
+            return [permissions.IsAuthenticated()]
+        return [permissions.IsAdminUser()]
+
+    monkeypatch.setattr(api.TicketViewSet, "get_permissions", get_permissions)
+
+    assert shown(users.agent) == {"ticket_list"}
+    assert shown(users.staff) == READING | WRITING
+
+
+def action(view: Any) -> Any:
+    return view.kwargs
+
+
 def test_anonymous_caller_sees_what_a_login_opens(shown: Any, server: Server, db: None) -> None:
     assert shown(None, permissions.IsAuthenticated) == READING | WRITING
     with SyncClient(server) as client, pytest.raises(ErrorResponse, match="Authentication"):
@@ -72,8 +112,8 @@ def test_class_that_needs_the_arguments_decides_at_the_call(
 ) -> None:
     assert shown(users.agent, OwnTicketsOnly) == READING | WRITING
     with SyncClient(server, user=users.agent) as client:
-        own = client.call_tool("ticket_retrieve", {"pk": tickets[0].pk})
-        other = client.call_tool("ticket_retrieve", {"pk": tickets[1].pk})
+        own = client.call_tool("ticket_retrieve", {"id": tickets[0].pk})
+        other = client.call_tool("ticket_retrieve", {"id": tickets[1].pk})
     assert own.structured["subject"] == "Printer"
     assert other.text.startswith("Permission denied.")
 
@@ -94,7 +134,7 @@ def test_one_tool_is_shown_where_one_of_its_actions_is_admitted(
     with SyncClient(server, user=users.other) as client:
         names = [tool["name"] for tool in client.list_tools()]
         assert names == ["customer", "ticket"]
-        refused = client.call_tool("ticket", {"action": "destroy", "pk": 1})
+        refused = client.call_tool("ticket", {"action": "destroy", "id": 1})
         assert refused.text.startswith("Permission denied.")
         wrong = client.call_tool("customer", {"action": "list"})
         assert wrong.is_error

@@ -58,7 +58,7 @@ def test_middleware_that_is_listed_runs_around_a_tool(
     rest_tools(api.TicketViewSet, ["partial_update"], server=server)
 
     with SyncClient(server, user=users.agent, transport="http") as client:
-        arguments = {"pk": tickets[0].pk, "subject": "New"}
+        arguments = {"id": tickets[0].pk, "subject": "New"}
         assert not client.call_tool("ticket_partial_update", arguments).is_error
 
     assert changes == expected

@@ -23,7 +23,7 @@ from django_mcp import Frame, Server, checks, registry
 from django_mcp.auth.base import Principal
 from django_mcp.auth.rest_framework import RESTFrameworkAuthentication, RESTFrameworkPrincipal
 from django_mcp.protocol.errors import ToolError
-from django_mcp.rest import rest_tool
+from django_mcp.rest import rest_tool, rest_tools
 from django_mcp.rest.calls import credentials
 from django_mcp.testing import Client, ErrorResponse, SyncClient
 from tests.installed_apps import installed
@@ -275,8 +275,23 @@ def test_check_names_views_that_need_a_token(server: Server, token_server: Serve
     rest_tool(WritersNotes, "post", serializer=None, server=server, auth=auth)
 
     (message,) = found(server, "django_mcp_rest.W002")
-    assert "Notes.post is a tool of the MCP server 'api', and TokenPermissions reads" in message.msg
+    assert message.msg.startswith("TokenPermissions reads request.auth, and decides about tools")
+    assert "of the MCP server 'api': tests.rest.test_credentials.Notes.post. " in message.msg
     assert found(token_server, "django_mcp_rest.W002") == []
+
+
+def test_check_has_one_message_for_all_views_of_a_permission_class(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views: list[Any] = [type(f"Notes{number}", (Notes,), {}) for number in range(100)]
+    patterns = [path(f"{view.__name__}/", view.as_view()) for view in views]
+    monkeypatch.setattr(urls, "urlpatterns", patterns)
+    rest_tools(patterns, read_only=False, server=server)
+
+    (message,) = found(server, "django_mcp_rest.W002")
+
+    assert "Notes0.post, " in message.msg
+    assert " and 97 others. " in message.msg
 
 
 # Permission classes of access tokens, such as those of django-oauth-toolkit.

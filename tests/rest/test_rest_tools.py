@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 from django.test import Client as Browser
+from rest_framework import serializers
 
 from django_mcp import Server
 from django_mcp.rest import rest_tools
@@ -87,7 +88,7 @@ def test_retrieve_is_that_of_the_api(
     caller = getattr(users, user)
     for ticket in tickets:
         response = over_http(caller, f"/api/tickets/{ticket.pk}/")
-        result = call("ticket_retrieve", user=caller, pk=ticket.pk)
+        result = call("ticket_retrieve", user=caller, id=ticket.pk)
         if response.status_code == 200:
             assert result["structuredContent"] == response.json()
         else:
@@ -99,8 +100,8 @@ def test_retrieve_is_that_of_the_api(
 def test_hidden_row_is_answered_as_an_unknown_one(
     tickets: list[Ticket], users: Users, call: Call
 ) -> None:
-    hidden = call("ticket_retrieve", user=users.other, pk=tickets[2].pk)
-    unknown = call("ticket_retrieve", user=users.other, pk=99999)
+    hidden = call("ticket_retrieve", user=users.other, id=tickets[2].pk)
+    unknown = call("ticket_retrieve", user=users.other, id=99999)
 
     assert hidden == unknown
     assert hidden["isError"]
@@ -111,7 +112,7 @@ def test_object_permission_denies_others(
     tickets: list[Ticket], users: Users, call: Call, tool: str
 ) -> None:
     free = tickets[1]
-    result = call(tool, user=users.other, pk=free.pk)
+    result = call(tool, user=users.other, id=free.pk)
 
     assert result.text.splitlines() == [
         "Permission denied.",
@@ -122,7 +123,7 @@ def test_object_permission_denies_others(
 
 
 def test_assignee_may_close_a_ticket(tickets: list[Ticket], users: Users, call: Call) -> None:
-    result = call("ticket_close", user=users.agent, pk=tickets[0].pk)
+    result = call("ticket_close", user=users.agent, id=tickets[0].pk)
 
     assert result["structuredContent"] == {"status": "closed"}
 
@@ -148,7 +149,7 @@ def test_partial_update_changes_only_what_was_sent(
     ticket = tickets[0]
     Ticket.objects.filter(pk=ticket.pk).update(priority="high", status="waiting")
 
-    result = call("ticket_partial_update", user=users.agent, pk=ticket.pk, subject="Plotter")
+    result = call("ticket_partial_update", user=users.agent, id=ticket.pk, subject="Plotter")
 
     assert not result.get("isError"), result
     ticket.refresh_from_db()
@@ -156,7 +157,7 @@ def test_partial_update_changes_only_what_was_sent(
 
 
 def test_destroy_deletes(tickets: list[Ticket], users: Users, call: Call) -> None:
-    result = call("ticket_destroy", user=users.staff, pk=tickets[2].pk)
+    result = call("ticket_destroy", user=users.staff, id=tickets[2].pk)
 
     assert result.text == "Done."
     assert not Ticket.objects.filter(pk=tickets[2].pk).exists()
@@ -353,13 +354,16 @@ def test_list_takes_filters_search_ordering_and_pages(server: Server) -> None:
 def test_partial_update_requires_nothing_and_has_no_defaults(server: Server) -> None:
     schema = schema_of(server, "ticket_partial_update")
 
-    assert schema["required"] == ["pk"]
-    assert schema["properties"]["pk"] == {"type": "integer", "description": "The id of a row"}
+    assert schema["required"] == ["id"]
+    assert schema["properties"]["id"] == {
+        "type": "integer",
+        "description": "The key of the ticket",
+    }
     assert "default" not in json.dumps(schema)
 
 
 def test_extra_action_requires_no_field_of_the_view_set(server: Server) -> None:
-    assert schema_of(server, "ticket_close")["required"] == ["pk"]
+    assert schema_of(server, "ticket_close")["required"] == ["id"]
     assert schema_of(server, "ticket_counts")["properties"] == {}
 
 
@@ -375,3 +379,21 @@ def test_output_schema_is_declared_where_it_is_certain(server: Server) -> None:
     assert "notify" not in schemas["ticket_retrieve"]["properties"]
     assert schemas["ticket_close"] is None
     assert schemas["ticket_destroy"] is None
+
+
+class KeyedSerializer(serializers.ModelSerializer):  # type: ignore[misc]
+    id = serializers.IntegerField()
+
+    class Meta:
+        model = Ticket
+        fields = ("id", "subject")
+
+
+def test_key_of_the_path_has_its_own_name_beside_a_key_in_the_body() -> None:
+    keyed = Server("keyed")
+    option = {"partial_update": {"serializer": KeyedSerializer}}
+    rest_tools(TicketViewSet, ["partial_update"], options=option, server=keyed)
+
+    schema = schema_of(keyed, "ticket_partial_update")
+    assert schema["required"] == ["pk"]
+    assert {"id", "subject"} < schema["properties"].keys()

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.urls import include, path
 from rest_framework import serializers, viewsets
+from rest_framework.decorators import action
 from rest_framework.response import Response
-from rest_framework.routers import DefaultRouter, SimpleRouter
+from rest_framework.routers import APIRootView, DefaultRouter, SimpleRouter
 
 from django_mcp import Server
 from django_mcp.rest import availability, rest_tools
@@ -60,6 +61,37 @@ class OwnRouter:
         return [of_list, of_one], "pages", "pages"
 
 
+class OwnRootView(APIRootView):  # type: ignore[misc]
+    """The index of the API, with a name of its own."""
+
+
+class BulkReplyViewSet(ReplyViewSet):
+    def bulk_update(self, request: Any) -> Response:
+        return Response({"updated": "all"})
+
+    def bulk_partial_update(self, request: Any) -> Response:
+        return Response({"updated": "some"})
+
+
+class NotesViewSet(ReplyViewSet):
+    @action(detail=True, methods=["post", "get", "delete"])
+    def notes(self, request: Any, pk: int) -> Response:
+        return Response({"method": request.method})
+
+
+class BulkRouter(DefaultRouter):  # type: ignore[misc]
+    """Maps further methods at the URL of the list."""
+
+    APIRootView = OwnRootView
+    routes: list[Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        of_list = self.routes[0]
+        bulk = {"put": "bulk_update", "patch": "bulk_partial_update"}
+        self.routes = [of_list._replace(mapping={**of_list.mapping, **bulk}), *self.routes[1:]]
+
+
 @pytest.fixture
 def router(monkeypatch: pytest.MonkeyPatch, settings: Any) -> SimpleRouter:
     router = DefaultRouter()
@@ -89,7 +121,34 @@ def test_whole_router_writes_by_partial_updates(server: Server, router: SimpleRo
 
     assert names(server) == READING | WRITING
     update: Any = server.components.find("tool", "update_ticket")
-    assert update.input_schema["required"] == ["pk"]
+    assert update.input_schema["required"] == ["id"]
+
+
+def test_router_of_the_site_has_one_tool_of_put_and_patch_and_none_of_its_index(
+    server: Server, monkeypatch: pytest.MonkeyPatch, settings: Any, call: Call
+) -> None:
+    router = BulkRouter()
+    router.register("replies", BulkReplyViewSet, basename="reply")
+    monkeypatch.setattr(urls, "urlpatterns", [path("bulk/", include(router.urls))])
+    rest_tools(router, read_only=False, exclude=["list_*", "retrieve_*"], server=server)
+
+    bulk = {"bulk_update_replies"}
+    assert names(server) == {"create_reply", "update_reply", "destroy_reply"} | bulk
+    assert call("bulk_update_replies")["structuredContent"] == {"updated": "some"}
+
+
+def test_action_of_several_methods_is_a_tool_of_each(
+    server: Server, monkeypatch: pytest.MonkeyPatch, settings: Any, call: Call
+) -> None:
+    router = SimpleRouter()
+    router.register("replies", NotesViewSet, basename="reply")
+    monkeypatch.setattr(urls, "urlpatterns", [path("notes/", include(router.urls))])
+    rest_tools(router, read_only=False, include=["*notes_*"], server=server)
+
+    tools = {"notes_reply": "GET", "create_notes_reply": "POST", "delete_notes_reply": "DELETE"}
+    assert names(server) == {*tools}
+    for name, method in tools.items():
+        assert call(name, id=1)["structuredContent"] == {"method": method}
 
 
 def test_include_and_exclude_choose_by_name(server: Server, router: SimpleRouter) -> None:
@@ -115,7 +174,7 @@ def test_tools_of_a_router_answer_as_those_of_the_view_set(
     rows = call("list_tickets", user=users.agent)["structuredContent"]["results"]
     own = call("ticket_list", user=users.agent)["structuredContent"]["results"]
     assert [row["id"] for row in rows] == [row["id"] for row in own]
-    closed = call("close_ticket", user=users.agent, pk=tickets[0].pk)
+    closed = call("close_ticket", user=users.agent, id=tickets[0].pk)
     assert closed["structuredContent"] == {"status": "closed"}
 
 
@@ -130,7 +189,7 @@ def test_routes_written_by_hand_and_functions_are_tools(
     rest_tools(patterns, server=server)
 
     assert names(server) == {"listing_pages", "detail_page", "ping"}
-    assert call("detail_page", pk=tickets[0].pk)["structuredContent"] == {"subject": "Printer"}
+    assert call("detail_page", id=tickets[0].pk)["structuredContent"] == {"subject": "Printer"}
     assert call("ping", name="a")["structuredContent"] == {"pong": "a"}
 
 
@@ -157,7 +216,7 @@ def test_versions_and_parents_are_chosen_by_prefix_and_kwargs(
     assert names(server) == {"list_saved_replies", "retrieve_saved_reply"}
     assert call("list_saved_replies")["structuredContent"][0]["text"] == "On my way"
     retrieve: Any = server.components.find("tool", "retrieve_saved_reply")
-    assert retrieve.input_schema["required"] == ["parent", "pk"]
+    assert retrieve.input_schema["required"] == ["parent", "id"]
     (reason,) = availability.missing(server).values()
     assert "has several URLs: choose one by prefix" in reason
 
@@ -185,7 +244,7 @@ def test_one_tool_for_each_view_takes_an_action(
     assert tool.input_schema["required"] == ["action"]
     listed = call("tickets", user=users.agent, action="list", status="waiting")
     assert [row["subject"] for row in listed["structuredContent"]["results"]] == ["Scanner"]
-    closed = call("tickets", user=users.agent, action="close", pk=tickets[0].pk)
+    closed = call("tickets", user=users.agent, action="close", id=tickets[0].pk)
     assert closed["structuredContent"] == {"status": "closed"}
 
 
@@ -198,4 +257,4 @@ def test_action_validates_its_own_arguments(
 
     assert result["isError"]
     assert result.text.startswith("The arguments of the action 'retrieve' are invalid.")
-    assert "pk" in result.text
+    assert "id" in result.text

@@ -10,17 +10,24 @@ import pytest
 from django.core.checks import run_checks
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.test import override_settings
+from django.urls import path
 from django_filters import rest_framework as filters
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    extend_schema,
+    extend_schema_field,
+)
 from rest_framework import serializers
 from rest_framework.parsers import JSONParser
+from rest_framework.views import APIView
 
 from django_mcp import Server, checks, registry
 from django_mcp.rest import availability, rest_tool, rest_tools, spectacular
 from example_site.helpdesk.models import Ticket
-from tests.rest import api
+from tests.rest import api, urls
 from tests.rest.conftest import Call, Users
 
 ALL = ["list", "retrieve", "create", "update", "partial_update", "destroy", "close", "counts"]
@@ -183,7 +190,7 @@ def test_partial_update_has_no_defaults_and_requires_nothing(server: Server) -> 
     rest_tools(DescribedTickets, ["partial_update"], server=server)
 
     schema = tool(server, "described_tickets_partial_update").input_schema
-    assert schema["required"] == ["pk"]
+    assert schema["required"] == ["id"]
     assert '"default"' not in json.dumps(schema)
 
 
@@ -200,7 +207,7 @@ def test_described_tools_answer_as_the_others(
         assert described["results"] == own["results"]
     data = {"customer": tickets[0].customer_id, "subject": "A", "description": "B"}
     made = call("described_tickets_create", user=user, **data)["structuredContent"]
-    changed = call("described_tickets_partial_update", user=user, pk=made["id"], subject="C")
+    changed = call("described_tickets_partial_update", user=user, id=made["id"], subject="C")
     assert changed["structuredContent"] == {**made, "subject": "C"}
 
 
@@ -411,3 +418,44 @@ def test_filters_that_are_too_many_are_one_argument(
         "subject__icc: there is no such filter; did you mean 'subject__ic'?",
     ]
     assert "status__ic" in wrong.text.splitlines()[2]
+
+
+@extend_schema_field({"type": "string", "example": "#ff0000"})
+class Colour(serializers.CharField):  # type: ignore[misc]
+    pass
+
+
+def test_examples_of_the_author_reach_the_arguments(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Label(serializers.Serializer):  # type: ignore[misc]
+        text = serializers.CharField(help_text="What it says")
+        colour = Colour()
+        tags = serializers.ListField(child=serializers.CharField(), required=False)
+
+    examples = [
+        OpenApiExample("red", {"text": "Fragile", "colour": "#f00", "id": 1}),
+        OpenApiExample("none", {"text": "Heavy"}, request_only=True),
+        OpenApiExample("result", {"text": "Saved"}, response_only=True),
+    ]
+    days = OpenApiParameter("days", int, examples=[OpenApiExample("week", 7)])
+    with override_settings(
+        REST_FRAMEWORK={"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+    ):
+
+        class Labels(APIView):  # type: ignore[misc]
+            schema = AutoSchema()
+
+            @extend_schema(request=Label, examples=examples, parameters=[days])
+            def post(self, request: Any) -> None:
+                """Print a label."""
+
+    monkeypatch.setattr(urls, "urlpatterns", [path("labels/", Labels.as_view())])
+    rest_tool(Labels, "post", server=server)
+
+    properties = tool(server, "labels_post").input_schema["properties"]
+    assert properties["text"]["examples"] == ["Fragile", "Heavy"]
+    assert properties["text"]["description"] == "What it says"
+    assert properties["colour"]["examples"] == ["#f00"]
+    assert "examples" not in properties["tags"]
+    assert properties["days"]["examples"] == [7]

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.django_db
 def ann(monkeypatch: pytest.MonkeyPatch) -> User:
     shop = Server("shop", authenticators=[TokenAuthentication()], scopes=["read", "write"])
     bare = Server("bare", authenticators=[])
+    shop.tool(name="refund", group="orders")(lambda: None)
     found = {each.name: each for each in (registry.default, shop, bare)}
     monkeypatch.setattr(registry, "_servers", found)
     return User.objects.create_user("ann")
@@ -36,11 +37,13 @@ def run(*arguments: str) -> tuple[str, str]:
 
 def test_create_prints_only_the_token_on_standard_output(ann: User) -> None:
     chosen = ["--scope", "write", "--scope", "read", "--server", "shop", "--days", "7"]
+    chosen += ["--group", "orders", "--read-only"]
     token, note = run("create", "ann", "--name", "ci", *chosen)
     row = PersonalAccessToken.objects.get()
     assert row.digest == digest_of(token)
     assert (row.owner, row.name) == (ann, "ci")
     assert (row.scopes, row.servers) == (["read", "write"], ["shop"])
+    assert (row.groups, row.read_only) == (["orders"], True)
     assert row.expires_at is not None
     assert abs(row.expires_at - timezone.now() - timedelta(days=7)) < timedelta(minutes=1)
     assert "not shown again" in note
@@ -60,6 +63,7 @@ def test_lifetime_of_0_days_is_no_limit() -> None:
         (["create", "ann", "--name", "ci", "--days", "-1"], "--days must be a number from 0"),
         (["create", "ann", "--name", "ci", "--server", "x"], "There is no MCP server 'x'"),
         (["create", "ann", "--name", "ci", "--server", "bare"], "'bare' accepts no tokens: add"),
+        (["create", "ann", "--name", "ci", "--group", "x"], "no group 'x'; there are: orders"),
         (["list", "--user", "nobody"], "There is no user 'nobody'."),
         (["revoke"], "Name the ids of tokens"),
         (["revoke", "1", "--user", "ann"], "Name the ids of tokens"),
@@ -88,7 +92,7 @@ def test_list_shows_tokens_without_their_digests(ann: User) -> None:
     header, bob, own = text.splitlines()
     assert header.split()[:4] == ["ID", "USER", "NAME", "TOKEN"]
     assert own.split() == [
-        str(row.pk), "ann", "ci", f"{token[:10]}…", "valid", "read", "all", "-", "-",
+        str(row.pk), "ann", "ci", f"{token[:10]}…", "valid", "read", "all", "all", "all", "-", "-",
     ]  # fmt: skip
     assert "revoked" in bob
     assert "bob" not in run("list", "--user", "ann")[0]

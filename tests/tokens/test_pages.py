@@ -32,7 +32,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> None:
     till = Server("till", authenticators=[TokenAuthentication()])
     bare = Server("bare", authenticators=[])
 
-    @till.tool(scopes=["cash:write"])
+    @till.tool(scopes=["cash:write"], group="drawer")
     def open_drawer() -> None:
         """Open the drawer."""
 
@@ -68,8 +68,8 @@ def test_pages_need_a_login(ann: User) -> None:
 
 
 def test_token_is_shown_once_and_works(browser: Browser, ann: User) -> None:
-    chosen = {"scopes": ["cash:write"], "servers": ["till"]}
-    response = browser.post(PAGE, fields(**chosen))
+    chosen = {"scopes": ["cash:write"], "servers": ["till"], "groups": ["drawer"]}
+    response = browser.post(PAGE, fields(**chosen, read_only="on"))
     shown = set(TOKEN.findall(response.text))
 
     assert len(shown) == 1
@@ -77,6 +77,7 @@ def test_token_is_shown_once_and_works(browser: Browser, ann: User) -> None:
     row = PersonalAccessToken.objects.get()
     assert (row.owner, row.name, row.digest) == (ann, "laptop", digest_of(token))
     assert (row.scopes, row.servers) == (["cash:write"], ["till"])
+    assert (row.groups, row.read_only) == (["drawer"], True)
     assert row.expires_at is not None
     assert timedelta(days=29) < row.expires_at - timezone.now() <= timedelta(days=30)
     assert "no-store" in response.headers["cache-control"]
@@ -86,6 +87,8 @@ def test_token_is_shown_once_and_works(browser: Browser, ann: User) -> None:
     assert TOKEN.search(page) is None
     assert row.digest not in page
     assert f"{token[:10]}…" in page
+    assert "<dd>drawer</dd>" in page
+    assert "Only what changes nothing" in page
 
 
 def test_form_offers_known_scopes_and_the_servers_that_accept_tokens(browser: Browser) -> None:
@@ -105,6 +108,7 @@ def test_form_offers_known_scopes_and_the_servers_that_accept_tokens(browser: Br
         {"lifetime": ""},
         {"scopes": ["root"]},
         {"servers": ["bare"]},
+        {"groups": ["kitchen"]},
     ],
 )
 def test_invalid_form_creates_nothing(browser: Browser, wrong: dict[str, Any]) -> None:

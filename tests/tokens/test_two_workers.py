@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import httpx
 import pytest
@@ -18,9 +17,11 @@ pytestmark = pytest.mark.skipif(NO_LAYER is not None, reason=str(NO_LAYER))
 ISSUE = """
 from django.contrib.auth.models import User
 from django_mcp.tokens.models import PersonalAccessToken
-ann = User.objects.create(username="ann-{number}")
-row, token = PersonalAccessToken.objects.issue(ann, "laptop")
-open({path!r}, "w").write(f"{{row.pk}} {{token}}")
+with open({path!r}, "w") as file:
+    for name in ["ann-1", "ann-2"]:
+        ann = User.objects.create(username=name)
+        row, token = PersonalAccessToken.objects.issue(ann, "laptop")
+        print(row.pk, token, file=file)
 """
 DEACTIVATE = """
 from django.contrib.auth.models import User
@@ -50,12 +51,15 @@ def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
         yield sites
 
 
-def issue(site: RunningSite, path: Path, number: int) -> tuple[str, str]:
-    """The primary key of a token of a new user, and the token."""
-    command = ISSUE.format(path=str(path), number=number)
-    site.manage("shell", "--verbosity", "0", "--command", command)
-    key, token = path.read_text().split()
-    return key, token
+@pytest.fixture(scope="module")
+def issued(
+    workers: tuple[RunningSite, RunningSite], tmp_path_factory: pytest.TempPathFactory
+) -> Sequence[tuple[str, str]]:
+    """The primary keys and the values of tokens of two new users."""
+    path = tmp_path_factory.mktemp("tokens") / "tokens"
+    workers[0].manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(path)))
+    rows = [line.split() for line in path.read_text().splitlines()]
+    return [(key, token) for key, token in rows]
 
 
 def status(site: RunningSite, token: str) -> int:
@@ -72,9 +76,12 @@ def status(site: RunningSite, token: str) -> int:
     ids=["revoked", "deactivated"],
 )
 def test_all_workers_reject_a_token_at_once(
-    workers: tuple[RunningSite, RunningSite], tmp_path: Path, number: int, command: tuple[str, ...]
+    workers: tuple[RunningSite, RunningSite],
+    issued: Sequence[tuple[str, str]],
+    number: int,
+    command: tuple[str, ...],
 ) -> None:
-    key, token = issue(workers[0], tmp_path / "token", number)
+    key, token = issued[number - 1]
     assert [status(site, token) for site in (*workers, *workers)] == [200] * 4
     workers[0].manage(*(word.format(key=key, number=number) for word in command))
     wait_until(lambda: [status(site, token) for site in workers] == [401, 401], seconds=10)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connections
+from django.db import connections, transaction
 from pytest_django import DjangoDbBlocker
 
 from django_mcp import Server
@@ -187,6 +187,8 @@ def desk(
     settings.DATABASE_ROUTERS = [Router()]
     with django_db_blocker.unblock():
         filled = Desk(desk_app, database)
-        filled.fill()
+        with transaction.atomic(using=database):
+            filled.fill()
         yield filled
-        filled.clear()
+        with transaction.atomic(using=database):
+            filled.clear()

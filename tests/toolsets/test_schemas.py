@@ -99,3 +99,29 @@ def test_forms_describe_their_fields(call: Any) -> None:
     assert properties["customer"]["type"] == "integer"
     update = listed(call)["update_ticket"]["inputSchema"]
     assert update["required"] == ["number"]
+
+
+def test_own_editable_fields_are_written_unless_others_are_named(desk: Desk) -> None:
+    fields = ["pk", "number", "subject", "customer__name", "customer"]
+    declared = tickets(
+        desk.models,
+        fields=fields,
+        operations=["update"],
+        write_fields=None,
+        filter_fields={},
+        search_fields=[],
+        ordering_fields=[],
+        group_fields=[],
+        aggregate_fields={},
+    )
+    schema = listed(desk.serve(declared))["update_ticket"]["inputSchema"]
+    assert [*schema["properties"]] == ["pk", "number", "subject", "customer"]
+
+
+def test_integers_have_the_bounds_of_their_column(desk: Desk) -> None:
+    declared = tickets(desk.models, operations=["list"])
+    schema = listed(desk.serve(declared))["list_tickets"]["inputSchema"]
+    bits = {"sqlite": 64, "postgresql": 32, "mysql": 32}[desk.connection.vendor]
+    number = schema["properties"]["number"]
+    assert number["minimum"] == -(2 ** (bits - 1))
+    assert number["maximum"] == 2 ** (bits - 1) - 1

@@ -27,6 +27,7 @@ class ViewAccess:
     """
 
     admits_anonymous = True
+    is_of_caller = True
 
     def __init__(self, operation: Operation, of_caller: Credentials, prepare: Any) -> None:
         self._operation = operation
@@ -62,6 +63,7 @@ class AnyAccess:
     """The permission of a tool with several operations: one of theirs is enough."""
 
     admits_anonymous = True
+    is_of_caller = True
 
     def __init__(self, permissions: Sequence[Callable[[Frame], bool]]) -> None:
         self._permissions = permissions

@@ -8,6 +8,7 @@ would let them do anything: such a view is called for them only with a declared 
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ OF_ANY_CALL = ("check_permissions", "get_permissions")
 """Those that run before the arguments of a call matter."""
 OF_LIBRARY = ("rest_framework.", "oauth2_provider.")
 """Modules whose classes read ``scope`` and ``is_valid`` of a token, which ``CallerAuth`` has."""
+HTTP_METHODS = ("GET", "POST")
+"""Strings that are compared to the method. The attributes of these names are data of a call."""
 CALL_DEPTH = 3
 """How far functions are followed into functions of their module that they call by name."""
 
@@ -122,7 +125,8 @@ def names_of_permissions(view: Any) -> frozenset[str] | None:
     except Exception:
         return None  # It may need a real request.
     kind: Any = type(view)
-    codes = [code for _, code in _codes(permissions)]
+    kinds: list[Any] = [type(permission) for permission in _operands(permissions)]
+    codes = [_code_before_a_call(each) for each in kinds]
     methods = [inspect.unwrap(getattr(kind, name)) for name in OF_ANY_CALL]
     own = [each for each in methods if not each.__module__.startswith(OF_LIBRARY)]
     is_open = all(type(each) is AllowAny for each in permissions) and not own
@@ -181,6 +185,21 @@ def _code_of(kind: Any) -> _Code:
 
 
 @lru_cache(maxsize=500)
+def _code_before_a_call(kind: Any) -> _Code:
+    """Return the code of a permission class that decides without an object."""
+    functions: dict[str, list[Any]] = {}
+    for function in filter(inspect.isfunction, _functions(kind)):
+        functions.setdefault(function.__name__, []).append(function)
+    pending = ["has_permission"]
+    reached: list[Any] = []
+    while pending:
+        called = functions.pop(pending.pop(), [])
+        reached += called
+        pending += [name for function in called for name in _names(function)]
+    return _Code(reached)
+
+
+@lru_cache(maxsize=500)
 def _code_of_method(function: Any) -> _Code:
     return _Code([function])
 
@@ -202,14 +221,23 @@ def _functions(kind: type) -> Iterator[Any]:
 
 def _names(function: Any, depth: int = CALL_DEPTH) -> Iterator[str]:
     """Yield the names and the strings in a function, and in those of its module that it calls."""
-    names = {*_names_of_code(function.__code__)}
-    yield from names
+    yield from _names_of_code(function.__code__)
     if depth == 0:
         return
-    for name in names:
+    for name in {*_globals_of_code(function.__code__)}:
         called = function.__globals__.get(name)
         if inspect.isfunction(called):
             yield from _names(called, depth - 1)
+
+
+def _globals_of_code(code: CodeType) -> Iterator[str]:
+    """Yield the global names alone: ``view.action`` is not the function ``action`` of a module."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals_of_code(constant)
 
 
 def _names_of_code(code: CodeType) -> Iterator[str]:
@@ -217,5 +245,5 @@ def _names_of_code(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_of_code(constant)
-        elif isinstance(constant, str):
+        elif isinstance(constant, str) and constant not in HTTP_METHODS:
             yield constant  # As in getattr(request, "auth", None).

@@ -37,7 +37,9 @@ SUMMARIES: Mapping[int, str] = {
 DENIED = (401, 403)
 
 
-def read(response: HttpResponseBase, frame: Frame, request: HttpRequest) -> Any:
+def read(
+    response: HttpResponseBase, frame: Frame, request: HttpRequest, *, max_bytes: int = MAX_BYTES
+) -> Any:
     """Return what a tool returns for a response.
 
     Raises ToolError for a status that the caller can act on, AuthenticationRequired where an
@@ -48,7 +50,7 @@ def read(response: HttpResponseBase, frame: Frame, request: HttpRequest) -> Any:
         raise RuntimeError(f"The view responded with status {status}")
     if 200 <= status < 300 and is_download(response):
         return download(response, request)
-    content = content_of(response)
+    content = content_of(response, max_bytes)
     if 200 <= status < 300:
         return result(content, media_type_of(response), status)
     if status in DENIED and is_anonymous(frame):
@@ -68,14 +70,14 @@ def is_anonymous(frame: Frame) -> bool:
     return not is_known and (frame.auth is None or frame.auth.is_anonymous)
 
 
-def content_of(response: Any) -> bytes:
+def content_of(response: Any, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a response; raises ToolError for too many."""
     if not getattr(response, "streaming", False):
-        return bounded([response.content])
+        return bounded([response.content], max_bytes)
     if response.is_async:
         raise ToolError("The view streams its response without end, which a tool cannot read.")
     try:
-        return bounded(response)
+        return bounded(response, max_bytes)
     finally:
         # Not ``close``, which also sends the signal that an HTTP request is over.
         for close in response._resource_closers:
@@ -83,16 +85,16 @@ def content_of(response: Any) -> bytes:
 
 
 class TooLarge(ToolError):
-    """A response has more than MAX_BYTES."""
+    """A response has too many bytes."""
 
 
-def bounded(parts: Iterable[bytes]) -> bytes:
+def bounded(parts: Iterable[bytes], max_bytes: int) -> bytes:
     content = b""
     for part in parts:
         content += part
-        if len(content) > MAX_BYTES:
+        if len(content) > max_bytes:
             raise TooLarge(
-                f"The response has more than {MAX_BYTES} bytes: ask for less, by a filter or by "
+                f"The response has more than {max_bytes} bytes: ask for less, by a filter or by "
                 "smaller pages."
             )
     return content

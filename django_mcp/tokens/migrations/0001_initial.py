@@ -33,6 +33,15 @@ class Migration(migrations.Migration):
                 ("start", models.CharField(editable=False, max_length=10, verbose_name="token")),
                 ("scopes", models.JSONField(blank=True, default=list, verbose_name="scopes")),
                 ("servers", models.JSONField(blank=True, default=list, verbose_name="servers")),
+                ("groups", models.JSONField(blank=True, default=list, verbose_name="groups")),
+                (
+                    "read_only",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Only what changes nothing.",
+                        verbose_name="read only",
+                    ),
+                ),
                 (
                     "created_at",
                     models.DateTimeField(

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp import registry
-from django_mcp.tokens.forms import DEFAULT_LIFETIME, known_scopes, known_servers
+from django_mcp.tokens.forms import DEFAULT_LIFETIME, known_groups, known_scopes, known_servers
 from django_mcp.tokens.models import MAX_NAME_LENGTH, PersonalAccessToken
 
 MAX_DAYS = 36_500
@@ -33,6 +33,13 @@ class Command(BaseCommand):
             "--server", action="append", default=[], dest="servers", metavar="SERVER",
             help="a server that accepts the token; without any, all of the site do",
         )  # fmt: skip
+        create.add_argument(
+            "--group", action="append", default=[], dest="groups", metavar="GROUP",
+            help="a group of components that the token is for; without any, all of them",
+        )  # fmt: skip
+        create.add_argument(
+            "--read-only", action="store_true", help="only for what changes nothing"
+        )
         create.add_argument(
             "--days", type=int, default=DEFAULT_LIFETIME, metavar="N",
             help="the lifetime of the token; 0 for no limit (default: %(default)s)",
@@ -54,7 +61,15 @@ class Command(BaseCommand):
 
     @sensitive_variables("token")
     def _create(
-        self, user: str, name: str, scopes: list[str], servers: list[str], days: int, **_: Any
+        self,
+        user: str,
+        name: str,
+        scopes: list[str],
+        servers: list[str],
+        groups: list[str],
+        read_only: bool,
+        days: int,
+        **_: Any,
     ) -> None:
         owner = find_user(user)
         if not owner.is_active:
@@ -65,9 +80,16 @@ class Command(BaseCommand):
             raise CommandError(f"--days must be a number from 0 to {MAX_DAYS}.")
         check_servers(servers)
         check_scopes(scopes)
+        check_groups(groups)
         expires_at = timezone.now() + timedelta(days=days) if days else None
         row, token = PersonalAccessToken.objects.issue(
-            owner, name.strip(), scopes=scopes, servers=servers, expires_at=expires_at
+            owner,
+            name.strip(),
+            scopes=scopes,
+            servers=servers,
+            groups=groups,
+            read_only=read_only,
+            expires_at=expires_at,
         )
         # The token alone on standard output, where a script takes it from.
         self.stderr.write(f"Created token {row.pk}. It is not shown again:")
@@ -86,7 +108,8 @@ class Command(BaseCommand):
             self._write_table(rows)
 
     def _write_table(self, rows: list[dict[str, Any]]) -> None:
-        columns = ("id", "user", "name", "token", "status", "scopes", "servers", "expires", "used")
+        limits = ("scopes", "servers", "groups", "access")
+        columns = ("id", "user", "name", "token", "status", *limits, "expires", "used")
         cells = [[cell(row[column]) for column in columns] for row in rows]
         table = [[column.upper() for column in columns], *cells]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -138,6 +161,15 @@ def check_scopes(names: list[str]) -> None:
             raise CommandError(f"There is no scope {name!r}; {offered}.")
 
 
+def check_groups(names: list[str]) -> None:
+    """Raise CommandError for a group that no component has."""
+    groups = known_groups()
+    for name in names:
+        if name not in groups:
+            offered = f"there are: {', '.join(groups)}" if groups else "the site has none"
+            raise CommandError(f"There is no group {name!r}; {offered}.")
+
+
 def facts(token: PersonalAccessToken) -> dict[str, Any]:
     return {
         "id": token.pk,
@@ -147,6 +179,8 @@ def facts(token: PersonalAccessToken) -> dict[str, Any]:
         "status": token.status,
         "scopes": token.scopes,
         "servers": token.servers or ["all"],
+        "groups": token.groups or ["all"],
+        "access": "read only" if token.read_only else "all",
         "expires": token.expires_at and token.expires_at.isoformat(timespec="minutes"),
         "used": token.last_used_at and token.last_used_at.isoformat(timespec="minutes"),
     }

@@ -1,0 +1,82 @@
+"""Lists that the site does not paginate: cut at a row, with a cursor for the following ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from django_mcp.components.responses import Response
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol import cursors
+from django_mcp.protocol.errors import InvalidParams, ToolError
+
+CURSOR = "cursor"
+MAX_CHARACTERS = 100_000
+"""Of the rows in one result: as many as hosts pass on to a model by default."""
+MAX_BYTES = 20_000_000
+"""The largest list of which a part is returned."""
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "string",
+    "maxLength": 2_000,
+    "description": "The cursor of the result before; repeat the other arguments with it",
+}
+
+
+class Pages:
+    """The parts of the lists of one tool."""
+
+    def __init__(self, where: str, max_characters: int | None) -> None:
+        self._where = where
+        self._max_characters = max_characters or MAX_CHARACTERS
+
+    def part(self, rows: Any, frame: Frame, arguments: Mapping[str, Any]) -> Any:
+        """Return the rows after the cursor in ``arguments``, as many as have room.
+
+        What is no list, or has room as a whole, is returned unchanged.
+        """
+        if not isinstance(rows, list):
+            return rows
+        others = {name: value for name, value in arguments.items() if name != CURSOR}
+        bound_to = [self._where, others]
+        start = self._start(frame, arguments, bound_to)
+        end = self._end(rows, start)
+        if start == 0 and end == len(rows):
+            return rows
+        result = Response.tool().structured(rows[start:end])
+        if end == len(rows):
+            return result.text(f"These are the last rows, {start + 1} to {end}.")
+        sign = partial(frame.server.sign, self._where, frame.principal.key)
+        cursor = cursors.encode("rows", [str(end)], lambda text: sign(text, bound_to))
+        return result.text(
+            f"These are the rows {start + 1} to {end} of {len(rows)}. For the following ones, call "
+            f"again with the same arguments and {CURSOR}={json.dumps(cursor)}."
+        )
+
+    def _start(self, frame: Frame, arguments: Mapping[str, Any], bound_to: list[Any]) -> int:
+        if CURSOR not in arguments:
+            return 0
+        unsign = partial(frame.server.unsign, self._where, frame.principal.key)
+        try:
+            (start,) = cursors.decode("rows", arguments[CURSOR], lambda it: unsign(it, bound_to))
+            return int(start)
+        except (InvalidParams, ValueError) as error:
+            raise ToolError(
+                "The cursor does not belong to this request: repeat it with the arguments that "
+                "returned the cursor, or begin without one"
+            ) from error
+
+    def _end(self, rows: list[Any], start: int) -> int:
+        """Return the position after the last row that has room; one row always has."""
+        room = self._max_characters
+        for position in range(start, len(rows)):
+            room -= len(json.dumps(rows[position], ensure_ascii=False))
+            if room < 0 and position > start:
+                return position
+        return len(rows)
+
+
+def with_cursor(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {**schema, "properties": {**schema["properties"], CURSOR: dict(SCHEMA)}}

@@ -1,0 +1,100 @@
+"""Lists that the site does not paginate: cut at a row, with a cursor for the following ones."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.urls import path
+from rest_framework import serializers, viewsets
+from rest_framework.pagination import LimitOffsetPagination
+
+from django_mcp import Server
+from django_mcp.rest import rest_tools
+from django_mcp.testing import SyncClient
+from example_site.helpdesk.models import Customer
+from tests.rest import urls
+from tests.rest.conftest import Users
+
+CURSOR = re.compile('cursor="([^"]+)"')
+
+
+class CustomerSerializer(serializers.ModelSerializer):  # type: ignore[misc]
+    class Meta:
+        model = Customer
+        fields = ("id", "name")
+
+
+class Customers(viewsets.ModelViewSet):  # type: ignore[misc]
+    queryset = Customer.objects.order_by("id")
+    serializer_class = CustomerSerializer
+    pagination_class = None
+
+    def filter_queryset(self, queryset: Any) -> Any:
+        city = self.request.query_params.get("city")
+        return queryset if city is None else queryset.filter(city=city)
+
+
+class Paged(Customers):
+    pagination_class = LimitOffsetPagination
+
+
+@pytest.fixture
+def server(server: Server, monkeypatch: pytest.MonkeyPatch, users: Users) -> Server:
+    routes = {"customers/": Customers, "paged/": Paged}
+    added = [path(where, view.as_view({"get": "list"})) for where, view in routes.items()]
+    monkeypatch.setattr(urls, "urlpatterns", added)
+    rows = [
+        Customer(name=f"{number} {'x' * 80}", city="Rome", email=f"{number}@a.example")
+        for number in range(50)
+    ]
+    Customer.objects.bulk_create(rows)
+    options = {"list": {"query": {"city": {"type": "string"}}}}
+    bound: Any = {"max_result_chars": 2_000, "options": options, "server": server}
+    rest_tools(Customers, ["list"], **bound)
+    rest_tools(Paged, ["list"], **bound)
+    return server
+
+
+def rows_of(result: Any) -> list[Any]:
+    structured = result["structuredContent"]
+    rows: list[Any] = structured["result"] if isinstance(structured, dict) else structured
+    return rows
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("name", ["customers_list", "paged_list"])
+def test_parts_of_a_list_have_all_rows_once(server: Server, version: str, name: str) -> None:
+    seen: list[str] = []
+    arguments: dict[str, Any] = {"city": "Rome"}
+    with SyncClient(server, version=version) as client:
+        for _ in range(50):
+            result = client.call_tool(name, arguments)
+            rows = rows_of(result)
+            seen += [row["name"] for row in rows]
+            sentence = result["content"][-1]["text"]
+            if "last rows" in sentence:
+                break
+            assert 0 < len(rows) < 25
+            assert f"to {len(seen)} of 50. For the following ones" in sentence
+            arguments["cursor"] = CURSOR.search(sentence)[1]  # type: ignore[index]
+    assert seen == [customer.name for customer in Customer.objects.order_by("id")]
+
+
+def test_cursor_of_another_request_is_an_error(server: Server) -> None:
+    with SyncClient(server) as client:
+        sentence = client.call_tool("customers_list", {"city": "Rome"})["content"][-1]["text"]
+        cursor = CURSOR.search(sentence)[1]  # type: ignore[index]
+        for arguments in ({"cursor": cursor}, {"cursor": "0", "city": "Rome"}):
+            result = client.call_tool("customers_list", arguments)
+            assert result.is_error
+            assert "does not belong to this request" in result.text
+
+
+def test_list_that_has_room_is_returned_as_a_whole(server: Server) -> None:
+    Customer.objects.filter(pk__gt=Customer.objects.order_by("id")[2].pk).delete()
+    with SyncClient(server) as client:
+        result = client.call_tool("customers_list")
+    assert len(rows_of(result)) == 3
+    assert len(result["content"]) == 1
