@@ -1,13 +1,13 @@
-"""The types that arguments may have, and what pydantic may spend on validating them.
+"""The types that arguments may have, and what validating them with pydantic costs.
 
 pydantic describes an annotation by a core schema (``pydantic_core.core_schema``). ``KNOWN`` is the
 table of the kinds of core schemas whose cost is known; a tool with any other is refused when it is
-registered. What a message may contain is bounded where it is read: bytes, values, depth, and the
-size of integers (``protocol.jsonrpc``). The rest of the bounds is here:
+registered. The bytes, values, depth and integers of a message are bounded where it is read
+(``protocol.jsonrpc``). The other bounds are here:
 
 * A collection stops at its first wrong item (``fail_fast``), so errors do not fill the memory.
-* Members of a set, and keys of a dict, whose hash a sender can choose are few: each is compared
-  with all others of the same hash.
+* A sender can choose the hash of some values. Members of a set and keys of a dict that are such
+  values have to be few: each is compared with all others of the same hash.
 * A union of several types that contain the union itself needs a discriminator: without one, each
   level of a value doubles the time.
 """
@@ -218,13 +218,14 @@ class ArgumentTypes:
 
     kinds: frozenset[str]
     levels: int
-    """How deep values can be that are looked at."""
+    """The levels of values inside the arguments that validation looks at, at most."""
     is_linear: bool
+    """Whether the time of validation is in proportion to the number of values."""
     has_chosen_hash: bool
-    """Whether a hash table has members whose hash a sender can choose."""
+    """Whether a sender can choose the hash of members of a set, or of keys of a dict."""
 
     def small_enough(self) -> Callable[[dict[str, Any]], bool]:
-        """Return the question whether the event loop may validate some arguments."""
+        """Return the predicate for arguments that the event loop may validate."""
         if all(KNOWN[kind].cost is Cost.FLAT for kind in self.kinds):
             return _are_few
         if self.is_linear:
@@ -294,16 +295,14 @@ def _check_unions(nodes: Collection[Node], what: str) -> None:
     """Raise for a union of which several members contain the union itself."""
     definitions = {node["ref"]: node for node in nodes if "ref" in node}
     reachable = {ref: _reachable(node, definitions) for ref, node in definitions.items()}
-    for ref, definition in definitions.items():
-        if ref not in reachable[ref]:
-            continue
-        for node in _nodes(definition):
-            if _type_of(node) != "union":
-                continue
-            recursive = [
-                choice for choice in node["choices"] if ref in _reachable(choice, definitions)
+    recursive_refs = [ref for ref in definitions if ref in reachable[ref]]
+    for ref in recursive_refs:
+        unions = [node for node in _nodes(definitions[ref]) if _type_of(node) == "union"]
+        for union in unions:
+            recursive_choices = [
+                choice for choice in union["choices"] if ref in _reachable(choice, definitions)
             ]
-            if len(recursive) > 1:
+            if len(recursive_choices) > 1:
                 raise ConfigurationError(
                     f"{what} has a union of several types that contain it again, which takes twice "
                     "the time for each level of a value: tell the types apart by a field, with "
@@ -312,7 +311,7 @@ def _check_unions(nodes: Collection[Node], what: str) -> None:
 
 
 def _reachable(node: Any, definitions: Mapping[str, Node]) -> set[str]:
-    """The definitions to which references inside a core schema lead."""
+    """The names of the definitions to which references inside a core schema lead."""
     refs: set[str] = set()
     pending = [node]
     while pending:
@@ -325,9 +324,11 @@ def _reachable(node: Any, definitions: Mapping[str, Node]) -> set[str]:
 
 
 def _has_safe_members(node: Node) -> bool:
+    """Whether ``_has_safe_hash`` is true of what a core schema puts into a hash table."""
     hashed = KNOWN[_type_of(node)].hashed
-    members = node.get(hashed) if hashed is not None else None
-    return members is None or _has_safe_hash(members)
+    if hashed is None or node.get(hashed) is None:
+        return True
+    return _has_safe_hash(node[hashed])
 
 
 def _has_safe_hash(node: Any) -> bool:
@@ -349,7 +350,7 @@ def _has_safe_hash(node: Any) -> bool:
 
 
 def _without_label(node: Any) -> Node:
-    """A core schema, of which a member of a union may have a label."""
+    """The core schema of a member of a union, which may be a tuple of it and a label."""
     schema: Node = node[0] if isinstance(node, tuple) else node
     return schema
 
@@ -365,7 +366,9 @@ def _nodes(node: Any) -> Iterator[Node]:
     node = _without_label(node)
     yield node
     kind = KNOWN.get(_type_of(node))
-    for name in kind.inner if kind is not None else ():
+    if kind is None:
+        return  # ``_check_known`` refuses it.
+    for name in kind.inner:
         for inner in _schemas_in(node.get(name)):
             yield from _nodes(inner)
 
@@ -376,7 +379,10 @@ def _schemas_in(value: Any) -> Collection[Any]:
         return ()
     if isinstance(value, list):
         return value
-    return (value,) if _is_schema(value) else value.values()
+    if _is_schema(value):
+        return (value,)
+    members: Collection[Any] = value.values()
+    return members
 
 
 def _is_schema(value: Any) -> bool:
@@ -384,12 +390,12 @@ def _is_schema(value: Any) -> bool:
 
 
 def prepared(core: Any, *, strict_numbers: bool = False, fail_fast: bool = False) -> Any:
-    """Return a core schema with other switches; the same object if nothing changes.
+    """Return a core schema with these options; the same object if nothing changes.
 
-    With ``strict_numbers``, a string is no number, as the JSON Schema says. What a function
-    validates first is left as it is: the function may return strings.
+    With ``strict_numbers``, a string is no number, as the JSON Schema says. A schema behind a
+    function that runs before it stays as it is: the function may return strings.
     """
-    if isinstance(core, tuple):
+    if isinstance(core, tuple):  # A member of a union, with its label.
         inner = prepared(core[0], strict_numbers=strict_numbers, fail_fast=fail_fast)
         return core if inner is core[0] else (inner, *core[1:])
     kind = KNOWN[_type_of(core)]
@@ -399,17 +405,19 @@ def prepared(core: Any, *, strict_numbers: bool = False, fail_fast: bool = False
     if strict_numbers and _type_of(core) in _NUMBERS and "strict" not in core:
         changes["strict"] = True
     for name in kind.inner:
-        if name in core:
-            # The keys of a JSON object are strings.
-            is_strict = strict_numbers and kind.keeps_numbers and name != "keys_schema"
-            change = partial(prepared, strict_numbers=is_strict, fail_fast=fail_fast)
-            changed = _changed(core[name], change)
-            if changed is not core[name]:
-                changes[name] = changed
+        if name not in core:
+            continue
+        # The keys of a JSON object are strings.
+        is_strict = strict_numbers and kind.keeps_numbers and name != "keys_schema"
+        prepare = partial(prepared, strict_numbers=is_strict, fail_fast=fail_fast)
+        prepared_member = _changed(core[name], prepare)
+        if prepared_member is not core[name]:
+            changes[name] = prepared_member
     return {**core, **changes} if changes else core
 
 
 def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Apply ``change`` to the core schemas in a member; the same object if nothing changes."""
     if isinstance(value, list):
         items = [change(item) for item in value]
         is_same = all(new is old for new, old in zip(items, value, strict=True))
@@ -466,13 +474,14 @@ def _has_few_values(arguments: Mapping[str, Any], levels: int) -> bool:
             return False
         level, number = jsonrpc.inside(level)
         size += number
+    # The values of the last level are counted, but not what is inside them.
     if levels and size <= MAX_LINEAR_NODES:
         size += jsonrpc.number_inside(level)
     return size <= MAX_LINEAR_NODES
 
 
 def has_many_members(arguments: Mapping[str, Any]) -> bool:
-    """Whether a list or an object has more members than a hash table may have of one hash."""
+    """Whether a list or an object has more members than may share one hash."""
     pending: list[Any] = [arguments]
     for value in pending:
         if type(value) is list:

@@ -22,8 +22,6 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import McpError
 from django_mcp.protocol.limits import MAX_VALUES
 
-MAX_BYTES = 10 * 1024 * 1024
-"""Bytes of one argument after decoding."""
 MAX_REPAIRS = 16
 
 Adapter = Callable[[type, Sequence[Any]], Any]
@@ -80,8 +78,6 @@ class Base64:
 def _decode_base64(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    if len(value) > MAX_BYTES // 3 * 4 + 4:
-        raise PydanticCustomError("too_long", "Data should have at most 10 MB")
     try:
         return b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -126,10 +122,11 @@ def _with_members(annotation: Any, members: tuple[Any, ...]) -> Any:
 
 def is_deferred(annotation: Any) -> bool:
     """Return whether values of an annotation become Deferred ones."""
-    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    return any(getattr(each, "defers", False) for each in metadata) or any(
-        is_deferred(member) for member in get_args(annotation)
-    )
+    members = get_args(annotation)
+    metadata = members[1:] if get_origin(annotation) is Annotated else ()
+    if any(getattr(item, "defers", False) for item in metadata):
+        return True
+    return any(map(is_deferred, members))
 
 
 def deferring(invoke: Invoke, is_async: bool, names: Sequence[str]) -> Invoke:
@@ -162,8 +159,8 @@ async def _avalue(given: Any, frame: Any) -> Any:
 
 def _several(given: Any) -> list[Any]:
     """The Deferred arguments of which a collection consists."""
-    found = [*given] if isinstance(given, list | tuple | set | frozenset) else []
-    return found if all(isinstance(each, Deferred) for each in found) else []
+    members = [*given] if isinstance(given, list | tuple | set | frozenset) else []
+    return members if all(isinstance(member, Deferred) for member in members) else []
 
 
 # Repairs. They are made only where validation has failed.
@@ -201,18 +198,20 @@ def _replaced(value: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> 
     The end of a path may be the name of a member of a union, which is in no value.
     """
     key: Any = path[0] if path else None
-    if (
-        isinstance(value, dict)
-        and key in value
-        or (isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value))
-    ):
-        inner = _replaced(value[key], path[1:], change)
-        if inner is value[key]:
-            return value
-        copy = value.copy()
-        copy[key] = inner
-        return copy
-    return change(value)
+    if not _has_member(value, key):
+        return change(value)
+    inner = _replaced(value[key], path[1:], change)
+    if inner is value[key]:
+        return value
+    copy = value.copy()
+    copy[key] = inner
+    return copy
+
+
+def _has_member(value: Any, key: Any) -> bool:
+    if isinstance(value, dict):
+        return key in value
+    return isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)
 
 
 def _as_container(text: Any) -> Any:

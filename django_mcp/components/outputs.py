@@ -43,6 +43,8 @@ class OutputSchema:
     """The value as JSON; raises InvalidOutput or UnserializableResult."""
     check: Callable[[Any], Any]
     """The value, which is JSON-compatible, if it matches the schema; raises InvalidOutput."""
+    read: Callable[[bytes], Any] = serializers.decoded
+    """The value of the type, from its JSON; what JSON has itself where no type is declared."""
 
     def dump(self, value: Any) -> Any:
         """The value as JSON-compatible objects; raises what ``encode`` raises."""
@@ -81,7 +83,7 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
         check_value = compiled_check()
         return check_value(value)
 
-    return OutputSchema(schema, encode, check)
+    return OutputSchema(schema, encode, check, adapter.validate_json)
 
 
 def _validated(validate: Callable[..., Any], value: Any) -> Any:

@@ -34,11 +34,11 @@ from django_mcp.protocol.meta import check_keys
 
 MAX_COMPLETIONS = 100
 """The maximum of values in one result (specification, completion, "Response Data")."""
-MAX_FILE_SIZE = 10 * 1024 * 1024
-"""Bytes of one file in a result: clients hold it in memory, as base64."""
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
 TEMPLATE_RENDERERS: list[Callable[[str, Mapping[str, Any]], str]] = []
 """Port: the first renders a template by its name. apps.py adds Django's template engines."""
+MAX_FILE_SIZES: list[Callable[[], int]] = []
+"""Port: the first returns the bytes that a file may have. apps.py adds that of the settings."""
 MISSING = object()
 """No structured content, which is not the same as null."""
 
@@ -82,7 +82,7 @@ class Response:
         ``file`` is the value of a FileField, an open file, an image of Pillow, a path or bytes. It
         is read at once: call this where code may block. The MIME type is derived from the name.
         ``uri`` is the address of the file, for a client. Raises UnserializableResult for a file of
-        more than MAX_FILE_SIZE bytes, and an empty FileField.
+        more than MAX_RESULT_SIZE bytes, and an empty FileField.
         """
         return _read_file(file, mime_type, name, uri)
 
@@ -388,9 +388,9 @@ def _read_file(
 
 
 def _with_type(data: str | bytes, name: str) -> ContentResponse:
-    if len(data) > MAX_FILE_SIZE:
+    if len(data) > MAX_FILE_SIZES[0]():
         raise UnserializableResult(
-            f"A file has more than {MAX_FILE_SIZE} bytes: return its URL, or a resource_link"
+            "A file has more bytes than MAX_RESULT_SIZE: return its URL, or a resource_link"
         )
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return ContentResponse(data=data, mime_type=kind, name=name)
@@ -403,21 +403,22 @@ def _name_of(file: Any) -> str:
 
 def _contents_of(file: Any) -> str | bytes:
     """The contents of a file, which is closed again if it was opened here."""
+    enough_to_see_more = MAX_FILE_SIZES[0]() + 1
     if isinstance(file, bytes | bytearray | memoryview):
         return bytes(file)
     if isinstance(file, PathLike):
         with Path(file).open("rb") as opened:
-            return opened.read(MAX_FILE_SIZE + 1)
+            return opened.read(enough_to_see_more)
     if not hasattr(type(file), "read"):
         raise UnserializableResult(
             f"Response.file was given a {type(file).__qualname__}: give the value of a FileField, "
             "an open file, a Path, an image or bytes"
         )
     if not hasattr(type(file), "open"):
-        contents: str | bytes = file.read(MAX_FILE_SIZE + 1)
+        contents: str | bytes = file.read(enough_to_see_more)
         return contents
     if not file:
         raise UnserializableResult("A FileField has no file: look before you return it")
     with file.open("rb") as opened:  # The value of a FileField, or another File of Django.
-        contents = opened.read(MAX_FILE_SIZE + 1)
+        contents = opened.read(enough_to_see_more)
     return contents

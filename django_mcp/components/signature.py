@@ -10,7 +10,7 @@ import inspect
 import itertools
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
@@ -28,8 +28,13 @@ VIEW_MODULES = (
 )
 """Modules whose decorators are for views; a module whose name ends with a dot has submodules."""
 NOT_FOR_VIEWS = ("sensitive_variables_wrapper",)
-"""The functions in them that decorate any function."""
+"""The decorators in these modules that any function may have."""
 MAX_DECORATORS = 20
+"""How many functions inside a decorated function are looked at."""
+OWNERS = ("self", "cls")
+"""The first parameter of a method that is not bound to an instance."""
+CALLERS = ("u", "user", "request", "req")
+"""Names of a parameter whose function expects something else than the Frame."""
 PERMISSIONS = (
     'permission="login_required", "staff_member", "superuser", "app_label.codename", a function '
     "that takes the Frame, or a permission class of REST framework"
@@ -56,7 +61,7 @@ class Parameter(NamedTuple):
     annotation: Any
     default: Any
     description: str | None = None
-    """As the docstring has it."""
+    """Its description in the docstring of the handler."""
 
     @property
     def is_annotated(self) -> bool:
@@ -65,12 +70,16 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
+    """The parameters of a handler, and what it returns."""
+
     where: str
+    """The handler in messages: its module and name."""
     parameters: tuple[Parameter, ...]
     frame: str | None
-    """The name of its parameter for the Frame."""
+    """The name of the parameter that receives the Frame; None if there is none."""
     has_var_keyword: bool
     returns: Any
+    """The return annotation."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,55 +87,68 @@ class Signature:
 
 
 class CallConvention(NamedTuple):
+    """How a handler is called."""
+
     handler: Callable[..., Any]
     invoke: Invoke
+    """Calls the handler with validated arguments and the Frame."""
     is_async: bool
 
 
 def read(function: Callable[..., Any]) -> Signature:
     """The signature of ``function``; raises ConfigurationError for one that cannot be called."""
     inner = underlying(function)
-    where = f"{inner.__module__}.{getattr(inner, '__qualname__', type(inner).__qualname__)}"
-    if any(map(is_for_views, layers(function))):
-        raise ConfigurationError(
-            f"{where} has a decorator of views, which expects a request: remove it, and let the "
-            f"registration say who may call: {PERMISSIONS}"
-        )
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    where = f"{inner.__module__}.{name}"
+    _check_for_views(function, where)
     _check_async(function, where)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ConfigurationError(f"{where} yields, but a handler returns one value: return a list")
     # The classes inside the class of a method: ``params: Input`` names one of them.
-    owner = type(getattr(function, "__self__", None))
-    hints = _hints(inner, where, dict(inspect.getmembers_static(owner, inspect.isclass)))
+    owner: Any = type(getattr(function, "__self__", None))
+    hints = _hints(inner, where, _classes_in(owner))
     parameters = _parameters(function, where, hints)
-    frame = next((p.name for p in parameters if _is_for_frame(p)), None)
-    arguments = [p for p in parameters if p.name != frame and p.kind is not p.VAR_KEYWORD]
+    frame_name = next((p.name for p in parameters if _is_for_frame(p)), None)
+    arguments = [p for p in parameters if p.name != frame_name and p.kind is not p.VAR_KEYWORD]
     return Signature(
         where=where,
         parameters=tuple(Parameter(p.name, p.annotation, p.default) for p in arguments),
-        frame=frame,
+        frame=frame_name,
         has_var_keyword=any(p.kind is p.VAR_KEYWORD for p in parameters),
         returns=hints.get("return", inspect.Parameter.empty),
     )
 
 
+def _check_for_views(function: Callable[..., Any], where: str) -> None:
+    """Raise for a function with a decorator of views."""
+    if any(map(is_for_views, layers(function))):
+        raise ConfigurationError(
+            f"{where} has a decorator of views, which expects a request: remove it, and let the "
+            f"registration say who may call: {PERMISSIONS}"
+        )
+
+
+@functools.lru_cache(maxsize=16)  # Hundreds of tools may be methods of one class.
+def _classes_in(owner: Hashable) -> dict[str, Any]:
+    return dict(inspect.getmembers_static(owner, inspect.isclass))
+
+
 def is_async(function: Callable[..., Any]) -> bool:
-    # The last one is that of an object with the attributes of the function which it wraps, such
-    # as sync_to_async returns.
-    called = (function, underlying(function), type(function).__call__)
-    return any(map(inspect.iscoroutinefunction, called))
+    """Whether calling ``function`` returns a coroutine."""
+    # ``underlying`` takes an object that looks like a function for one, such as sync_to_async
+    # returns. Calling it calls the method of its class.
+    method_of_class = type(function).__call__
+    candidates = (function, underlying(function), method_of_class)
+    return any(map(inspect.iscoroutinefunction, candidates))
 
 
 def _check_async(function: Callable[..., Any], where: str) -> None:
     """Raise for an async function in a decorator that has ended before it runs."""
     for outer, inner in itertools.pairwise([*layers(function)]):
         module = getattr(outer, "__globals__", {}).get("__name__")
-        is_over = module == "contextlib" or isinstance(outer, functools._lru_cache_wrapper)
-        if (
-            is_over
-            and inspect.iscoroutinefunction(inner)
-            and not inspect.iscoroutinefunction(outer)
-        ):
+        ends_early = module == "contextlib" or isinstance(outer, functools._lru_cache_wrapper)
+        hides_async = inspect.iscoroutinefunction(inner) and not inspect.iscoroutinefunction(outer)
+        if ends_early and hides_async:
             raise ConfigurationError(
                 f"{where} is async, but one of its decorators is not, such as transaction.atomic "
                 "or functools.cache: it has ended before the function runs. Write def instead of "
@@ -135,21 +157,26 @@ def _check_async(function: Callable[..., Any], where: str) -> None:
 
 
 def layers(function: Any) -> Iterator[Any]:
-    """Yield a function, and the functions that its decorators and partials contain, as known."""
+    """Yield a function, and the functions inside it: what its decorators and partials call.
+
+    A decorator without ``functools.wraps`` does not say what it calls.
+    """
     pending = [function]
-    for each in pending:
-        yield each
-        inner = (getattr(each, "__wrapped__", None), getattr(each, "func", None))
+    for layer in pending:
+        yield layer
+        inner = (getattr(layer, "__wrapped__", None), getattr(layer, "func", None))
         if len(pending) < MAX_DECORATORS:
             pending += filter(callable, inner)
 
 
 def replaces(value: Any, function: Callable[..., Any]) -> bool:
     """Whether ``value`` is the result of a decorator that was given ``function``."""
-    return value is not function and any(
-        each is function or any(content is function for content in _contents(each))
-        for each in layers(value)
-    )
+    if value is function:
+        return False
+    for layer in layers(value):
+        if layer is function or any(content is function for content in _contents(layer)):
+            return True
+    return False
 
 
 def _contents(function: Any) -> Iterator[Any]:
@@ -164,14 +191,16 @@ def is_for_views(function: Any) -> bool:
     """Whether ``function`` is a decorator of Django's views, or what one of them returned."""
     code = getattr(function, "__code__", None)
     module = getattr(function, "__globals__", {}).get("__name__", "")
-    is_known = any(f"{module}.".startswith(each.rstrip(".") + ".") for each in VIEW_MODULES)
-    return is_known and code is not None and code.co_name not in NOT_FOR_VIEWS
+    # With a dot at the end, so that "…views" is not the beginning of "…viewsets".
+    prefixes = tuple(name.rstrip(".") + "." for name in VIEW_MODULES)
+    is_of_views = f"{module}.".startswith(prefixes)
+    return is_of_views and code is not None and code.co_name not in NOT_FOR_VIEWS
 
 
 def is_proxy(value: Any) -> bool:
-    """Whether ``value`` stands for another object, such as a lazy task of Celery does.
+    """Whether ``value`` is a proxy of another object, such as a lazy task of Celery.
 
-    It must not be asked for anything: that would load the other object.
+    None of its attributes is read here: that would load the other object.
     """
     return any("__class__" in vars(base) for base in type(value).__mro__[:-1])
 
@@ -184,10 +213,6 @@ def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     inner: Callable[..., Any] = type(function).__call__
     return inner
-
-
-CALLERS = ("u", "user", "request", "req")
-"""Names of a parameter whose function expects something else than the Frame."""
 
 
 def check_permission(permission: Callable[..., Any], where: str) -> None:
@@ -218,6 +243,7 @@ def is_frame(annotation: Any) -> bool:
 
 
 def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConvention:
+    """Calls ``function`` with each validated argument under its name."""
     invoke = _invoke(function, signature.frame)
     runs_async = is_async(function)
     deferred = [p.name for p in signature.parameters if is_deferred(adapted(p.annotation))]
@@ -239,12 +265,13 @@ def by_value(function: Callable[..., Any], signature: Signature) -> CallConventi
             "declared: let it take (params, frame), or leave the schema out"
         )
     call = _invoke(function, frame_name)
-    if not names:
-        return CallConvention(function, lambda value, frame: call({}, frame), is_async(function))
-    name = names[0]
-    return CallConvention(
-        function, lambda value, frame: call({name: value}, frame), is_async(function)
-    )
+    name = names[0] if names else None
+
+    def invoke(value: Any, frame: Any) -> Any:
+        arguments = {} if name is None else {name: value}
+        return call(arguments, frame)
+
+    return CallConvention(function, invoke, is_async(function))
 
 
 class _FramePlaceholder:
@@ -254,10 +281,13 @@ class _FramePlaceholder:
 
 
 def _hints(inner: Callable[..., Any], where: str, nested: Mapping[str, Any]) -> dict[str, Any]:
-    names = getattr(inspect.unwrap(inner), "__globals__", {})
-    local = {**({} if "Frame" in names else {"Frame": _FramePlaceholder}), **nested}
+    """The evaluated annotations of a function; ``nested`` are the classes inside its class."""
+    module_names = getattr(inspect.unwrap(inner), "__globals__", {})
+    local_names: dict[str, Any] = dict(nested)
+    if "Frame" not in module_names:
+        local_names.setdefault("Frame", _FramePlaceholder)
     try:
-        return typing.get_type_hints(inner, localns=local, include_extras=True)
+        return typing.get_type_hints(inner, localns=local_names, include_extras=True)
     except Exception as error:
         raise ConfigurationError(
             f"An annotation of {where} cannot be evaluated at run time: {error}. Import its name "
@@ -296,9 +326,6 @@ def _parameters(
     ]
 
 
-OWNERS = ("self", "cls")
-
-
 def _is_annotated(parameter: inspect.Parameter) -> bool:
     return parameter.annotation is not parameter.empty
 
@@ -310,7 +337,7 @@ def _name_of(where: str) -> str:
 def hides_parameters(function: Any) -> bool:
     """Whether ``function`` is what a decorator without functools.wraps returned.
 
-    It takes any arguments, and a variable of the decorator has the function that it calls.
+    Such a function takes any arguments, and its closure contains the function that it calls.
     """
     code = getattr(function, "__code__", None)
     if code is None or not code.co_flags & inspect.CO_VARARGS or hasattr(function, "__wrapped__"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
@@ -15,6 +15,7 @@ from django_mcp.components.base import Component, ConfigurationError, explain
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.outputs import OutputSchema
 from django_mcp.components.schemas import InputSchema
+from django_mcp.components.signature import CallConvention
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
@@ -31,6 +32,15 @@ HINTS = {
 }
 """The options, and the annotations that they are listed as."""
 
+HOST_META = {
+    "always_load": "anthropic/alwaysLoad",
+    "search_hint": "anthropic/searchHint",
+    "max_result_chars": "anthropic/maxResultSizeChars",
+}
+"""The options, and the members of ``_meta`` in which hosts read them."""
+MAX_RESULT_CHARS = 500_000
+"""The most that a host accepts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:
@@ -43,16 +53,6 @@ class Approval:
 
     permission: Approvers
     four_eyes: bool = field(default=False, kw_only=True)
-
-
-HOST_META = {
-    "always_load": "anthropic/alwaysLoad",
-    "search_hint": "anthropic/searchHint",
-    "max_result_chars": "anthropic/maxResultSizeChars",
-}
-"""The options, and the members of ``_meta`` in which hosts read them."""
-MAX_RESULT_CHARS = 500_000
-"""The most that a host accepts."""
 
 
 class Tool(ComponentAttributes):
@@ -72,6 +72,7 @@ class Tool(ComponentAttributes):
     idempotent: Any = None
     open_world: Any = None
     approval: Any = None
+    log_arguments: Any = ()
     always_load: Any = None
     search_hint: Any = None
     max_result_chars: Any = None
@@ -79,6 +80,8 @@ class Tool(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolComponent(Component):
+    """A tool as a server has it: what it is listed as, and how it is called."""
+
     kind: ClassVar[str] = "tool"
     input: InputSchema
     output: OutputSchema | None = None
@@ -88,8 +91,10 @@ class ToolComponent(Component):
     param_headers: Any = ()
     """The arguments that an HTTP client repeats in headers."""
     approval: Approval | None = None
+    log_arguments: tuple[str, ...] = ()
+    """The arguments whose values the call log may store."""
     search_hint: str | None = None
-    """Words by which it is found, beside its description."""
+    """Words that ``find_tools`` finds it by, in addition to its name and description."""
 
     @property
     def reads_only(self) -> bool:
@@ -131,6 +136,11 @@ class ToolComponent(Component):
                 f"The tool {spec.get('name')!r} is registered for one session, which may be over "
                 "when a call is approved: declare tools with an approval on the server"
             )
+        if spec.get("log_arguments"):
+            raise ConfigurationError(
+                f"The tool {spec.get('name')!r} is registered for one session: arguments are "
+                "logged of tools on the server only"
+            )
         return _from_spec(stored.canonical(spec))
 
 
@@ -148,10 +158,12 @@ class ToolOptions(Options, total=False):
     open_world: bool | None
     approval: Approval | Approvers | None
     """A call waits until somebody with this permission approves it; see ``Approval``."""
+    log_arguments: Sequence[str] | None
+    """The arguments whose values the app ``django_mcp.calls`` may store; none by default."""
     always_load: bool | None
-    """List it also where most tools are found by searching: by the server, or by the host."""
+    """List it even if the server or the host lists few tools, and lets models search the others."""
     search_hint: str | None
-    """Words by which it is found, beside its name and description."""
+    """Words by which a search finds it, in addition to its name and description."""
     max_result_chars: int | None
     """The characters of a result that a host should pass on to the model without cutting it."""
 
@@ -164,20 +176,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
             f"{source.where} has annotations: write the hints {', '.join(HINTS)}, the title as "
             "title, and anything else into meta"
         )
-    declared = source.input_model("input_schema")
-    parameters = source.signature.parameters
-    if declared is None and any(p.name == "params" and not p.is_annotated for p in parameters):
-        raise ConfigurationError(
-            f"{source.where} takes params, but no schema of them is declared: declare Input or "
-            "input_schema, or let it take each argument under its name"
-        )
-    arguments, call = source.read_input(
-        declared,
-        "the input schema lists its arguments: name them, or declare input_schema",
-        strict_numbers=True,
-    )
-    hints = {member: source.get(option) for option, member in HINTS.items()}
-    given = {member: hint for member, hint in hints.items() if hint is not None}
+    arguments, call = _read_input(source)
     with explain(f"A header of {source.where}"):
         param_headers = headers.param_headers(arguments.schema)
     return ToolComponent(
@@ -185,32 +184,58 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         complete=source.completers(arguments.schema.get("properties", ())),
         input=arguments,
         output=_read_output(source),
-        annotations=given or None,
+        annotations=_hints(source) or None,
         task_support=_task_support(source),
         task_after=_task_after(source),
         param_headers=param_headers,
         approval=_approval(source),
+        log_arguments=_log_arguments(source, arguments.schema.get("properties", ())),
         always_load=bool(source.get("always_load")),
         search_hint=_search_hint(source),
-        **call._asdict(),
+        handler=call.handler,
+        invoke=call.invoke,
+        is_async=call.is_async,
         **_with_host_meta(source, source.common()),
     )
 
 
+def _read_input(source: ComponentSource) -> tuple[InputSchema, CallConvention]:
+    declared = source.input_model("input_schema")
+    parameters = source.signature.parameters
+    takes_params = any(item.name == "params" and not item.is_annotated for item in parameters)
+    if declared is None and takes_params:
+        raise ConfigurationError(
+            f"{source.where} takes params, but no schema of them is declared: declare Input or "
+            "input_schema, or let it take each argument under its name"
+        )
+    return source.read_input(
+        declared,
+        "the input schema lists its arguments: name them, or declare input_schema",
+        strict_numbers=True,
+    )
+
+
+def _hints(source: ComponentSource) -> dict[str, Any]:
+    """The hints that are declared, under the names of the protocol."""
+    hints = {member: source.get(option) for option, member in HINTS.items()}
+    return {member: hint for member, hint in hints.items() if hint is not None}
+
+
 def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str, Any]:
     """Add what hosts read in ``_meta``; the author's own ``meta`` overrides it."""
-    declared = {name: source.get(name) for name in HOST_META}
-    characters = declared["max_result_chars"]
+    options = {option: source.get(option) for option in HOST_META}
+    characters = options["max_result_chars"]
     is_count = type(characters) is int and 0 < characters <= MAX_RESULT_CHARS
     if characters is not None and not is_count:
         raise ConfigurationError(
             f"max_result_chars of {source.where} is {characters!r}: write a number of at most "
             f"{MAX_RESULT_CHARS:,}"
         )
-    read = {HOST_META[name]: value for name, value in declared.items() if value}
-    if not read:
+    host_meta = {HOST_META[option]: value for option, value in options.items() if value}
+    if not host_meta:
         return common
-    return {**common, "meta": {**read, **(common["meta"] or {})}}
+    own_meta = common["meta"] or {}
+    return {**common, "meta": {**host_meta, **own_meta}}
 
 
 def _search_hint(source: ComponentSource) -> str | None:
@@ -253,6 +278,22 @@ def _approval(source: ComponentSource) -> Approval | None:
     )
 
 
+def _log_arguments(source: ComponentSource, arguments: Iterable[str]) -> tuple[str, ...]:
+    names = source.get("log_arguments") or ()
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ConfigurationError(
+            f'The log_arguments of {source.where} are {names!r}: write names, as in ["number"]'
+        )
+    possible = tuple(arguments)
+    for name in names:
+        if name not in possible:
+            raise ConfigurationError(
+                f"{source.where} logs {name!r}, which is none of its arguments "
+                f"({', '.join(possible) or 'it has none'})"
+            )
+    return tuple(names)
+
+
 def _task_after(source: ComponentSource) -> float | None:
     after = source.get("task_after")
     if after is None:
@@ -267,5 +308,6 @@ def _task_after(source: ComponentSource) -> float | None:
 
 @lru_cache(maxsize=stored.CACHED_SPECS)
 def _from_spec(spec: bytes) -> ToolComponent:
+    """The tool of a spec; one without a handler and a schema takes no arguments."""
     no_arguments = {"type": "object", "additionalProperties": False}
     return stored.restore(spec, tool_component, stored.placeholder, input_schema=no_arguments)

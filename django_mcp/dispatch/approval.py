@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from django_mcp.dispatch.task_calls import Plan
     from django_mcp.frame.frame import Frame
 
+WAITS = "waits until a person has approved it"
+"""The words by which the caller of a held call knows that it is one."""
+
 
 @dataclass(slots=True)
 class Grant:
-    """The right to make one approved call."""
+    """The right to make one approved call, in the run of the task ``task_id``."""
 
+    task_id: str
     server: str
     tool: str
     arguments: Json

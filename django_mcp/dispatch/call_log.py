@@ -1,13 +1,16 @@
-"""The call log: a line in ``django_mcp.calls`` and a signal for each call that is over.
+"""The call log: a line in ``django_mcp.calls``, a signal and a row for each call that is over.
 
-Who called what, how it ended and how long it took; never arguments, results or tokens. Without
-a log handler and receivers, nothing is collected.
+Who called what, how it ended and how long it took; never results or tokens. Only rows have
+arguments, those that a tool names. Without a log handler, receivers and the app
+``django_mcp.calls``, nothing is collected.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from logging import INFO
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +27,14 @@ TARGETS: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri", "pr
 """The parameter which names what is called, by method."""
 
 
+RECORDERS: list[Callable[[Frame, str, float], object]] = []
+"""Port: each takes the Frame of a call that is over, its outcome and its duration, and returns at
+once. ``django_mcp.calls`` adds the one that writes rows."""
+
+is_recorded = ContextVar("django_mcp.is_recorded", default=True)
+"""Whether calls are recorded: the test client turns it off, since its rows would be rolled back."""
+
+
 class Signal(Protocol):
     """A signal of Django, as far as it is used here."""
 
@@ -31,6 +42,12 @@ class Signal(Protocol):
 
     async def asend_robust(self, sender: Any, **facts: Any) -> Any:
         """Send the signal; errors of its receivers are not raised."""
+
+
+def is_wanted(signal: Signal) -> bool:
+    """Whether anything wants to know of a call that sends this signal."""
+    # An empty list needs no check which receivers are still alive.
+    return bool(RECORDERS or signal.receivers) or calls.isEnabledFor(INFO)
 
 
 async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Reply:
@@ -42,7 +59,12 @@ async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Repl
         outcome = outcome_of(reply)
         return reply
     finally:
-        await _log(frame, signal, outcome, perf_counter() - began)
+        duration = perf_counter() - began
+        if RECORDERS and is_recorded.get():
+            for record in RECORDERS:
+                record(frame, outcome, duration)
+        if signal.receivers or calls.isEnabledFor(INFO):
+            await _log(frame, signal, outcome, duration)
 
 
 def outcome_of(reply: Reply) -> str:

@@ -1,4 +1,17 @@
-"""Finding the method of a request and calling it, through the middleware: Frame in, Reply out."""
+"""Finding the method of a request and calling it, through the middleware: Frame in, Reply out.
+
+Each step calls the next one:
+
+============================ ==========================================================
+step                         what it adds
+============================ ==========================================================
+``answer``                   the JSON-RPC reply, also for an error and an exception
+``answer_or_input_required`` the result that requests input, if the handler needs it
+``call``                     the middleware of the server
+``call_declared``            an error for a method of a capability that is not declared
+``call_method``              the method, by its name
+============================ ==========================================================
+"""
 
 from __future__ import annotations
 
@@ -8,7 +21,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.dispatch.invocation import raise_outcome
-from django_mcp.dispatch.methods import CAPABILITIES, METHODS
+from django_mcp.dispatch.methods import CAPABILITIES, METHODS, WITHOUT_COMPONENTS, tools
 from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import current
@@ -19,6 +32,7 @@ from django_mcp.protocol.errors import (
     McpError,
     MethodNotFound,
     MissingClientCapability,
+    ToolError,
     UrlElicitationRequired,
 )
 from django_mcp.protocol.limits import cut, quoted
@@ -27,10 +41,13 @@ from django_mcp.server import failures
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
+    from django_mcp.dispatch.methods import Method
     from django_mcp.frame.frame import Frame
     from django_mcp.server.server import CallNext, Middleware
 
 logger = logging.getLogger("django_mcp")
+
+TOOL_CALL = "tools/call"
 
 
 async def answer(frame: Frame) -> Reply:
@@ -42,7 +59,7 @@ async def answer(frame: Frame) -> Reply:
     is_outermost = current.get() is None
     try:
         result, after = await answer_or_input_required(frame)
-        # Here, because a result that middleware made may lack members which this reads.
+        # Inside ``try``, because a result that middleware made may lack members.
         return _reply(frame, result, after)
     except McpError as error:
         return error_reply(frame, error)
@@ -61,7 +78,7 @@ async def answer(frame: Frame) -> Reply:
 
 
 def _reply(frame: Frame, result: dict[str, Any] | McpError, after: Frame) -> Reply:
-    """The reply with a result, as the revision of the client has it."""
+    """The reply with a result, as the revision of the client has it, and the Frame to keep."""
     if after is not frame:
         after = _in_its_session(after, frame)
     if isinstance(result, McpError):
@@ -89,11 +106,17 @@ async def answer_or_input_required(frame: Frame) -> Answer:
         try:
             result, after = await call(frame, call_declared)
         except BaseException as raised:
+            # Middleware may raise an exception group, for instance with an InputRequired in it.
             raise_outcome(raised, frame)
     except InputRequired as required:
         return input_required(frame, required), frame
     except UrlElicitationRequired as error:
         return require_urls(frame, error), frame
+    except ToolError as error:
+        # Middleware raised it: the model reads it as if the tool had.
+        if frame.message.method != TOOL_CALL:
+            raise
+        return tools.error_result(str(error)), frame
     if isinstance(result, UrlElicitationRequired):
         return require_urls(frame, result), after
     return result, after
@@ -105,8 +128,8 @@ def require_urls(frame: Frame, error: UrlElicitationRequired) -> dict[str, Any] 
     Only clients that declared URL elicitation are sent the error itself (ELIC-20).
     """
     declared = frame.client.capabilities.get("elicitation")
-    may_send = frame.revision.has(Feature.URL_ELICITATION)
-    if not (may_send and isinstance(declared, dict) and "url" in declared):
+    is_declared = isinstance(declared, dict) and "url" in declared
+    if not is_declared or not frame.revision.has(Feature.URL_ELICITATION):
         return MissingClientCapability.of({"elicitation": {"url": {}}})
     if isinstance(frame.client, MultiRoundTripClient):
         return input_required(frame, frame.client.require_urls(error.elicitations))
@@ -130,9 +153,11 @@ def call(frame: Frame, step: CallNext | None = None) -> Awaitable[Answer]:
 
 
 def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
+    """The step that calls a middleware with the next step."""
+
     def step(frame: Frame) -> Awaitable[Answer]:
         if frame.exchange.is_task_run and not getattr(middleware, "runs_in_tasks", False):
-            return call_next(frame)  # It has run when the client made the call.
+            return call_next(frame)  # The middleware has run when the client made the call.
         return middleware(frame, call_next)
 
     return step
@@ -160,4 +185,11 @@ def call_method(frame: Frame) -> Awaitable[Answer]:
     function = METHODS.get(method) if method in frame.revision.requests else None
     if function is None:
         raise MethodNotFound(f"Method not found: {cut(method)}")
+    if frame.server.components.has_deferred and method not in WITHOUT_COMPONENTS:
+        return _call_when_built(function, frame)
     return function(frame)
+
+
+async def _call_when_built(function: Method, frame: Frame) -> Answer:
+    await frame.server.components.build()
+    return await function(frame)

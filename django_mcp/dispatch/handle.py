@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from logging import INFO
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from django_mcp.dispatch import call_log, dispatcher
@@ -40,6 +40,13 @@ class SingleUse(Protocol):
         """Let another call claim the state."""
 
 
+class Telemetry(Protocol):
+    """The module ``dispatch.telemetry``, which imports an optional package."""
+
+    async def traced(self, frame: Frame, answer: Callable[[Frame], Awaitable[Reply]], /) -> Reply:
+        """What ``answer`` returns, which is measured."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     start: Callable[[Server], Awaitable[None]]
@@ -57,6 +64,8 @@ class Site:
     """Notifies the client of a session of the changes that it has to know."""
     signals: Mapping[str, Signal]
     """The signals which are sent when a call of a method is over."""
+    telemetry: Telemetry | None = None
+    """Makes a span of each request; None where the site does not use OpenTelemetry."""
 
 
 async def answer(frame: Frame, site: Site) -> Reply:
@@ -64,6 +73,10 @@ async def answer(frame: Frame, site: Site) -> Reply:
 
     What the handler changed in its session is committed before the reply is returned.
     """
+    if site.telemetry is not None:
+        return await site.telemetry.traced(
+            frame, partial(answer, site=replace(site, telemetry=None))
+        )
     token = answering.set((frame.principal, frame.transport))
     try:
         if site.single_use and (state := request_state.of(frame)) is not None:
@@ -75,8 +88,7 @@ async def answer(frame: Frame, site: Site) -> Reply:
                 frame.server.report("A message could not be prepared", error)
                 return error_reply(frame, InternalError())
         signal = site.signals.get(frame.message.method)
-        # An empty list needs no check which receivers are still alive.
-        if signal is not None and (signal.receivers or call_log.calls.isEnabledFor(INFO)):
+        if signal is not None and call_log.is_wanted(signal):
             return await call_log.logged(frame, signal, _answer(frame, site))
         reply = await dispatcher.answer(frame)
         return await _committed(frame, reply, site) if reply.frame.changes else reply

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -62,6 +63,7 @@ async def validate_large(schema: InputSchema, arguments: dict[str, Any]) -> Any:
 
 
 _VALIDATION = LoopExecutor(ThreadPool(1, "django-mcp-validation"), current_caller)
+"""The thread on which large arguments are validated."""
 
 Read = Callable[[Any], dict[str, Any]]
 """Converts a handler's return value into a result."""
@@ -76,6 +78,7 @@ class HookHandler(NamedTuple):
 
 
 Handler = Component | Completer | HookHandler
+"""What ``run`` runs: its ``invoke`` is called with arguments and the Frame."""
 
 
 class Transactions(Protocol):
@@ -94,6 +97,13 @@ TRANSACTIONS: list[Transactions] = []
 """At most one. Empty where no database has ATOMIC_REQUESTS."""
 
 
+MakeContext = Callable[[], AbstractContextManager[Any]]
+AwaitWithin = Callable[[MakeContext, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
+
+WITHIN: list[AwaitWithin] = []
+"""Port, with one function: it awaits a coroutine within a synchronous context manager."""
+
+
 def function_of(handler: Handler) -> Any:
     """The function as it was registered, with the attributes that decorators gave it."""
     return getattr(handler, "handler", None) or getattr(handler, "function", handler.invoke)
@@ -107,7 +117,7 @@ def handler_of(component: Component, hook: Callable[..., Any], *arguments: Any) 
 
 
 async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame) -> Frame:
-    """Call a hook which may return a Frame; return that one, or ``frame``."""
+    """Call a hook; return the Frame that it returns, or ``frame`` if it returns none."""
     try:
         if is_async(function):
             returned = await function(*arguments, frame)
@@ -118,6 +128,9 @@ async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame)
     return returned if isinstance(returned, Frame) else frame
 
 
+# Around a handler are, from the inside: the transactions of ATOMIC_REQUESTS, ``around_call`` of the
+# server, and what the exchange does (a thread, a time limit, a rollback). Each is added only where
+# there is one, since every call passes here.
 async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> Answer:
     """Run a handler; return its result and the Frame to keep.
 
@@ -129,6 +142,7 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
     state = frame.client.state
     invoke: Any = handler.invoke  # Never None: see handler_of.
     frame.cancellation.raise_if_requested()
+    # A handler that runs again, with the input, must not find what it wrote before.
     rolls_back = frame.client.is_multi_round_trip and handler.requests_input
     state.request = frame.request
     state.transport = frame.transport
@@ -140,6 +154,8 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
             coroutine = invoke(*arguments, frame)
             if TRANSACTIONS:
                 coroutine = TRANSACTIONS[0].wait_for(function_of(handler), coroutine)
+            if frame.server.has_hook("around_call"):
+                coroutine = WITHIN[0](partial(frame.server.around_call, frame), coroutine)
             returned = await run_async(coroutine)
             try:
                 answer = _read(returned, frame, read)
@@ -148,15 +164,16 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
         else:
             run_sync = exchange.run_handler if rolls_back else exchange.run
             # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
+            step: tuple[Any, ...] = (_invoke, invoke, arguments, frame, read)
             if TRANSACTIONS:
-                around = TRANSACTIONS[0].call
-                function = function_of(handler)
-                answer = await run_sync(around, function, _invoke, invoke, arguments, frame, read)
-            else:
-                answer = await run_sync(_invoke, invoke, arguments, frame, read)
+                step = (TRANSACTIONS[0].call, function_of(handler), *step)
+            if frame.server.has_hook("around_call"):
+                step = (_within, frame, *step)
+            answer = await run_sync(*step)
     except BaseException as raised:
-        if (failure := failures.expected(unwrapped(raised), frame)) is not None:
-            raise failure from raised
+        expected_failure = failures.expected(unwrapped(raised), frame)
+        if expected_failure is not None:
+            raise expected_failure from raised
         raise_outcome(raised, frame)
     finally:
         current.reset(token)
@@ -164,27 +181,38 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
     return answer
 
 
-def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
-    """Raise what an exception of a handler amounts to, from within ``except``.
+PASSING = (Exception, InputRequired, GeneratorExit)
+"""What ``raise_outcome`` always raises as it is."""
 
-    Besides Exceptions, only an input request, the cancellation of this request or of this task,
-    the Ctrl-C of a user, and what ends a generator are passed on. SystemExit, which argparse
-    raises, and KeyboardInterrupt would end the process, and the CancelledError of a task that
-    somebody else cancelled would leave the request without a response: such a handler has failed.
+
+def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
+    """Raise the error for an exception of a handler; to be called from within ``except``.
+
+    ================================================== =======================================
+    the handler ended with                             raised is
+    ================================================== =======================================
+    an exception group                                 what ``unwrapped`` makes of it
+    an exception in ``PASSING``                        the same
+    CancelledError, if this request or task is         the same
+    cancelled
+    CancelledError of a task that somebody else        RuntimeError: the request needs a
+    cancelled                                          response
+    KeyboardInterrupt, by Ctrl-C of a user             the same
+    SystemExit (of argparse) or KeyboardInterrupt,     RuntimeError: the process must not end
+    by the handler
+    ================================================== =======================================
     """
     error = unwrapped(raised)
-    passes = isinstance(error, PASSING) or is_interrupted_by_user(error)
+    is_passed_on = isinstance(error, PASSING) or is_interrupted_by_user(error)
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
-        passes = frame.cancellation.requested or (task is not None and task.cancelling() > 0)
-    if not passes:
+        is_task_cancelled = task is not None and task.cancelling() > 0
+        is_passed_on = frame.cancellation.requested or is_task_cancelled
+    if not is_passed_on:
         raise RuntimeError(f"The handler ended with {type(error).__name__}") from raised
     if error is raised:
         raise
     raise error from raised
-
-
-PASSING = (Exception, InputRequired, GeneratorExit)
 
 
 QUERY_RUNNERS: list[Callable[[Any], Coroutine[Any, Any, bool]]] = []
@@ -192,9 +220,9 @@ QUERY_RUNNERS: list[Callable[[Any], Coroutine[Any, Any, bool]]] = []
 
 
 async def _read_queries(returned: Any, frame: Frame, read: Read) -> Answer:
-    """``_read`` for an async handler, in whose event loop a lazy query could not run.
+    """``_read`` for the lazy queries of an async handler, which cannot run in its event loop.
 
-    To be called from within ``except``: what had no query raises the same error again.
+    To be called from within ``except``: the error is raised again if there was no query.
     """
     for run_queries in QUERY_RUNNERS:
         if await frame.exchange.run_async(run_queries(returned)):
@@ -202,9 +230,20 @@ async def _read_queries(returned: Any, frame: Frame, read: Read) -> Answer:
     raise
 
 
+def _within(frame: Frame, function: Callable[..., Answer], *arguments: Any) -> Answer:
+    """Call ``function`` within ``around_call`` of the server."""
+    answer: Answer | None = None
+    with frame.server.around_call(frame):
+        answer = function(*arguments)
+    if answer is None:
+        raise RuntimeError("around_call suppressed the exception of a handler")
+    return answer
+
+
 def _invoke(
     invoke: Callable[..., Any], arguments: tuple[Any, ...], frame: Frame, read: Read
 ) -> Answer:
+    """Call a synchronous handler and read what it returns, on the same thread."""
     return _read(invoke(*arguments, frame), frame, read)
 
 
@@ -217,4 +256,5 @@ def _read(returned: Any, frame: Frame, read: Read) -> Answer:
         after = returned
     elif type(returned) is tuple and len(returned) == 2 and isinstance(returned[1], Frame):
         value, after = returned
-    return (value if isinstance(value, McpError) else read(value)), after
+    result = value if isinstance(value, McpError) else read(value)
+    return result, after

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import Component
 from django_mcp.components.tool import ToolComponent
-from django_mcp.dispatch import visibility
+from django_mcp.dispatch import list_answers, visibility
+from django_mcp.dispatch.list_answers import Answers
 from django_mcp.protocol import cursors
 from django_mcp.protocol.preencoded import PreEncodedList
 
@@ -19,22 +20,28 @@ if TYPE_CHECKING:
 
 async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Frame]:
     """Return one page of the visible components of ``kind``, as ``member``."""
-    await visibility.check_groups(frame)
+    last = position(frame, kind)
+    answers: Answers = {}
+    if last is not None:
+        *last_key, name = last
+        answers = list_answers.take(frame, name)
+    await visibility.check_groups(frame, answers)
     offered = visibility.in_order(frame, kind, loaded_only=_lists_few(frame, kind))
     listed = offered.listed
     start = 0
-    if (last := position(frame, kind)) is not None:
-        start = bisect_right(listed, last, key=lambda component: component.sort_key)
+    if last is not None:
+        start = bisect_right(listed, tuple(last_key), key=lambda component: component.sort_key)
     # One more than the page has tells that there is a next one.
     most = limit_of(frame) + 1
     if offered.is_public:
         shown = listed[start : start + most]
     else:
-        shown = await visibility.listed(frame, listed[start:], most)
+        shown = await visibility.listed(frame, listed[start:], most, answers)
     next_page: dict[str, Any] = {}
     if len(shown) == most:
         shown = shown[:-1]
-        next_page["nextCursor"] = cursor_after(frame, kind, shown[-1].sort_key)
+        name = list_answers.keep(frame, answers) if answers else ""
+        next_page["nextCursor"] = cursor_after(frame, kind, [*shown[-1].sort_key, name])
     return {member: _entries(frame, shown), **next_page}, frame
 
 
@@ -73,5 +80,4 @@ def cursor_after(frame: Frame, kind: str, key: Sequence[str]) -> str:
 
 def limit_of(frame: Frame) -> int:
     """Return the number of entries of a page."""
-    server = frame.server
-    return frame.private.get("pagination_limit") or server.page_size or server.options.page_size
+    return frame.private.get("pagination_limit") or frame.server.page_size

@@ -6,7 +6,7 @@ A result is held several times on its way to the client, and fills the context o
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import ExecutionError, ToolError
@@ -41,7 +41,10 @@ def size_of(result: Mapping[str, Any], limit: int) -> int:
     structure = result.get("structuredContent")
     if type(structure) is PreEncodedResult:
         return len(structure.text)
-    blocks = result.get("content") or result.get("contents") or ()
+    blocks: Sequence[Any] = result.get("content") or result.get("contents") or ()
+    # One text, as most tools return: the general way takes 2 µs more, 3 % of a call.
+    if len(blocks) == 1 and blocks[0].get("type") == "text":
+        return _bytes_of(blocks[0]["text"], limit)
     messages = result.get("messages") or ()
     return sum(_sizes([*blocks, *(message["content"] for message in messages)], limit))
 

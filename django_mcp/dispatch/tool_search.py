@@ -47,7 +47,9 @@ async def find_tools(
     selection = frame.principal.selection
     usable: list[Component] = []
     for part in index.ranked(query):
-        ranked = [tool for tool in part if selection is None or selection.includes(tool)]
+        # Tools that only lead to others are in every list.
+        others = [tool for tool in part if not tool.is_in_every_selection]
+        ranked = [tool for tool in others if selection is None or selection.includes(tool)]
         usable += await visibility.listed(frame, ranked, limit - len(usable))
         if len(usable) >= limit:
             break

@@ -1,11 +1,19 @@
 """Which components a caller may use, and which are listed.
 
-What a caller may not use is *hidden*, as if it did not exist, or *challenged*: it is listed, and
-using it is answered with a challenge, where logging in, or more scopes, would help. An unknown
-component costs a permission check as well: its time must not tell it from a hidden one.
+====================== ====== ========================================
+a component is         listed a call is answered
+====================== ====== ========================================
+permitted              yes    with its result
+challenged: a login or yes    with a challenge
+more scopes would help
+hidden                 no     as if the component did not exist
+====================== ====== ========================================
 
-Permissions are asked in a thread, all that a call or a list needs in one hop. Those that are named
-by a string may be remembered (``auth.permissions``); functions are called each time.
+An unknown component costs a permission check as well: its time must not tell it from a hidden one.
+
+Permissions are asked in a thread, all that a call or a list needs in one hop to it. Those that are
+named by a string may be remembered (``auth.permissions``): their answer is *at hand*. Functions are
+called each time.
 """
 
 from __future__ import annotations
@@ -20,6 +28,7 @@ from django_mcp.components.base import Component, WhenDenied
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.signature import is_async
 from django_mcp.concurrency.interrupts import is_interrupted_by_user
+from django_mcp.dispatch.list_answers import Answers, is_kept
 from django_mcp.protocol.errors import (
     AuthenticationRequired,
     InsufficientScope,
@@ -36,6 +45,22 @@ if TYPE_CHECKING:
 
 ASKED_TOGETHER = 50
 """Components of a group whose permissions are asked in one hop."""
+
+
+class Access(NamedTuple):
+    """Whether a caller may use a component, and what the caller is answered otherwise."""
+
+    is_permitted: bool
+    challenge: AuthenticationRequired | None = None
+    """None: the component is permitted or hidden."""
+
+
+PERMITTED = Access(True)
+HIDDEN = Access(False)
+
+
+def is_listed(access: Access) -> bool:
+    return access.is_permitted or access.challenge is not None
 
 
 class Listed(NamedTuple):
@@ -70,7 +95,7 @@ def components(frame: Frame, kind: str) -> Sequence[Component]:
 def find_public(frame: Frame, kind: str, key: str) -> Component | None:
     """Return the component with this key, if everybody may use it; else ``find`` decides.
 
-    For tools, which most calls use: a coroutine takes 1 % of a call.
+    It is for tools, which most calls use: the coroutine of ``find`` takes 1 % of a call.
     """
     component = _find(frame, kind, key)
     return component if component is not None and component.is_public else None
@@ -106,26 +131,39 @@ def _find(frame: Frame, kind: str, key: str) -> Component | None:
     return None
 
 
-async def check_groups(frame: Frame) -> None:
-    """Raise UnknownGroup if the connection selects a group of which the caller may see nothing."""
+async def check_groups(frame: Frame, answers: Answers | None = None) -> None:
+    """Raise UnknownGroup if the connection selects a group of which the caller may see nothing.
+
+    ``answers`` are those of the list for which it is checked.
+    """
     selection = frame.principal.selection
     if selection is None or selection.groups is None:
         return
-    unknown = [name for name in sorted(selection.groups) if not await _has_any(frame, name)]
+    await frame.server.components.build()
+    selected = sorted(selection.groups)
+    unknown = [name for name in selected if not await _has_any(frame, name, answers)]
     if not unknown:
         return
-    visible = [name for name in frame.server.components.groups() if await _has_any(frame, name)]
+    groups = frame.server.components.groups()
+    visible = [name for name in groups if await _has_any(frame, name, answers)]
     offered = f"you can select {', '.join(sorted(visible))}" if visible else "there are none"
     raise UnknownGroup(f"There is no group {quoted(unknown[0])} in the URL's groups: {offered}")
 
 
-async def _has_any(frame: Frame, group: str) -> bool:
+async def _has_any(frame: Frame, group: str, answers: Answers | None) -> bool:
     """Return whether a component of the group is in the caller's lists."""
-    members = frame.server.components.of_group(group)
+    of_group = frame.server.components.of_group(group)
+    selection = frame.principal.selection
+    # A token may be bound to some groups: the others do not exist for its caller.
+    members = of_group
+    if selection is not None:
+        members = [member for member in of_group if selection.is_within_bound(member)]
+    # Public ones come first.
     if members and members[0].is_public:
         return True
     for start in range(0, len(members), ASKED_TOGETHER):
-        accesses = await find_accesses(frame, members[start : start + ASKED_TOGETHER])
+        batch = members[start : start + ASKED_TOGETHER]
+        accesses = await find_accesses(frame, batch, answers)
         if any(is_listed(access) for access in accesses):
             return True
     return False
@@ -142,12 +180,17 @@ async def may_use(frame: Frame, component: Component) -> bool:
     return access.is_permitted
 
 
-async def listed(frame: Frame, components: Sequence[Component], most: int) -> list[Component]:
-    """Return the first components, at most ``most``, that are in the caller's lists."""
+async def listed(
+    frame: Frame, components: Sequence[Component], most: int, answers: Answers | None = None
+) -> list[Component]:
+    """Return the first components, at most ``most``, that are in the caller's lists.
+
+    ``answers`` are those of the pages before, to which this one adds.
+    """
     shown: list[Component] = []
     for start in range(0, len(components), most):
         batch = components[start : start + most]
-        accesses = await find_accesses(frame, batch)
+        accesses = await find_accesses(frame, batch, answers)
         shown += [
             component
             for component, access in zip(batch, accesses, strict=True)
@@ -199,26 +242,12 @@ async def access_to(frame: Frame, uri: str) -> Access:
             continue
         if access.challenge is not None or not isinstance(component, TemplateComponent):
             return access
+        arguments = {"uri": uri, **(component.match(uri) or {})}
+        # A template whose arguments are invalid is skipped, as reading skips it.
         with suppress(ResourceNotFound):
-            component.validate_input({"uri": uri, **(component.match(uri) or {})})
+            component.validate_input(arguments)
             return access
     return HIDDEN
-
-
-class Access(NamedTuple):
-    """Whether a caller may use a component, and what it is answered otherwise."""
-
-    is_permitted: bool
-    challenge: AuthenticationRequired | None = None
-    """None: the component is hidden."""
-
-
-def is_listed(access: Access) -> bool:
-    return access.is_permitted or access.challenge is not None
-
-
-PERMITTED = Access(True)
-HIDDEN = Access(False)
 
 
 async def find_access(frame: Frame, component: Component) -> Access:
@@ -230,11 +259,24 @@ async def find_access(frame: Frame, component: Component) -> Access:
     return _access(frame, component, has_permission)
 
 
-async def find_accesses(frame: Frame, components: Sequence[Component]) -> list[Access]:
-    """Return the access to each component; what has to be asked is asked in one hop."""
-    at_hand = {component: _at_hand(frame, component) for component in components}
-    pending = [component for component, answer in at_hand.items() if answer is None]
-    asked = await _ask(frame, pending) if pending else {}
+async def find_accesses(
+    frame: Frame, components: Sequence[Component], answers: Answers | None = None
+) -> list[Access]:
+    """Return the access to each component; what has to be asked is asked in one hop.
+
+    ``answers`` has what was asked for the same list before, and gets what is asked now.
+    """
+    answers_before: Mapping[Component, bool] = {} if answers is None else answers
+    at_hand: dict[Component, bool | None] = {}
+    for component in components:
+        if component in answers_before:
+            at_hand[component] = answers_before[component]
+        else:
+            at_hand[component] = _at_hand(frame, component)
+    to_ask = [component for component, answer in at_hand.items() if answer is None]
+    asked = await _ask(frame, to_ask) if to_ask else {}
+    if answers is not None:
+        answers.update({item: answer for item, answer in asked.items() if is_kept(item)})
     return [
         _access(frame, component, bool(at_hand[component] or asked.get(component)))
         for component in components
@@ -253,8 +295,9 @@ def _access(frame: Frame, component: Component, has_permission: bool) -> Access:
     needed = component.scopes | server.scopes
     if principal.is_anonymous:
         return Access(False, AuthenticationRequired(scopes=needed))
-    # More scopes do not help whoever lacks the permission.
-    return Access(False, InsufficientScope(scopes=needed)) if has_permission else HIDDEN
+    if has_permission:
+        return Access(False, InsufficientScope(scopes=needed))
+    return HIDDEN  # More scopes would not help.
 
 
 def policy_of(component: Component, server: FrameServer) -> WhenDenied:
@@ -264,14 +307,15 @@ def policy_of(component: Component, server: FrameServer) -> WhenDenied:
 
 
 async def _check_any(frame: Frame, kind: str) -> None:
-    """Check the permission of any component of ``kind``, for its time alone.
+    """Check a permission so that an unknown component takes as long as a hidden one.
 
-    One that is named by a string, if there is any: those take the same time, unlike functions.
+    It is a permission that is named by a string, if there is any: those all take the same time.
     """
     guarded = frame.server.components.guarded(kind)
     if guarded:
-        by_name = (item for item in guarded if isinstance(item.permission, str))
-        await find_access(frame, next(by_name, guarded[0]))
+        named_permissions = (item for item in guarded if isinstance(item.permission, str))
+        component = next(named_permissions, guarded[0])
+        await find_access(frame, component)
 
 
 def _at_hand(frame: Frame, component: Component) -> bool | None:
@@ -285,11 +329,13 @@ def _at_hand(frame: Frame, component: Component) -> bool | None:
 
 
 Answer = bool | Awaitable[bool] | Exception
+"""What a permission was answered: an awaitable that a function returned, or what it raised."""
 
 
 async def _ask(frame: Frame, components: Sequence[Component]) -> Mapping[Component, bool]:
     """Ask for the permissions of ``components``, each once; one that raises is refused."""
     answers: dict[int, Answer] = {}
+    # By identity, because a site's callable may not be hashable.
     by_permission = {id(component.permission): component for component in components}
     in_thread = [item for item in by_permission.values() if not _is_async(item)]
     if in_thread:
@@ -315,6 +361,7 @@ def _ask_in_thread(frame: Frame, components: Iterable[Component]) -> dict[int, A
 
 
 def _answer(frame: Frame, component: Component) -> Answer:
+    """Ask for the permission of a component; return what it raises, except Ctrl-C of a user."""
     permission = component.permission
     try:
         if isinstance(permission, str):
@@ -335,7 +382,7 @@ def _names_of(server: FrameServer) -> Iterator[str]:
 
 
 async def _settled(frame: Frame, component: Component, answer: Answer | None) -> bool:
-    """Return an answer, which an asynchronous function has yet to give."""
+    """Return an answer as bool; None stands for that of an asynchronous function."""
     try:
         if answer is None:
             answer = component.permission(frame)  # type: ignore[operator, misc]

@@ -79,7 +79,8 @@ class Cancellation:
                 return
             self._requested = True
             self._reason = reason
-            callbacks, self._callbacks = self._callbacks, ()
+            callbacks = self._callbacks
+            self._callbacks = ()
         for callback in callbacks:
             _call(callback)
 

@@ -65,6 +65,9 @@ class Exchange(Protocol):
     async def close_stream(self, retry: int, /) -> None:
         """Close the connection, if the client can resume it, after ``retry`` milliseconds."""
 
+    def advise_retry(self, seconds: int, /) -> None:
+        """Tell the client after how many seconds it may retry, where the transport can."""
+
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Acknowledge, then send the notifications that match ``wanted`` until the stream ends."""
 
@@ -113,6 +116,9 @@ class NullExchange:
 
     async def close_stream(self, retry: int, /) -> None:
         """Do nothing: there is no stream."""
+
+    def advise_retry(self, seconds: int, /) -> None:
+        """Do nothing: there is no client."""
 
     def __reduce__(self) -> str:
         return "NULL_EXCHANGE"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
+"""Values by key, as ``dict`` takes them."""
 
 
 class RequestInfo(NamedTuple):
@@ -73,6 +74,7 @@ class Frame:
     """
 
     __mcp_frame__: ClassVar[bool] = True
+    """By this, lower layers know a Frame without importing it."""
     django_request_of: ClassVar[Callable[[Frame], Any] | None] = None
     """Makes the ``HttpRequest`` of a Frame; the app configuration sets it."""
 
@@ -158,11 +160,12 @@ class Frame:
         its next requests; they must be serializable as JSON.
         """
         new = _pairs(key, value, more)
-        puts = [Change("assigns", "put", name, item) for name, item in new.items()]
-        assigns = {**self.assigns, **new}
-        changes = (*self.changes, *puts)
-        client = self.client.with_assigns(new)
-        return self._with(assigns=assigns, changes=changes, client=client)
+        new_changes = [Change("assigns", "put", name, item) for name, item in new.items()]
+        return self._with(
+            assigns={**self.assigns, **new},
+            changes=(*self.changes, *new_changes),
+            client=self.client.with_assigns(new),
+        )
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:
         """Assign ``make()`` to ``key``, unless the key exists, even with the value None."""
@@ -170,8 +173,13 @@ class Frame:
 
     def get_req_header(self, name: str) -> str | None:
         """Return the first request header of this name, in any case; None over stdio."""
-        headers = self.transport.req_headers if isinstance(self.transport, HttpTransport) else ()
-        return next((value for key, value in headers if key.lower() == name.lower()), None)
+        if not isinstance(self.transport, HttpTransport):
+            return None
+        wanted = name.lower()
+        for key, value in self.transport.req_headers:
+            if key.lower() == wanted:
+                return value
+        return None
 
     def get_query_param(self, name: str) -> str | None:
         """Return the query parameter of the URL; None over stdio or where it is missing."""
@@ -193,9 +201,9 @@ class Frame:
     def django_request(self) -> Any:
         """The request as an ``HttpRequest`` with user and session, for code that expects one.
 
-        It is made when it is first used. Its body is empty, because the message was read from
-        it. If Django's middleware runs, it is the request that the middleware has seen. A
-        message over stdio has one with the user, without headers.
+        It is made when it is first used. Its body is empty, because it was read as the message.
+        If Django's middleware runs, it is the request that the middleware received. Over stdio,
+        it has the user and no headers.
         """
         private: Any = self.private
         if "django_request" not in private:
@@ -212,9 +220,9 @@ class Frame:
         """
         new = _pairs(key, value, more)
         present = self.transport or HttpTransport()
-        kind = TRANSPORTS[new.pop("type", present.type)]
-        kept = present.values() if isinstance(present, kind) else {}
-        return self._with(transport=kind(**{**kept, **new}))
+        transport_class = TRANSPORTS[new.pop("type", present.type)]
+        kept = present.values() if isinstance(present, transport_class) else {}
+        return self._with(transport=transport_class(**{**kept, **new}))
 
     @property
     def trace(self) -> dict[str, str]:
@@ -261,11 +269,11 @@ class Frame:
         """
         new = _pairs(key, value, more)
         present: Mapping[str, Any] = self.private
-        own = {name: item for name, item in new.items() if name not in Private.__annotations__}
-        # Middleware sets the same values for every message: only new ones are stored.
+        of_site = {name: item for name, item in new.items() if name not in Private.__annotations__}
+        # Middleware sets the same values for every message: only different ones are stored.
         changes = [
             Change("private", "put", name, item)
-            for name, item in own.items()
+            for name, item in of_site.items()
             if name not in present or present[name] != item
         ]
         private: Any = {**present, **new}
@@ -323,10 +331,13 @@ class Frame:
 
     def clear_components(self) -> Frame:
         """Remove all components of this session."""
-        kinds = sorted({spec["kind"] for spec in self.private.get("components", {}).values()})
-        return self.put_private(components={}).record(Change("components", "clear", value=kinds))
+        specs = self.private.get("components", {}).values()
+        kinds = sorted({spec["kind"] for spec in specs})
+        change = Change("components", "clear", value=kinds)
+        return self.put_private(components={}).record(change)
 
     def _register(self, kind: str, options: Mapping[str, Any]) -> Frame:
+        """Add a component to the session as a spec, which is JSON."""
         component = KINDS[kind].from_spec({"kind": kind, **options})
         spec = component.to_spec()
         key = f"{kind}:{component.key}"
@@ -347,11 +358,16 @@ class Frame:
         return self._with(changes=(*self.changes, *changes)) if changes else self
 
     def _with(self, **changes: Any) -> Frame:
-        """Like ``dataclasses.replace``, which takes three times as long."""
-        known = self.__dict__
-        return type(self)(**{name: known[name] for name in FIELDS} | changes)
+        """Return a Frame with other values of fields.
 
-    # These three are read so often that ``__init__`` sets them, where they are known.
+        ``dataclasses.replace`` would take three times as long.
+        """
+        values = self.__dict__
+        present = {name: values[name] for name in FIELDS}
+        return type(self)(**present | changes)
+
+    # The next three are read often. ``__init__`` sets them where they are known, so that these
+    # functions run only where they are not.
 
     @cached_property
     def message(self) -> RequestInfo:
@@ -384,9 +400,10 @@ class Frame:
         return self.auth
 
 
-FIELDS = [each.name for each in fields(Frame)]
+FIELDS = [field.name for field in fields(Frame)]
 CLASSES = (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)
 KINDS: Mapping[str, Any] = {component.kind: component for component in CLASSES}
+"""The classes of components that a session may have, by their kind."""
 
 
 def _pairs(key: Any, value: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:

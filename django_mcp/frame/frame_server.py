@@ -1,11 +1,13 @@
-"""The server as a Frame knows it: what answers a request reads of its server, and calls.
+"""``frame.server``: the part of a Server that the code which answers a request uses.
 
-``django_mcp.server`` stands above this package, and its ``Server`` has all of this.
+These are protocols, because ``django_mcp.server`` is a higher layer: its ``Server``, and the parts
+of it, have all of these members and describe them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ class FrameServer(Protocol):
     path: str
     info: dict[str, Any]
     is_running: bool
-    page_size: int | None
+    page_size: int
     serialize_requests: bool
     requires_request_state: bool
     when_denied: WhenDenied | None
@@ -49,6 +51,7 @@ class FrameServer(Protocol):
     def get_server_info(self, revision: Revision) -> dict[str, Any]: ...
     def has_hook(self, name: str) -> bool: ...
     def on_initialize(self, client_info: Json, capabilities: Json, frame: Frame) -> Any: ...
+    def around_call(self, frame: Frame) -> AbstractContextManager[Any]: ...
     def handle_tool_call(self, name: str, arguments: Json, frame: Frame) -> Any: ...
     def handle_resource_read(self, uri: str, frame: Frame) -> Any: ...
     def handle_prompt_get(self, name: str, arguments: Json, frame: Frame) -> Any: ...
@@ -69,8 +72,6 @@ class Options(Protocol):
     """The settings of the site for a server."""
 
     @property
-    def page_size(self) -> int: ...
-    @property
     def client_response_timeout(self) -> float: ...
     @property
     def scope_hierarchy(self) -> Mapping[str, tuple[str, ...]]: ...
@@ -81,7 +82,7 @@ class Options(Protocol):
 
 
 class InOrder(Protocol):
-    """The components of one kind, as they are listed."""
+    """The components of one kind, and whether everybody may use all of them."""
 
     @property
     def listed(self) -> Sequence[Component]: ...
@@ -90,7 +91,7 @@ class InOrder(Protocol):
 
 
 class ToolIndex(Protocol):
-    """The full text of tools."""
+    """The search for tools."""
 
     def ranked(self, query: str) -> Iterable[Sequence[Component]]: ...
 
@@ -98,6 +99,9 @@ class ToolIndex(Protocol):
 class Components(Protocol):
     """The components of a server."""
 
+    @property
+    def has_deferred(self) -> bool: ...
+    async def build(self) -> None: ...
     def find(self, kind: str, key: str) -> Component | None: ...
     def of_kind(self, kind: str) -> Sequence[Component]: ...
     def in_order(

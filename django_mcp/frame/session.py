@@ -1,8 +1,8 @@
 """The state of one client between its requests, in revisions with sessions.
 
-A session is an immutable value. Changes are recorded as a list in which each names one key, so
-that concurrent calls, also on different workers, never lose each other's. This module knows no
-store.
+A session is an immutable value. A call records its changes as a list, and each change names one
+key. So concurrent calls, also on different workers, never overwrite each other's changes. This
+module knows no store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def address(session_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a session: ``action`` on ``key`` of its ``area``."""
+    """One change of a session: ``action`` on ``key`` of its ``area``.
+
+    An area is a field of ``Session``, and ``ACTIONS`` is the table of the actions.
+    """
 
     area: str
     action: str
@@ -50,7 +53,7 @@ class Session(NamedTuple):
     principal: str
     version: str
     caller: str = ""
-    """By what sessions are counted where that is not the principal: callers may be anonymous."""
+    """What sessions are counted by, if not by the principal: anonymous callers have none."""
     client_info: Json = EMPTY
     client_capabilities: Json = EMPTY
     init_meta: Json = EMPTY
@@ -71,9 +74,9 @@ class Session(NamedTuple):
     anonymous_at: str | None = None
     """The endpoint of the anonymous caller that opened it; None for the session of a principal."""
     log_position: int | None = None
-    """How far its GET streams have sent the server's log, up to a minute ago."""
+    """How far its GET streams have sent the server's log; it may be a minute old."""
     cancelled: Mapping[str, float] = EMPTY
-    """When requests were cancelled that other workers may answer, by key."""
+    """The times at which requests were cancelled, by key, for the workers that answer them."""
 
     @property
     def address(self) -> str:
@@ -81,7 +84,7 @@ class Session(NamedTuple):
 
     @property
     def counted_as(self) -> str:
-        """Sessions of which this is equal count together toward the limit of the session store."""
+        """Sessions with the same value count together toward the limit of the session store."""
         return self.caller or self.principal
 
     def apply(self, changes: Iterable[Change]) -> Session:
@@ -97,8 +100,8 @@ class Session(NamedTuple):
     def for_principal(self, principal: str, caller: str) -> list[Change]:
         """The changes that bind an anonymous session to a principal.
 
-        What it has from before is dropped, as Django flushes a session at login: whoever opened it
-        must not leave anything there for somebody else.
+        Its values are dropped, as Django flushes a session at login: whoever opened it must not
+        leave anything there for somebody else.
         """
         flushed = [Change(area, "set", value=self._field_defaults[area]) for area in FLUSHED]
         return [
@@ -109,12 +112,13 @@ class Session(NamedTuple):
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Its values as JSON has them, but for those which every new session has."""
+        """Its values as JSON has them, without those that are equal to the default."""
         values: dict[str, Any] = {}
         for name, value in zip(self._fields, self, strict=True):
             default = self._field_defaults.get(name)
-            if value is not default and value != default:
-                values[name] = dict(value) if type(value) is MappingProxyType else value
+            if value is default or value == default:
+                continue
+            values[name] = dict(value) if type(value) is MappingProxyType else value
         if self.subscriptions:
             values["subscriptions"] = sorted(self.subscriptions)
         return values
@@ -143,27 +147,43 @@ FLUSHED = (
 """What a session loses when a principal takes it over from an anonymous caller."""
 
 
-def _lease(held: Any, change: Change) -> Any:
-    """The first holder keeps the lease until release or expiry."""
-    if held and held["by"] != change.key and held["until"] > change.value["now"]:
-        return held
-    return {"by": change.key, "until": change.value["until"]}
+MAX_NOTES = 20
+"""Keys that ``note`` keeps in an area."""
 
 
 def _claim(present: Any, change: Change) -> Any:
+    """Set an area that is empty."""
     return present or change.value
 
 
-def _release(held: Any, change: Change) -> Any:
-    """End a lease, unless somebody else holds it."""
-    if held.get("by") == change.key:
-        return {}
-    return held
+def _note(present: Any, change: Change) -> Any:
+    """Put a key, and keep the newest ones only: clients may add any number."""
+    notes = {**present, change.key: change.value}
+    newest = [*notes.items()][-MAX_NOTES:]
+    return dict(newest)
+
+
+def _remove(present: Any, change: Change) -> Any:
+    return {key: value for key, value in present.items() if key != change.key}
 
 
 def _advance(present: Any, change: Change) -> Any:
-    """Never go back, whoever is late."""
+    """Set a number unless it is smaller: changes may arrive late."""
     return max(present or 0, change.value)
+
+
+def _lease(lease: Any, change: Change) -> Any:
+    """Take a lease; the first holder keeps it until release or expiry."""
+    if lease and lease["by"] != change.key and lease["until"] > change.value["now"]:
+        return lease
+    return {"by": change.key, "until": change.value["until"]}
+
+
+def _release(lease: Any, change: Change) -> Any:
+    """End a lease, unless somebody else holds it."""
+    if lease.get("by") == change.key:
+        return {}
+    return lease
 
 
 ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
@@ -172,21 +192,16 @@ ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
     "claim": _claim,
     # Mappings.
     "put": lambda present, change: {**present, change.key: change.value},
-    "note": lambda present, change: _newest({**present, change.key: change.value}),
-    "remove": lambda present, change: {k: v for k, v in present.items() if k != change.key},
+    "note": _note,
+    "remove": _remove,
     "clear": lambda present, change: {},
     # Sets.
     "include": lambda present, change: present | {change.key},
     "exclude": lambda present, change: present - {change.key},
     # Numbers.
     "advance": _advance,
-    # Leases, held by the first holder.
+    # Leases.
     "lease": _lease,
     "release": _release,
 }
-"""How each action changes its area. ``claim`` sets an area that is empty."""
-
-
-def _newest(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the newest notes, since clients may add any number."""
-    return dict([*notes.items()][-20:])
+"""What each action makes of its area."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from django_mcp.components.base import Component
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
+    from django_mcp.server.components import Expected
     from django_mcp.server.server import Server
 
 
@@ -23,13 +24,13 @@ class Capabilities:
         self._server = server
         self._overrides = _checked(overrides) or {}
         self._replacement: Json | None = None
-        self._found: set[str] = set()
+        self._declared: set[str] = set()
         """The capabilities that are known to be declared. Components and hooks only add some."""
 
     def replace(self, capabilities: Json | None) -> None:
         """Declare exactly these to all further clients; None computes them again."""
         self._replacement = _checked(capabilities)
-        self._found = set()
+        self._declared = set()
         self._server.components.clear_descriptors()
 
     def current(self) -> dict[str, Any]:
@@ -43,12 +44,11 @@ class Capabilities:
         return {name: flags for name, flags in declared.items() if flags is not None}
 
     def has(self, name: str) -> bool:
-        found = self._found
-        if name in found:
+        if name in self._declared:
             return True
         has = self._has(name)
         if has:
-            found.add(name)
+            self._declared.add(name)
         return has
 
     def _has(self, name: str) -> bool:
@@ -115,7 +115,7 @@ def _completes(server: Server) -> bool:
     return server.has_hook("handle_completion") or server.components.has_any(_has_completer)
 
 
-def _has_completer(component: Component) -> bool:
+def _has_completer(component: Component | Expected) -> bool:
     return bool(component.complete)
 
 
@@ -123,7 +123,7 @@ def _has_task_tools(server: Server) -> bool:
     return server.components.has_any(_supports_tasks)
 
 
-def _supports_tasks(component: Component) -> bool:
+def _supports_tasks(component: Component | Expected) -> bool:
     return getattr(component, "task_support", "forbidden") != "forbidden"
 
 

@@ -1,10 +1,17 @@
-"""The components of a Server, by kind and key."""
+"""The components of a Server, by kind and key.
+
+Components that are built late are *deferred*: they wait as functions until something reads the
+components. Then all of them are built at once, on the thread that reads (``_build_deferred``), or
+on a thread for which an event loop waits (``build``). If one raises, none is kept.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
-from threading import RLock
+from threading import Lock, RLock, Thread
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from django_mcp.auth.selection import Selection
@@ -13,6 +20,7 @@ from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ReadComponent, ResourceComponent, TemplateComponent
 from django_mcp.components.serializers import copied
 from django_mcp.components.tool import ToolComponent
+from django_mcp.concurrency.loops import running_loop
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.texts import resolved
 from django_mcp.server.tool_index import ToolIndex
@@ -27,10 +35,25 @@ COMPANIONS: list[Callable[[Server, Component], None]] = []
 """Port: each may add another component to a server which was given one."""
 
 
-BuildComponents = Callable[[], Iterable[Component]]
+class Expected(NamedTuple):
+    """What is known of a component before it is built, for the capabilities of its server."""
+
+    kind: str
+    complete: Mapping[str, Any] = {}
+    task_support: str = "forbidden"
+
+
+class Deferred(NamedTuple):
+    """Components that are built when they are first read."""
+
+    build: Callable[[], Iterable[Component]]
+    expected: Callable[[], Iterable[Expected]] | None
+
 
 _BUILDING = RLock()
-"""One for all servers, which tests may copy."""
+"""Held while deferred components are built. It serves all servers: tests may copy a server."""
+_STARTING = Lock()
+"""Held while a build in a thread is started or ends."""
 
 
 class InOrder(NamedTuple):
@@ -69,6 +92,7 @@ class ComponentsOfKind:
         self._selected: dict[tuple[Selection | None, bool], InOrder] = {}
 
     def in_order(self) -> InOrder:
+        """Return all components in the order of lists."""
         # Sorted when first read, since a starting site adds one after the other. The order is
         # stored with its mapping: a thread which sorted before a change and finishes after
         # another one cannot store an outdated order.
@@ -76,21 +100,24 @@ class ComponentsOfKind:
         if current.by_key is not self.by_key:
             by_key = self.by_key
             ordered = sorted(by_key.values(), key=lambda component: component.sort_key)
-            current = self._sorted = InOrder.of(by_key, ordered)
+            current = InOrder.of(by_key, ordered)
+            self._sorted = current
         return current
 
     def selected(self, selection: Selection | None, *, loaded_only: bool) -> InOrder:
-        """Return those that a connection selects; selected once, until a component changes."""
+        """Return the components that a connection selects.
+
+        A selection is kept until a component changes.
+        """
         everything = self.in_order()
         key = selection, loaded_only
         selected = self._selected.get(key)
         if selected is None or selected.by_key is not everything.by_key:
-            listed = [
-                item
-                for item in everything.listed
-                if (item.always_load or not loaded_only)
-                and (selection is None or selection.includes(item))
-            ]
+            listed = everything.listed
+            if loaded_only:
+                listed = [item for item in listed if item.always_load]
+            if selection is not None:
+                listed = [item for item in listed if selection.includes(item)]
             selected = InOrder.of(everything.by_key, listed)
             # Clients choose the groups, so that there may be many combinations.
             kept = self._selected if len(self._selected) < MAX_SELECTIONS else {}
@@ -145,25 +172,69 @@ class ComponentCollection:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._all = {kind: ComponentsOfKind() for kind in KINDS}
-        self._deferred: tuple[BuildComponents, ...] = ()
+        self._deferred: tuple[Deferred, ...] = ()
         self._is_building = False
+        self._background_build: Future[None] | None = None
         self._descriptors: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._encoded = EncodedLists()
-        self._tested: dict[Callable[[Component], bool], bool] = {}
+        self._tested: dict[Callable[[Any], bool], bool] = {}
         self._by_group: dict[str, list[Component]] | None = None
         self._tool_index: ToolIndex | None = None
 
-    def defer(self, build: BuildComponents) -> None:
+    def defer(
+        self,
+        build: Callable[[], Iterable[Component]],
+        expected: Callable[[], Iterable[Expected]] | None = None,
+    ) -> None:
         """Add the components that ``build`` returns, when components are first read.
 
         Discovery runs while apps are getting ready, when URLs must not be imported yet. What
-        ``build`` raises is raised to each reader.
+        ``build`` raises is raised to each reader. The capabilities are declared from what
+        ``expected`` returns; without it, they have to wait for the components.
         """
-        self._deferred = (*self._deferred, build)
+        self._deferred = (*self._deferred, Deferred(build, expected))
         self._tested = {}
+
+    async def build(self) -> None:
+        """Build what is deferred in a thread, while the event loop answers other requests.
+
+        All requests that need components meanwhile wait for the same build. It goes on if the
+        request that started it is cancelled.
+        """
+        if not self._deferred:
+            return
+        if running_loop() is None:
+            self._build_deferred()
+        else:
+            await asyncio.shield(asyncio.wrap_future(self._build_in_background()))
+
+    def _build_in_background(self) -> Future[None]:
+        with _STARTING:
+            future = self._background_build
+            if future is None:
+                future = Future()
+                self._background_build = future
+                thread = Thread(target=self._build_for, args=[future], daemon=True)
+                thread.start()
+            return future
+
+    def _build_for(self, future: Future[None]) -> None:
+        future.set_running_or_notify_cancel()
+        error: BaseException | None = None
+        try:
+            self._build_deferred()
+        except BaseException as raised:
+            error = raised
+        with _STARTING:
+            self._background_build = None
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
 
     @property
     def _kinds(self) -> Mapping[str, ComponentsOfKind]:
+        """All components by kind, after the deferred ones are built."""
         if self._deferred:
             self._build_deferred()
         return self._all
@@ -174,15 +245,17 @@ class ComponentCollection:
             if self._is_building:
                 return
             self._is_building = True
-            builds = self._deferred
-            present = {kind: components.by_key for kind, components in self._all.items()}
+            to_build = self._deferred
+            before = {kind: components.by_key for kind, components in self._all.items()}
             try:
-                for component in [each for build in builds for each in build()]:
+                built = [component for deferred in to_build for component in deferred.build()]
+                for component in built:
                     self._check_key(component)
                     self._put(component)
-                self._deferred = self._deferred[len(builds) :]
+                # Building may defer others, which were added behind.
+                self._deferred = self._deferred[len(to_build) :]
             except BaseException:
-                for kind, by_key in present.items():
+                for kind, by_key in before.items():
                     self._all[kind].by_key = by_key
                 raise
             finally:
@@ -202,7 +275,7 @@ class ComponentCollection:
             )
 
     def replace(self, component: Component) -> None:
-        """Add or replace a component; only a different descriptor sends a notification."""
+        """Add or replace a component; clients are notified only if its descriptor changes."""
         former = self._all[component.kind].by_key.get(component.key)
         self._put(component)
         if former is None or former.descriptor() != component.descriptor():
@@ -269,7 +342,8 @@ class ComponentCollection:
         tools = self.of_kind(ToolComponent.kind)
         index = self._tool_index
         if index is None or index.tools is not tools:
-            index = self._tool_index = ToolIndex(tools)
+            index = ToolIndex(tools)
+            self._tool_index = index
         return index
 
     def registered_at(self, kind: str, key: str) -> Component | None:
@@ -299,7 +373,20 @@ class ComponentCollection:
         return self._kinds[kind].in_order().guarded
 
     def had(self, kind: str) -> bool:
-        return self._kinds[kind].is_used
+        """Whether there is, or was, a component of this kind, or one will be built."""
+        if self._all[kind].is_used:
+            return True
+        expected = self._expected()
+        if expected is None:
+            return self._kinds[kind].is_used
+        return any(component.kind == kind for component in expected)
+
+    def _expected(self) -> Sequence[Expected] | None:
+        """Return what is known of deferred components; None where some of it is unknown."""
+        known = [deferred.expected() for deferred in self._deferred if deferred.expected]
+        if len(known) < len(self._deferred):
+            return None
+        return [component for components in known for component in components]
 
     def registered(self) -> Iterator[Component]:
         """All components, without building those that are deferred."""
@@ -361,8 +448,8 @@ class ComponentCollection:
     def _is_shared(self, component: Component) -> bool:
         """Whether all lists contain the same descriptor of ``component``.
 
-        Not that of a component which a session registered, perhaps under the same name, and no text
-        which is computed at each listing or translated lazily.
+        It differs for a component that a session registered, perhaps under the same name, and where
+        a text is computed at each listing or translated lazily.
         """
         return self._is_declared(component) and component.is_constant
 
@@ -375,15 +462,18 @@ class ComponentCollection:
         self._tested = {}
         self._by_group = None
 
-    def has_any(self, test: Callable[[Component], bool]) -> bool:
-        """Return whether a component passes ``test``; known until a component changes.
+    def has_any(self, test: Callable[[Any], bool]) -> bool:
+        """Return whether a component passes ``test``; the answer is kept until one changes.
 
-        ``initialize`` asks it for each session, of a server with perhaps thousands of components.
+        ``initialize`` calls it for each session, and a server may have thousands of components.
+        Deferred components need not be built for it: ``test`` also gets what is ``Expected``.
         """
-        tested = self._tested
-        if (found := tested.get(test)) is None:
-            found = tested[test] = any(map(test, self.all()))
-        return found
+        expected = self._expected() if self._deferred else ()
+        if expected:
+            return any(map(test, (*self.registered(), *expected)))
+        if test not in self._tested:
+            self._tested[test] = any(map(test, self.all()))
+        return self._tested[test]
 
     def _describe(self, revision: Revision, component: Component) -> dict[str, Any]:
         described = revision.describe(component.kind, resolved(component.descriptor()))

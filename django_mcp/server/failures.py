@@ -87,8 +87,9 @@ def find(kind: type[BaseException]) -> Failure | None:
         if issubclass(base, Exception) and base in _registered:
             return _registered[base]
         name = f"{base.__module__}.{base.__qualname__}"
-        if (found := BUILT_IN.get(base) or BUILT_IN.get(name)) is not None:
-            return found
+        failure = BUILT_IN.get(base) or BUILT_IN.get(name)
+        if failure is not None:
+            return failure
     return None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.components.base import ConfigurationError
@@ -22,6 +24,7 @@ HOOKS = (
     "stop",
     "on_initialize",
     "init",
+    "around_call",
     "handle_tool_call",
     "handle_resource_read",
     "handle_prompt_get",
@@ -57,6 +60,8 @@ class Hooks:
         name = function.__name__
         if name not in HOOKS:
             raise ConfigurationError(f"There is no hook {name!r}; the hooks are {', '.join(HOOKS)}")
+        if name == "around_call":
+            _check_context_manager(function)
         self._hooked.add(name)
         setattr(self, name, function)  # The attribute of the instance hides the method.
         return function
@@ -82,6 +87,14 @@ class Hooks:
         It may return a Frame, with assigns or components of this session alone. An exception
         ends the session. It is never called in revisions without sessions.
         """
+
+    def around_call(self, frame: Frame) -> AbstractContextManager[Any]:
+        """Return the context manager in which each handler runs, such as that of a change log.
+
+        Decorate a generator with ``contextlib.contextmanager``. It is entered in the thread of a
+        synchronous handler, also in a task, and gets the exceptions of the handler.
+        """
+        return nullcontext()
 
     def handle_tool_call(self, name: str, arguments: Json, frame: Frame) -> Any:
         """Called for a tool which was registered without a handler."""
@@ -119,6 +132,17 @@ class Hooks:
             self.handle_error(message, error)
         except Exception:
             logger.exception("handle_error failed")
+
+
+def _check_context_manager(function: Callable[..., Any]) -> None:
+    inner = inspect.unwrap(function)
+    is_generator = inspect.isgeneratorfunction(inner)
+    is_async = inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+    if is_async or (is_generator and inner is function):
+        raise ConfigurationError(
+            "around_call returns a context manager: write def, not async def, and "
+            "@contextlib.contextmanager above it"
+        )
 
 
 def _without_handler(kind: str, key: str, hook: str) -> ConfigurationError:

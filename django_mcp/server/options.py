@@ -14,7 +14,6 @@ class ServerOptions:
     """The limits and switches which a site sets for its servers; see the settings reference."""
 
     versions: tuple[str, ...] = tuple(revision.version for revision in REVISIONS)
-    page_size: int = 50
     client_response_timeout: float = 60.0
     handler_timeout: float | None = None
     scopes: tuple[str, ...] = ()

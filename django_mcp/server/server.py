@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     CallNext = Callable[[Frame], Awaitable[Answer]]
     Middleware = Callable[[Frame, CallNext], Awaitable[Answer]]
 
+DEFAULT_PAGE_SIZE = 50
+"""Entries per page of a list."""
+
 Target = TypeVar("Target")
 Handler = Callable[..., Any] | type | str | None
 """A function, a component class, the dotted path of either, or None."""
@@ -50,20 +53,24 @@ Handler = Callable[..., Any] | type | str | None
 class Server(Hooks):
     """One MCP server: its name, components, hooks and options.
 
-    ``name`` identifies it in settings, commands and the admin, and determines its path unless
-    ``path`` does. ``authenticators`` are instances or dotted paths; a server without any uses
-    the site's, and is not mounted when the site has none. ``scopes`` are those that every access
-    token needs, and ``group_scopes`` those that it needs in addition for the components of each
-    group. ``when_denied`` is the policy for components without their own: "hidden" or
-    "challenged". ``notify_lists_on_initialize``
-    sends each new session one list-changed notification per list that it may read.
-    ``serialize_requests`` answers the requests of one session one after the other.
-    ``requires_request_state=False`` also reads input responses which a client sends without the
-    request state, before it was asked: safe only where no handler asks for a confirmation.
-    ``tool_search`` lists only tools with ``always_load``, and two by which a model finds and calls
-    the others.
-    ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
-    ``set_log_rate_limit``. ``@server.hook`` defines its hooks.
+    * ``name`` identifies it in settings, commands and the admin. It is also its path, unless
+      ``path`` is given.
+    * ``authenticators`` are instances or dotted paths. A server without any uses the site's, and is
+      not mounted when the site has none.
+    * ``scopes`` are those that every access token needs. ``group_scopes`` are those that it needs
+      in addition for the components of each group.
+    * ``when_denied`` is the policy for components without their own: "hidden" or "challenged".
+    * ``notify_lists_on_initialize`` sends each new session one list-changed notification per list
+      that it may read.
+    * ``serialize_requests`` answers the requests of one session one after the other.
+    * ``requires_request_state=False`` also reads input responses which a client sends without the
+      request state, before it was asked: safe only where no handler asks for a confirmation.
+    * ``tool_search`` lists only tools with ``always_load``, and two by which a model finds and
+      calls the others.
+    * ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
+      ``set_log_rate_limit``.
+
+    ``@server.hook`` defines its hooks.
     """
 
     def __init__(
@@ -83,7 +90,7 @@ class Server(Hooks):
         middleware: Sequence[Middleware] = (),
         capabilities: Json | None = None,
         cache: CacheHint | None = None,
-        page_size: int | None = None,
+        page_size: int = DEFAULT_PAGE_SIZE,
         notify_lists_on_initialize: bool = False,
         serialize_requests: bool = False,
         requires_request_state: bool = True,
@@ -109,7 +116,7 @@ class Server(Hooks):
         self.when_denied = _checked_policy(name, when_denied)
         self.middleware = tuple(middleware)
         self.cache = cache
-        self.page_size = page_size
+        self.page_size = _checked_page_size(name, page_size)
         self.notify_lists_on_initialize = notify_lists_on_initialize
         self.serialize_requests = serialize_requests
         self.requires_request_state = requires_request_state
@@ -125,6 +132,7 @@ class Server(Hooks):
     is_running = False
     """Whether ``start`` has been called in this process, and ``stop`` has not."""
     is_configured = False
+    """Whether ``configure`` has set ``options`` and ``signer``."""
     options = ServerOptions()
     signer: Signer = UnconfiguredSigner()
 
@@ -157,7 +165,7 @@ class Server(Hooks):
         ``@server.resource("ticket://{pk}")`` decorates a function; a class has a URI of its own.
         """
         if isinstance(target, str):
-            target, options = None, {"uri": target, **options}
+            return self._decorate(resource_component, None, {"uri": target, **options})
         return self._decorate(resource_component, target, options)
 
     @overload
@@ -220,12 +228,19 @@ class Server(Hooks):
         """Remove a resource template."""
         return self.components.remove(TemplateComponent.kind, template)
 
-    def _register(self, kind: Any, build: Any, handler: Handler, options: dict[str, Any]) -> None:
-        function = stored.resolve(handler) if isinstance(handler, str) else handler
-        if function is None:
-            self.components.replace(kind.from_spec({"kind": kind.kind, **options}))
+    def _register(
+        self,
+        component_class: Any,
+        build: Callable[..., Component],
+        handler: Handler,
+        options: dict[str, Any],
+    ) -> None:
+        target = stored.resolve(handler) if isinstance(handler, str) else handler
+        if target is None:
+            component = component_class.from_spec({"kind": component_class.kind, **options})
         else:
-            self.components.replace(build(function, **options))
+            component = build(target, **options)
+        self.components.replace(component)
 
     _in_process = Twins("in_process", InProcessCalls.wait)
     call_tool, acall_tool = _in_process.of(InProcessCalls.call_tool)
@@ -270,6 +285,7 @@ class Server(Hooks):
         self.options = options
         self.signer = signer
         self.is_configured = True
+        # Cached properties that depend on the options.
         for name in ("cache_members", "stateless"):
             self.__dict__.pop(name, None)
 
@@ -295,8 +311,9 @@ class Server(Hooks):
         return self.signer.unsign(binding, signed, max_age=max_age)
 
     def _binding(self, purpose: str, principal: str, bound_to: Sequence[Any]) -> str:
-        own = [purpose, self.name, self.path, principal]
-        return json.dumps([*own, *bound_to], sort_keys=True)
+        """Return the text that a signature is bound to."""
+        values = [purpose, self.name, self.path, principal, *bound_to]
+        return json.dumps(values, sort_keys=True)
 
     @cached_property
     def cache_members(self) -> Mapping[str, Any]:
@@ -314,6 +331,7 @@ class Server(Hooks):
 
     @cached_property
     def stateless(self) -> Mapping[str, Revision]:
+        """The served stateless revisions, by version."""
         return {item.version: item for item in self.revisions(Statefulness.STATELESS)}
 
     def describe(self, **members: Any) -> None:
@@ -323,17 +341,21 @@ class Server(Hooks):
 
     def get_server_info(self, revision: Revision) -> dict[str, Any]:
         """Return the server's name, version and the other members which the revision defines."""
-        if (info := self._info_by_version.get(revision.version)) is None:
-            known = revision.known_fields("implementation", self.info)
-            info = resolved(known)
-            if info is known:  # Without lazy translations, it is the same for every caller.
-                self._info_by_version[revision.version] = info
+        cached = self._info_by_version.get(revision.version)
+        if cached is not None:
+            return cached
+        untranslated = revision.known_fields("implementation", self.info)
+        info: dict[str, Any] = resolved(untranslated)
+        if info is untranslated:  # Without lazy translations, it is the same for every caller.
+            self._info_by_version[revision.version] = info
         return info
 
     def get_instructions(self) -> str | None:
         """Return the instructions for the model on how to use this server."""
-        given = self.instructions() if callable(self.instructions) else self.instructions
-        return None if given is None else str(given)
+        instructions = self.instructions
+        if callable(instructions):
+            instructions = instructions()
+        return None if instructions is None else str(instructions)
 
     def get_capabilities(self) -> dict[str, Any]:
         """Return the capabilities that the next client receives.
@@ -346,8 +368,8 @@ class Server(Hooks):
     def set_keepalive(self, interval_ms: int | None, failure_threshold: int = 3) -> None:
         """Send sessions ``notifications/keepalive`` at this interval; None or 0 stops it.
 
-        It is an experimental capability of the seeds, and advertised as such. When so many in
-        succession cannot be sent, the session is ended and ``handle_error`` is called.
+        It is an experimental capability, and advertised as such. When ``failure_threshold`` of them
+        in succession cannot be sent, the session is ended and ``handle_error`` is called.
         """
         interval = max(interval_ms or 0, 0)
         self.keepalive = Keepalive(interval, failure_threshold) if interval else None
@@ -363,7 +385,7 @@ class Server(Hooks):
 
 
 def server_of(frame: Frame) -> Server:
-    """Return the Server that answers a request; the type of ``frame.server`` has only a part."""
+    """Return the Server that answers a request, with its own type instead of a protocol."""
     server = frame.server
     assert isinstance(server, Server)
     return server
@@ -376,6 +398,12 @@ def _group_scopes(
         return None
     where = f"group_scopes of the Server {name!r}"
     return {group: scope_names(where, needed) for group, needed in scopes.items()}
+
+
+def _checked_page_size(name: str, size: int) -> int:
+    if size < 1:
+        raise ConfigurationError(f"page_size of the Server {name!r} is {size}: write 1 or more")
+    return size
 
 
 def _checked_policy(name: str, policy: Any) -> WhenDenied | None:

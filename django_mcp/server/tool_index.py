@@ -1,16 +1,18 @@
 """Full text over tools, for ``find_tools``: BM25 over names, titles, descriptions and parameters.
 
-A word counts more in a name than in a description. What a word adds to the rank of a tool is
-computed once, when the index is built: a search adds up.
+A word counts more in a name than in a description. What a word adds to the rank of a tool is its
+*share*. All shares are computed when the index is built; a search adds those of its words.
+
+The index refers to a tool by its number: its position in the list of tools.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from heapq import nlargest
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence, Set
+from heapq import merge, nlargest
 from math import log
+from operator import itemgetter
 from typing import Any
 
 from django_mcp.components.base import Component
@@ -18,15 +20,16 @@ from django_mcp.components.nouns import singular
 from django_mcp.components.tool import ToolComponent
 
 K1 = 1.2
-"""How soon further occurrences of a word add less, and below how much longer texts rank lower:
-the usual values of BM25, with less weight of the length, since good descriptions are long."""
+"""A parameter of BM25, with its usual value: how soon further occurrences of a word add less."""
 B = 0.4
+"""A parameter of BM25: how much lower longer texts rank. It is usually 0.75, but good descriptions
+are long."""
 WEIGHTS = {"name": 4.0, "title": 2.0, "hint": 3.0, "description": 1.5, "names": 1.0, "about": 0.5}
 """Of a word in the name, the title, the search hint, the description, and in the names and the
 descriptions of parameters."""
-CANDIDATES = 100
-"""Tools that are ranked for one word first: so many have the largest share of it. The others follow
-where the caller may not use enough of these."""
+CANDIDATES = 40
+"""Tools that are ranked first: those with the largest shares. The others are ranked only if the
+caller may not use enough of these."""
 MAX_WORDS = 32
 """Words of a query that count."""
 
@@ -70,12 +73,17 @@ def stem(word: str) -> str:
 
 
 CANONICAL = {stem(word): stem(name) for name, words in SAME.items() for word in words.split()}
+"""The stems of ``SAME``, by the stem that is replaced."""
+
+DELETING = stem("delete")
+UNASKED = 0.6
+"""The rank of a tool that deletes is multiplied by it, unless the query has a word for deleting."""
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text or a name, in the form in which they are compared."""
-    found = WORD.findall(CAMEL.sub(" ", text))
-    stems = [stem(word) for word in map(str.lower, found) if word not in STOP_WORDS]
+    words = WORD.findall(CAMEL.sub(" ", text))
+    stems = [stem(word) for word in map(str.lower, words) if word not in STOP_WORDS]
     return [CANONICAL.get(word, word) for word in stems]
 
 
@@ -84,17 +92,13 @@ class ToolIndex:
 
     def __init__(self, tools: Sequence[Component]) -> None:
         self.tools = tools
-        counted = [_weighted(tool) for tool in tools]
-        lengths = [sum(counts.values()) for counts in counted]
-        average = sum(lengths) / len(tools) if tools else 1.0
-        shares: dict[str, dict[int, float]] = {}
-        for number, counts in enumerate(counted):
-            norm = K1 * (1 - B + B * lengths[number] / average)
-            for word, count in counts.items():
-                shares.setdefault(word, {})[number] = count * (K1 + 1) / (count + norm)
-        self._shares = {word: self._ranked(by_tool) for word, by_tool in shares.items()}
+        self._shares: dict[str, dict[int, float]] = {
+            word: self._weighted_by_rarity(by_tool) for word, by_tool in _shares(tools).items()
+        }
+        """The shares of each word by the number of the tool, the largest first."""
+        self._deleting = {number for number, tool in enumerate(tools) if _deletes(tool)}
 
-    def _ranked(self, by_tool: Mapping[int, float]) -> dict[int, float]:
+    def _weighted_by_rarity(self, by_tool: Mapping[int, float]) -> dict[int, float]:
         """The shares of a word, the largest first; a word that few tools have counts more."""
         rarity = log(1 + (len(self.tools) - len(by_tool) + 0.5) / (len(by_tool) + 0.5))
         ordered = sorted(by_tool.items(), key=lambda item: (-item[1], item[0]))
@@ -105,26 +109,70 @@ class ToolIndex:
 
         The first part is bounded, however many tools there are.
         """
-        words = [*dict.fromkeys(words_of(query))][:MAX_WORDS]
+        different_words = [*dict.fromkeys(words_of(query))]
+        words = different_words[:MAX_WORDS]
         shares = [self._shares[word] for word in words if word in self._shares]
-        first = {number for share in shares for number in islice(share, CANDIDATES)}
-        yield self._ordered(first, shares)
-        rest = {number for share in shares for number in share} - first
+        unasked = self._deleting if DELETING not in words else frozenset()
+        first = candidates(shares)
+        yield self._ordered(first, shares, unasked)
+        with_a_word = {number for share in shares for number in share}
+        rest = with_a_word.difference(first)
         if rest:
-            yield self._ordered(rest, shares)
+            yield self._ordered(sorted(rest), shares, unasked)
 
     def _ordered(
-        self, numbers: set[int], shares: Sequence[Mapping[int, float]]
+        self,
+        numbers: Sequence[int],
+        shares: Sequence[Mapping[int, float]],
+        unasked: Set[int],
     ) -> Sequence[Component]:
-        # Equal ones in the order of lists.
-        ranks = {number: score(number, shares) for number in sorted(numbers)}
-        best = nlargest(len(ranks), ranks, key=lambda number: ranks[number])
+        """Return the tools with these numbers, the best first; ``unasked`` rank lower."""
+        ranks = scores(numbers, shares)
+        for number in ranks.keys() & unasked:
+            ranks[number] *= UNASKED
+        # Tools of equal rank stay in the order of lists.
+        best = nlargest(len(numbers), numbers, key=ranks.__getitem__)
         return [self.tools[number] for number in best]
 
 
-def score(number: int, shares: Sequence[Mapping[int, float]]) -> float:
-    """Return the rank of a tool for the words of a query."""
-    return sum(share.get(number, 0.0) for share in shares)
+def _shares(tools: Sequence[Component]) -> dict[str, dict[int, float]]:
+    """Return the shares of each word by tool, as BM25 has them before the rarity of the word."""
+    counts_by_tool = [_weighted(tool) for tool in tools]
+    lengths = [sum(counts.values()) for counts in counts_by_tool]
+    average = sum(lengths) / len(tools) if tools else 1.0
+    shares: dict[str, dict[int, float]] = {}
+    for number, counts in enumerate(counts_by_tool):
+        norm = K1 * (1 - B + B * lengths[number] / average)
+        for word, count in counts.items():
+            share = count * (K1 + 1) / (count + norm)
+            shares.setdefault(word, {})[number] = share
+    return shares
+
+
+def _deletes(tool: Component) -> bool:
+    return DELETING in words_of(tool.name)
+
+
+def candidates(shares: Sequence[Mapping[int, float]]) -> Sequence[int]:
+    """Return the tools with the largest shares of any word, in the order of lists."""
+    # The shares of each word are sorted.
+    postings = (share.items() for share in shares)
+    largest_first = merge(*postings, key=itemgetter(1), reverse=True)
+    chosen: set[int] = set()
+    for number, _ in largest_first:
+        chosen.add(number)
+        if len(chosen) == CANDIDATES:
+            break
+    return sorted(chosen)
+
+
+def scores(numbers: Sequence[int], shares: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the ranks of tools for the words of a query."""
+    ranks = dict.fromkeys(numbers, 0.0)
+    for share in shares:
+        for number in ranks.keys() & share.keys():
+            ranks[number] += share[number]
+    return ranks
 
 
 def _weighted(tool: Component) -> dict[str, float]:
@@ -137,6 +185,7 @@ def _weighted(tool: Component) -> dict[str, float]:
 
 
 def _texts(tool: Component) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a tool, each with its place: a key of ``WEIGHTS``."""
     yield "name", tool.name
     yield "title", tool.listed_title or ""
     yield "description", tool.listed_description

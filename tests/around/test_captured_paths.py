@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from channels.routing import URLRouter
 from django.core.exceptions import ImproperlyConfigured
@@ -69,7 +67,7 @@ async def test_path_that_does_not_match_is_not_served(server: Server, path: str)
 async def test_cursor_of_one_endpoint_is_worth_nothing_at_another(
     application: Application, server: Server
 ) -> None:
-    server.options = replace(server.options, page_size=2)
+    server.page_size = 2
     first = await post(application, "tools/list", {}, path="/orgs/acme/mcp")
     cursor = first.json()["result"]["nextCursor"]
     again = await post(application, "tools/list", {"cursor": cursor}, path="/orgs/acme/mcp")

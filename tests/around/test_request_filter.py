@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,11 +15,14 @@ logger = logging.getLogger("tests.shop")
 
 
 @pytest.fixture
-def records(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def records(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """The records of a handler with the filter."""
-    caplog.handler.addFilter(RequestFilter())
+    request_filter = RequestFilter()
     caplog.set_level("INFO")
-    return caplog
+    # The handler is that of all tests of this process.
+    caplog.handler.addFilter(request_filter)
+    yield caplog
+    caplog.handler.removeFilter(request_filter)
 
 
 @pytest.fixture
@@ -65,6 +69,7 @@ async def test_call_log_has_the_id_of_the_message(
     await call(server, "in_loop")
     found = [each for each in records.records if each.name == "django_mcp.calls"]
     assert [each.mcp_request_id for each in found] == ["7"]  # type: ignore[attr-defined]
+    assert [each.mcp_name for each in found] == ["in_loop"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("level", "handlers"), [(logging.NOTSET, 1), (logging.WARNING, 0)])

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field
 
-from django_mcp.components import arguments
 from django_mcp.components.base import InvalidArguments, LargeArguments
 from django_mcp.components.prompt import prompt_component
 from django_mcp.components.tool import tool_component
@@ -58,11 +57,6 @@ class TestBytes:
         assert schema_of(short).schema["properties"]["a"]["maxLength"] == 8
         assert valid(short, b64encode(b"four").decode()) == b"four"
         assert "at most 4" in problem(short, b64encode(b"five!").decode())
-
-    def test_bytes_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(arguments, "MAX_BYTES", 30)
-        assert valid(bytes, b64encode(bytes(30)).decode()) == bytes(30)
-        assert "at most" in problem(bytes, b64encode(bytes(60)).decode())
 
 
 class TestJsonInStrings:

@@ -112,6 +112,8 @@ CTRL_C = """
 import asyncio, os, signal
 import django
 from django.conf import settings
+# A shell that starts the tests in the background has the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.configure(
     DJANGO_MCP={"AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"]},
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django_mcp"],

@@ -11,7 +11,6 @@ from django_mcp.components.tool import tool_component
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
-from tests.memory_stores import Configure
 from tests.spec import spec
 
 LISTS = {
@@ -82,15 +81,9 @@ async def test_full_last_page_has_no_next_cursor(client_for: ClientFor) -> None:
     assert "nextCursor" not in second
 
 
-async def test_page_size_setting_applies_to_servers_without_page_size(
-    client_for: ClientFor, configure: Configure
-) -> None:
-    configure(PAGE_SIZE=3)
-
-    async with client_for(many(4)) as client:
-        page = await client.request("prompts/list")
-
-    assert len(page["prompts"]) == 3
+def test_page_without_entries_cannot_be_declared() -> None:
+    with pytest.raises(ConfigurationError, match="page_size of the Server 'many' is 0"):
+        many(4, page_size=0)
 
 
 @spec("PAGE-04", "2026/PAG-01")

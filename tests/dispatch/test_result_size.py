@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_mcp import Response, Server
+from django_mcp.components.base import UnserializableResult
 from django_mcp.testing import Client, ErrorResponse
 
 if TYPE_CHECKING:
@@ -72,6 +73,23 @@ async def test_result_of_a_declared_type_is_measured_and_one_that_fits_is_sent(
     async with Client(server) as client:
         assert (await client.call_tool("listed"))["isError"] is True
         assert "isError" not in await client.call_tool("fitting")
+
+
+class CountingFile:
+    """An open file without an end, which knows how much of it has been read."""
+
+    size = 0
+
+    def read(self, size: int) -> bytes:
+        self.size += size
+        return bytes(size)
+
+
+def test_file_is_read_as_far_as_a_result_can_hold_it() -> None:
+    file = CountingFile()
+    with pytest.raises(UnserializableResult, match="more bytes than MAX_RESULT_SIZE"):
+        Response.file(file)
+    assert file.size == LIMIT + 1
 
 
 async def test_large_resource_and_prompt_are_protocol_errors(server: Server) -> None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+import sys
 from typing import Annotated, Any
 
 import pytest
 
 from django_mcp import Frame, Header, Server
 from django_mcp.components.base import ConfigurationError
-from django_mcp.components.tool import ToolComponent, tool_component
-from django_mcp.dispatch import visibility
-from django_mcp.server import tool_index
-from django_mcp.server.components import ComponentCollection
-from django_mcp.server.tool_index import ToolIndex, words_of
+from django_mcp.components.tool import tool_component
+from django_mcp.server.tool_index import words_of
 from django_mcp.testing import Client
 from django_mcp.testing.results import ErrorResponse
 from tests.dispatch.guarded import Member
-from tests.server.tool_catalogue import QUESTIONS, catalogue
+from tests.server.tool_catalogue import MORE_QUESTIONS, QUESTIONS, catalogue, few_tools
 from tests.transports.wire import STATELESS
 
 SESSION = "2025-11-25"
@@ -225,74 +222,83 @@ def test_words_are_compared_without_endings(text: str, expected: str) -> None:
     assert words_of(text) == expected.split()
 
 
-def test_questions_in_words_find_the_right_tool_among_the_first_five() -> None:
+@pytest.mark.parametrize(
+    ("questions", "fewest"), [(QUESTIONS, 37), (MORE_QUESTIONS, 18)], ids=["tuned", "fresh"]
+)
+def test_questions_in_words_find_the_right_tool_among_the_first_five(
+    questions: dict[str, str], fewest: int
+) -> None:
     index = catalogue().components.tool_index()
     hits = []
-    for question, name in QUESTIONS.items():
+    for question, name in questions.items():
         first = [tool.name for part in index.ranked(question) for tool in part][:5]
         if name in first:
             hits.append(question)
-    assert len(QUESTIONS) == 40
-    assert len(hits) >= 36, QUESTIONS.keys() - {*hits}
+    assert len(questions) in (20, 40)
+    assert len(hits) >= fewest, questions.keys() - {*hits}
 
 
-class Counts:
-    """How often what a request does is done."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.by_name: dict[str, int] = {}
-        self._patch = patch
-        self.count(ToolComponent, "descriptor")
-        self.count(ToolIndex, "__init__")
-        self.count(tool_index, "score")
-        self.count(ComponentCollection, "find")
-        self.count(visibility, "_access")
-
-    def count(self, owner: Any, name: str) -> None:
-        original: Callable[..., Any] = getattr(owner, name)
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            self.by_name[name] = self.by_name.get(name, 0) + 1
-            return original(*args, **kwargs)
-
-        self._patch.setattr(owner, name, counted)
-
-    def take(self) -> dict[str, int]:
-        taken, self.by_name = self.by_name, {}
-        return taken
+def test_tool_that_deletes_ranks_first_only_if_that_is_asked() -> None:
+    server = Server("office")
+    for verb in ("delete", "close", "archive"):
+        server.tool(name=f"{verb}_ticket", description="Of a ticket.")(nothing)
+    index = server.components.tool_index()
+    (ordered,) = index.ranked("ticket")
+    assert ordered[-1].name == "delete_ticket"
+    (ordered,) = index.ranked("remove the ticket")
+    assert ordered[0].name == "delete_ticket"
 
 
-async def work_of(server: Server, counts: Counts) -> list[dict[str, int]]:
-    """What the second list, search and call do."""
-    work: list[dict[str, int]] = []
-    async with Client(server) as client:
-        for _ in range(2):
-            work = []
-            counts.take()
-            await client.list_tools()
-            work.append(counts.take())
-            assert len(await found(client, "Which tickets are urgent?")) == 5
-            work.append(counts.take())
-            await through(client, "help_ticket_list", {"priority": "high"})
-            work.append(counts.take())
+class Instructions:
+    """Counts the instructions of Python that this thread executes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def _trace(self, frame: Any, event: str, _: Any) -> Any:
+        frame.f_trace_opcodes = True
+        self.count += event == "opcode"
+        return self._trace
+
+    def __enter__(self) -> Instructions:
+        self._former = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._former)
+
+
+async def work_of(server: Server) -> dict[str, int]:
+    """Count the instructions of one page of the list, a search, and a call of a found tool."""
+    question = {"query": "Which tickets are urgent?"}
+    arguments = {"name": "help_ticket_list", "arguments": {"priority": "high"}}
+    requests: dict[str, tuple[str, str, dict[str, Any]]] = {
+        "list": ("tools=all", "tools/list", {}),
+        "search": ("", "tools/call", {"name": "find_tools", "arguments": question}),
+        "call": ("", "tools/call", {"name": "call_tool", "arguments": arguments}),
+    }
+    work: dict[str, int] = {}
+    for name, (query, method, params) in requests.items():
+        counts = []
+        async with connect(server, SESSION, query) as client:
+            for _ in range(4):
+                with Instructions() as instructions:
+                    result = await client.request(method, params)
+                counts.append(instructions.count)
+        assert not result.get("isError")
+        # The first ones also fill caches.
+        work[name] = min(counts)
     return work
 
 
-async def test_work_does_not_grow_with_the_number_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = Counts(monkeypatch)
-    many = await work_of(catalogue(2), counts)
-    large = catalogue(7)
-    most = await work_of(large, counts)
-
-    assert len(large.components.of_kind("tool")) > 2000
-    # How many are ranked depends on how the first hundred of each word overlap.
-    scored = [work.pop("score", 0) for work in (*many, *most)]
-    assert max(scored) <= 3 * tool_index.CANDIDATES
-    assert most == many
-    listing, searching, calling = most
-    assert "descriptor" not in listing
-    assert "__init__" not in searching
-    assert calling["find"] <= 3
+async def test_work_of_2000_tools_is_within_1_3_of_that_of_20() -> None:
+    few = await work_of(few_tools(20, page_size=20))
+    many = catalogue(7, page_size=20)
+    assert len(many.components.of_kind("tool")) > 2000
+    most = await work_of(many)
+    ratios = {name: most[name] / few[name] for name in few}
+    assert max(ratios.values()) <= 1.3, ratios
 
 
 async def test_caller_with_few_permissions_finds_a_tool_behind_many_hidden_ones() -> None:

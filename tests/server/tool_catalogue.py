@@ -147,6 +147,31 @@ QUESTIONS = {
 }
 
 
+MORE_QUESTIONS = {
+    "Register a new vendor of routers": "dcim_manufacturer_create",
+    "What colour is the cable between port 3 and 4?": "dcim_cable_retrieve",
+    "Remove the broken disk from the list of parts of the server": "dcim_inventory_item_destroy",
+    "Rename the VLAN 40": "ipam_vlan_update",
+    "Which telecommunications companies do we use?": "circuits_provider_list",
+    "Shut down and delete the guest web-17": "virtualization_virtual_machine_destroy",
+    "Notify another system through an URL when a rack is modified": "extras_webhook_create",
+    "Add a screenshot to the reply": "help_attachment_create",
+    "How fast do we promise to answer?": "help_sla_list",
+    "The customer is angry, make the ticket more important and tell the boss": "help_ticket_escalate",
+    "Edit the prepared answer about passwords": "help_canned_response_update",
+    "New delivery of 50 teapots, increase the stock": "shop_product_restock",
+    "The parcel was handed to the carrier, tell the buyer that the order is on its way": "shop_order_ship",
+    "How much money is left on gift card 889?": "shop_gift_card_retrieve",
+    "What is the VAT in Denmark?": "shop_tax_rate_retrieve",
+    "Show bad opinions of buyers": "shop_review_list",
+    "Invite an applicant to a meeting on Tuesday": "createInterview",
+    "My doctor says I am ill for three days": "createSickNote",
+    "She lost the card that opens the office door, delete it": "deleteBadge",
+    "Whom do we call if Grace has an accident?": "getEmergencyContact",
+}
+"""Questions with which the ranking was not made: they were written before it answered them."""
+
+
 def catalogue(copies: int = 1, **options: Any) -> Server:
     """A server with these tools; further copies have other names."""
     server = Server("everything", tool_search=True, **options)
@@ -157,6 +182,16 @@ def catalogue(copies: int = 1, **options: Any) -> Server:
         for line in ACTIONS.strip().splitlines():
             name, about, fields = line.split("|")
             _add(server, f"{name}{mark}", about, fields)
+    return server
+
+
+def few_tools(count: int, **options: Any) -> Server:
+    """A server with some of the tools, about tickets if there are enough."""
+    server = Server("few", tool_search=True, **options)
+    tools = catalogue().components.of_kind("tool")
+    chosen = sorted(tools, key=lambda tool: not tool.name.startswith("help_ticket_"))
+    for tool in [tool for tool in chosen if not tool.is_in_every_selection][:count]:
+        server.components.add(tool)
     return server
 
 

@@ -50,6 +50,9 @@ METHODS: Mapping[str, Method] = {
     "tasks/cancel": tasks.cancel,
 }
 
+WITHOUT_COMPONENTS = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
+"""Methods that do not wait until deferred components are built."""
+
 NAMESPACES: Mapping[str, str] = {
     "tools": "tools",
     "resources": "resources",

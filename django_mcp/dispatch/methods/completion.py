@@ -53,10 +53,12 @@ async def _find(frame: Frame, ref: dict[str, Any]) -> Component:
 async def _resource(frame: Frame, uri: str) -> Component | None:
     if len(uri) > MAX_URI:
         return None
-    found = await visibility.find(frame, TemplateComponent.kind, uri)
-    found = found or await visibility.find(frame, ResourceComponent.kind, uri)
-    if found is not None:
-        return found
+    template = await visibility.find(frame, TemplateComponent.kind, uri)
+    if template is not None:
+        return template
+    resource = await visibility.find(frame, ResourceComponent.kind, uri)
+    if resource is not None:
+        return resource
     return await anext(visibility.usable_templates(frame, uri), None)
 
 

@@ -38,11 +38,12 @@ async def listen(frame: Frame) -> Answer:
     _check_count(frame, (*wanted.uris, *wanted.tasks))
     if wanted.tasks and not task_calls.is_declared(frame):
         raise MissingClientCapability.of(task_calls.EXTENSION)
-    # The stream keeps them for as long as it is open.
+    # The stream keeps the client's description while it is open, so that its size is checked.
     info = frame.get_client_info()
     capabilities = frame.get_client_capabilities()
     initialize.check_client({"clientInfo": info, "clientCapabilities": capabilities})
-    await frame.exchange.listen(frame, await resolve_filter(frame, wanted))
+    accepted = await resolve_filter(frame, wanted)
+    await frame.exchange.listen(frame, accepted)
     return {"_meta": subscriptions.meta(frame.request_id)}, frame
 
 
@@ -52,14 +53,19 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
     Raises AuthenticationRequired or InsufficientScope if a resource in it is challenged.
     """
     capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
-    categories = subscriptions.LISTS
-    lists = [n for n in wanted.lists if _declares(capabilities, categories[n], "listChanged")]
+    lists = [
+        name
+        for name in wanted.lists
+        if _declares(capabilities, subscriptions.LISTS[name], "listChanged")
+    ]
     uris = wanted.uris if _declares(capabilities, "resources", "subscribe") else ()
     access_by_uri = {uri: await visibility.access_to(frame, uri) for uri in uris}
-    if challenges := [access.challenge for access in access_by_uri.values() if access.challenge]:
+    challenges = [access.challenge for access in access_by_uri.values() if access.challenge]
+    if challenges:
         raise AuthenticationRequired.for_all(challenges)
     readable = [uri for uri, access in access_by_uri.items() if access.is_permitted]
-    return Filter(frozenset(lists), tuple(readable), await _own_tasks(frame, wanted.tasks))
+    tasks = await _own_tasks(frame, wanted.tasks)
+    return Filter(frozenset(lists), tuple(readable), tasks)
 
 
 async def _own_tasks(frame: Frame, ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -67,7 +73,8 @@ async def _own_tasks(frame: Frame, ids: tuple[str, ...]) -> tuple[str, ...]:
     if not ids or not frame.server.capabilities.has("tasks"):
         return ()
     port = Tasks.get_port()
-    return tuple([each for each in ids if await port.get(frame, each) is not None])
+    own = [task_id for task_id in ids if await port.get(frame, task_id) is not None]
+    return tuple(own)
 
 
 async def subscribe(frame: Frame) -> Answer:
@@ -90,6 +97,7 @@ async def unsubscribe(frame: Frame) -> Answer:
 
 
 def _uri(frame: Frame) -> str:
+    """Return the URI of the request; raises MethodNotFound where nothing can be subscribed to."""
     capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
     if not frame.exchange.may_listen or not _declares(capabilities, "resources", "subscribe"):
         raise MethodNotFound("This server offers no subscriptions to resources")

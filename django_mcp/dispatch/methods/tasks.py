@@ -29,6 +29,7 @@ LIST = "task"
 
 
 async def get(frame: Frame) -> Answer:
+    """Return a task, as the revision or the extension has it."""
     _require_extension(frame)
     task = await Tasks.get_port().get(frame, _task_id(frame))
     if task is None:
@@ -59,18 +60,19 @@ def _error(error: Json) -> McpError:
 
 
 async def list_(frame: Frame) -> Answer:
+    """Return a page of the caller's tasks, in sessions only."""
     _require_method(frame, "list")
     key = pagination.position(frame, LIST)
     limit = pagination.limit_of(frame)
-    found, last = await Tasks.get_port().page(frame, key, limit)
-    page: dict[str, Any] = {"tasks": [tasks.in_session(task) for task in found]}
+    listed, last = await Tasks.get_port().page(frame, key, limit)
+    page: dict[str, Any] = {"tasks": [tasks.in_session(task) for task in listed]}
     if last is not None:
         page["nextCursor"] = pagination.cursor_after(frame, LIST, last)
     return page, frame
 
 
 async def update(frame: Frame) -> Answer:
-    """Accept responses to input requests; those to others are ignored (TASK-10, TASK-11)."""
+    """Accept responses to input requests; unknown keys are ignored (TASK-10, TASK-11)."""
     _require_extension(frame)
     task_id = _task_id(frame)
     if "inputResponses" not in frame.message.params:
@@ -84,7 +86,7 @@ async def update(frame: Frame) -> Answer:
 
 
 async def cancel(frame: Frame) -> Answer:
-    """Cancel a task before it is answered; one that has ended is an error in sessions only."""
+    """Cancel a task. A task that has ended is an error in sessions, and ignored otherwise."""
     is_session = frame.revision.has(Feature.TASKS)
     if is_session:
         _require_method(frame, "cancel")
@@ -98,7 +100,8 @@ async def cancel(frame: Frame) -> Answer:
         return {}, frame
     if task is None:
         raise InvalidParams(UNKNOWN)
-    return (tasks.in_session(task) if is_session else {}), frame
+    described = tasks.in_session(task) if is_session else {}
+    return described, frame
 
 
 def _task_id(frame: Frame) -> str:

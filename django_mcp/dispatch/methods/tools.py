@@ -37,6 +37,7 @@ FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 
 async def call(frame: Frame) -> Answer:
+    """Call a tool: look it up, then check task policy, arguments and approval, then run it."""
     params = frame.message.params
     name = invocation.string_param(params, "name")
     arguments = invocation.object_param(params, "arguments")
@@ -47,34 +48,36 @@ async def call(frame: Frame) -> Answer:
         raise InvalidParams(f"Unknown tool: {cut(name)}")
     if tool.param_headers:
         _check_headers(frame, tool, arguments)
-    how = None
+    task_plan = None
     if tool.task_support != "forbidden" or "task" in params:
-        how = task_calls.plan(frame, tool)
-        if how is not None and tool.approval is None:
-            return await task_calls.answer(frame, how, call)
+        task_plan = task_calls.plan(frame, tool)
+        if task_plan is not None and tool.approval is None:
+            return await task_calls.answer(frame, task_plan, call)
     try:
         try:
             validated = tool.input.validate(arguments)
         except LargeArguments:
             validated = await invocation.validate_large(tool.input, arguments)
     except InvalidArguments as error:
-        if how is not None:
-            return await task_calls.answer(frame, how, call)  # They are the error of the task.
-        return _error_result(f"Invalid arguments: {error}"), frame
+        if task_plan is not None:
+            # The client has requested a task, so the task is what fails.
+            return await task_calls.answer(frame, task_plan, call)
+        return error_result(f"Invalid arguments: {error}"), frame
     if tool.approval is not None:
         proceed = partial(_run_approved, tool, validated)
-        held = await approval.hold(frame, tool, arguments, validated, how, proceed)
+        held = await approval.hold(frame, tool, arguments, validated, task_plan, proceed)
         if held is not None:
             return held
-        if how is not None:
-            return await task_calls.answer(frame, how, call)
+        # The call needs no approval, or was approved.
+        if task_plan is not None:
+            return await task_calls.answer(frame, task_plan, call)
     return await _run(tool, validated, frame)
 
 
 def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
     """Raise HeaderMismatch unless the client repeats these arguments in headers.
 
-    It does so for the tool that it names, and not for one that it calls through another.
+    A client that calls a tool through another tool sends the headers of the other one.
     """
     sent = frame.exchange.request_headers
     if sent is not None and not frame.private.get("is_indirect"):
@@ -82,26 +85,28 @@ def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any])
 
 
 async def _run_approved(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
-    """Run a tool whose caller may have lost the permission for it while a person decided."""
+    """Run a tool after a person approved the call, if the caller may still use the tool."""
     if await visibility.find(frame, ToolComponent.kind, tool.key) is not tool:
         raise InvalidParams(f"Unknown tool: {cut(tool.name)}")
     return await _run(tool, validated, frame)
 
 
 async def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
+    """Run the handler of a tool; errors that the model can act on become results."""
     server = frame.server
     name = tool.name
     try:
-        # Where nothing reads the result before it is sent, its structure is encoded early.
-        encodes = frame.exchange.encodes and not server.middleware
-        read_value = partial(_read_encoded if encodes else _read, frame.revision, tool)
+        # The structure is encoded on the handler's thread if nothing reads it before it is sent.
+        encodes_early = frame.exchange.encodes and not server.middleware
+        read_function = _read_encoded if encodes_early else _read
+        read_value = partial(read_function, frame.revision, tool)
         read = result_size.bounded(frame, tool, read_value)
         handler = invocation.handler_of(tool, server.handle_tool_call, name)
         return await invocation.run(handler, frame, validated, read=read)
     except ToolError as error:
-        return _error_result(str(error)), frame
+        return error_result(str(error)), frame
     except ClientError as error:
-        return _error_result(error.description), frame
+        return error_result(error.description), frame
     except McpError:
         raise
     except (InvalidOutput, UnserializableResult) as error:
@@ -110,16 +115,17 @@ async def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
         raise InternalError(f"The tool returned an invalid result{details}") from error
     except Exception as error:
         failures.report_unexpected(frame, error, "The tool %s failed", name)
-        return _error_result(f"{FAILED}{failures.debug_details(frame, error)}"), frame
+        return error_result(f"{FAILED}{failures.debug_details(frame, error)}"), frame
 
 
-def _error_result(text: str) -> dict[str, Any]:
+def error_result(text: str) -> dict[str, Any]:
+    """The result of a failed call, which the model reads."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
     """Return the result of ``_read`` with its structure already encoded as JSON."""
-    if type(value) in SCALARS:  # It gains nothing from being encoded early.
+    if type(value) in SCALARS:  # Encoding it early would save nothing.
         return _revised(revision, tool, results.of_value(tool, value))
     json = None
     if revision.structured is not Structured.NOTHING:
@@ -131,6 +137,7 @@ def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[s
 
 
 def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
+    """Return the result of a tool for what its handler returned."""
     return _revised(revision, tool, results.tool_result(tool, value))
 
 

@@ -1,9 +1,14 @@
 """``frame.client``: what a handler may send to the client or request from it.
 
-Sending never blocks and works from synchronous and asynchronous handlers; the ``a`` twins also
-wait until the stream has room. Input requests have two implementations with one interface:
-``bidirectional`` sends them on the open stream and waits for the response; ``multi_round_trip``
-ends the call and reads the responses when the client calls again.
+Sending never blocks and works from synchronous and asynchronous handlers; the async twins, such as
+``alog``, also wait until the stream has room. Input requests have three implementations with one
+interface: ``bidirectional`` sends them on the open stream and waits for the response;
+``multi_round_trip`` ends the call and reads the responses when the client calls again; ``task``
+stores them until the client reads the task.
+
+An input request passes through these methods, of which the last one is the implementation:
+``elicit`` and its like → ``_one`` or ``_all``, which block → ``_aone`` → ``_aall``, which checks
+what the client supports → ``_answers``.
 """
 
 from __future__ import annotations
@@ -61,14 +66,14 @@ MAX_PROGRESS = sys.float_info.max
 class CallState:
     """State shared by all copies of one call's client."""
 
-    # Of the class, because few calls change any of it.
+    # These are attributes of the class, because few calls set them.
     has_ended = False
     progress = -inf
     request: RequestInfo | None = None
     """The message whose handler is running, and how it arrived: for log records."""
     transport: Transport | None = None
     collected: Any = None
-    """What a client which calls again has been asked so far."""
+    """The input requests of the call so far, for a ``MultiRoundTripClient``."""
 
 
 def _flushing(
@@ -130,19 +135,21 @@ class Client(ABC):
         """Send a log message, unless its level is below the client's.
 
         ``level`` is one of ``LEVELS`` or ``ALIASES``, in any case; an unknown one is the least
-        severe. ``data`` is sent, or else the message; what has no JSON form, as a string. Never put
-        secrets or personal data into it. Messages above the server's rate limit are dropped.
+        severe. ``data`` is sent if it is given, else ``message``. A value without a JSON form is
+        sent as a string. Never send secrets or personal data. Messages above the server's rate
+        limit are dropped.
         """
         warn_deprecated(self._revision, "notifications/message")
         name = level_name(level) or LEAST_SEVERE
         if self._log_level is None or LEVELS[name] < LEVELS[self._log_level]:
             return
-        if self._rate_limiter is None or self._rate_limiter.take():
-            content = message if data is None else data
-            if type(content) is not str:
-                content = _sendable(content)
-            params = {"level": name, "logger": logger or self._server.name, "data": content}
-            self._send("notifications/message", params)
+        if self._rate_limiter is not None and not self._rate_limiter.take():
+            return
+        content = message if data is None else data
+        if type(content) is not str:
+            content = _sendable(content)
+        params = {"level": name, "logger": logger or self._server.name, "data": content}
+        self._send("notifications/message", params)
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -177,6 +184,7 @@ class Client(ABC):
         if self.state.has_ended:
             return
         is_known = method in self._revision.server_notifications
+        # A site may send methods of its own under other prefixes.
         if not is_known and method.startswith("notifications/"):
             return
         self._exchange.write(jsonrpc.notification(method, params))
@@ -302,7 +310,8 @@ class Client(ABC):
 
     async def _aone(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
         name = key or self._key(request)
-        answer: T = (await self._aall({name: request}, timeout))[name]
+        answers = await self._aall({name: request}, timeout)
+        answer: T = answers[name]
         return answer
 
     def _all(self, requests: InputRequests) -> dict[str, Any]:
@@ -322,12 +331,14 @@ class Client(ABC):
         """Return the responses to input requests which the client supports."""
 
     def _key(self, request: InputRequest[Any]) -> str:
+        """Return the name of an input request for which the handler gave no ``key``."""
         return request.method
 
     def _params(self, request: InputRequest[Any]) -> dict[str, Any]:
+        """Return the parameters that are sent, as the revision and the client support them."""
         params = self._revision.input_request(request.method, request.params)
         if self._revision.has(Feature.SAMPLING_TOOLS):
-            # In these revisions a client declares whether it supports it (SAMP-06).
+            # In these revisions, a client declares whether it supports includeContext (SAMP-06).
             sampling = self.capabilities.get("sampling")
             if not isinstance(sampling, dict) or "context" not in sampling:
                 params.pop("includeContext", None)
@@ -337,19 +348,23 @@ class Client(ABC):
         """Raise MissingClientCapability for what the client or the revision does not support."""
         for request in requests.values():
             warn_deprecated(self._revision, request.method)
-            is_too_old = request.method not in self._revision.server_requests or any(
-                request.capability == capability and not self._revision.has(feature)
-                for capability, feature in LATER
-            )
-            if is_too_old or input_requests.missing(request, self.capabilities):
+            if not self._supports(request):
                 raise MissingClientCapability.of(request.capability)
+
+    def _supports(self, request: InputRequest[Any]) -> bool:
+        if request.method not in self._revision.server_requests:
+            return False
+        for capability, feature in LATER:
+            if request.capability == capability and not self._revision.has(feature):
+                return False
+        return not input_requests.missing(request, self.capabilities)
 
 
 LATER = (
     (input_requests.URL, Feature.URL_ELICITATION),
     (input_requests.SAMPLING_TOOLS, Feature.SAMPLING_TOOLS),
 )
-"""Capabilities which count only in revisions that have the feature, whatever a client declares."""
+"""Capabilities that count only in revisions with the feature, whatever a client declares."""
 
 
 class McpDeprecationWarning(DeprecationWarning):

@@ -14,8 +14,8 @@ class BidirectionalClient(Client):
     """A client which receives requests of the server and responds to them."""
 
     async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
-        found = await asyncio.gather(*(self._answer(item, timeout) for item in requests.values()))
-        return dict(zip(requests, found, strict=True))
+        answers = await asyncio.gather(*(self._answer(item, timeout) for item in requests.values()))
+        return dict(zip(requests, answers, strict=True))
 
     async def _answer(self, request: input_requests.InputRequest[Any], timeout: float) -> Any:
         """Return the response; an invalid one is requested again."""

@@ -1,4 +1,4 @@
-"""Input requests: a form, a page to visit, a message from the client's model, its roots.
+"""Input requests: a form, a page to visit, a message from the client's model, the client's roots.
 
 An InputRequest is a value: what is sent, which capability it needs, and how the response is read.
 """
@@ -114,7 +114,7 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
 
 
 def _declared_form(schema: Any) -> InputSchema | None:
-    """Return the schema of what a port reads, such as a Django form."""
+    """Return the schema of a form that a port reads, such as a Django form; else None."""
     for read_form in FORM_READERS:
         fields = read_form(schema)
         if fields is not None:
@@ -179,7 +179,10 @@ def sample(
 
 
 def _uses_tools(messages: Sequence[Json]) -> bool:
-    """Whether tools are used; ValueError unless only its results follow a use (SAMP-07, -08)."""
+    """Whether the messages use tools (SAMP-07, SAMP-08).
+
+    Raises ValueError unless each message that uses tools is followed by one with their results.
+    """
     open_uses: set[Any] = set()
     uses_tools = False
     for message in messages:
@@ -248,11 +251,15 @@ def _roots(result: Json) -> list[Root]:
 
 
 def missing(request: InputRequest[Any], capabilities: Json) -> bool:
-    """Whether the client lacks the capability: presence counts; ``elicitation: {}`` has forms."""
-    ((name, wanted),) = request.capability.items()
+    """Whether the client lacks the capability that a request needs.
+
+    A capability is declared by its presence, whatever its value. An ``elicitation`` that names no
+    mode has forms.
+    """
+    ((name, wanted_modes),) = request.capability.items()
     declared = capabilities.get(name)
     if not isinstance(declared, dict):
         return True
-    if name == "elicitation" and "form" in wanted and "url" not in declared:
+    if name == "elicitation" and "form" in wanted_modes and "url" not in declared:
         return False
-    return any(mode not in declared for mode in wanted)
+    return any(mode not in declared for mode in wanted_modes)

@@ -1,8 +1,8 @@
 """Input requests in the stateless revision: the client repeats the call with the responses.
 
-An input request is looked up among the responses which the call brought. If it is missing, the
-call ends with a result that lists the input requests, and the client calls again with the
-responses. The handler then **runs again from the top**.
+An input request is looked up among the responses that the client sent with the call. If it is
+missing, ``InputRequired`` ends the call with a result that lists the input requests. The client
+calls again with the responses, and the handler **runs again from the top**.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ from django_mcp.protocol.errors import Json
 
 
 class InputRequired(BaseException):
-    """Ends a call which needs input first. Not an Exception, which a handler might swallow."""
+    """Ends a call that needs input first. Not an Exception, which a handler might catch.
+
+    ``state`` has the responses that the handler has read (``given``) and the assigns of the call.
+    The client returns it with the next call.
+    """
 
     def __init__(self, requests: Mapping[str, Json], state: Json) -> None:
         self.requests = requests
@@ -37,18 +41,26 @@ class InputRequired(BaseException):
         requests: dict[str, Json] = {}
         given: dict[str, Json] = {}
         assigns: Json = {}
-        for each in raised:
-            requests |= each.requests
-            given |= each.state.get("given", {})
-            assigns |= each.state.get("assigns", {})
+        for required in raised:
+            requests |= required.requests
+            given |= required.state.get("given", {})
+            assigns |= required.state.get("assigns", {})
         return cls(requests, {"given": given, "assigns": assigns})
 
 
 def unwrapped(error: BaseException) -> BaseException:
-    """Return what an exception group amounts to, or ``error`` itself.
+    """Return the exception that stands for an exception group, or ``error`` itself.
 
-    Groups come from ``asyncio.TaskGroup`` and its like. Cancelled siblings do not count. Tasks that
-    only request input amount to one InputRequired; a single other exception amounts to itself.
+    Groups come from ``asyncio.TaskGroup`` and its like. Cancelled siblings do not count.
+
+    ======================================== ===================================
+    the other exceptions in the group        returned is
+    ======================================== ===================================
+    InputRequired only                       one that requests all of the input
+    one exception, perhaps with InputRequired that exception
+    none                                     the first cancellation
+    several                                  the group
+    ======================================== ===================================
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
@@ -67,19 +79,22 @@ def unwrapped(error: BaseException) -> BaseException:
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves(each)
+        for inner in error.exceptions:
+            yield from _leaves(inner)
     else:
         yield error
 
 
 class Collected:
-    """What a call has asked its client so far."""
+    """The input requests of a call so far."""
 
     def __init__(self) -> None:
         self.missing: dict[str, Json] = {}
+        """The requests without a response, by name."""
         self.used: dict[str, Json] = {}
+        """The responses that the handler has read, by name."""
         self.counts: dict[str, int] = {}
+        """How many equal requests there were, by their hash."""
 
 
 @dataclass(eq=False, repr=False)
@@ -108,11 +123,11 @@ class MultiRoundTripClient(Client):
 
     def earlier_response(self, prefix: str) -> tuple[str, Json] | None:
         responses = self.responses or {}
-        found = (pair for pair in responses.items() if pair[0].startswith(prefix))
-        return next(found, None)
+        matching = (pair for pair in responses.items() if pair[0].startswith(prefix))
+        return next(matching, None)
 
     def require_urls(self, elicitations: Sequence[Json]) -> InputRequired:
-        """Return what ends a call whose user has to visit pages first."""
+        """Return the InputRequired that requests visits of these pages."""
         for number, elicitation in enumerate(elicitations, 1):
             params = self._revision.input_request("elicitation/create", elicitation)
             page = {"method": "elicitation/create", "params": params}
@@ -149,5 +164,7 @@ class MultiRoundTripClient(Client):
         text = json.dumps(self._params(request), sort_keys=True, default=str)
         digest = sha256(f"{request.method} {text}".encode()).hexdigest()[:12]
         counts = self._collected.counts
-        count = counts[digest] = counts.get(digest, 0) + 1
-        return f"{request.method.partition('/')[0]}-{digest}-{count}"
+        count = counts.get(digest, 0) + 1
+        counts[digest] = count
+        namespace = request.method.partition("/")[0]
+        return f"{namespace}-{digest}-{count}"

@@ -56,10 +56,6 @@ class TaskClient(Client):
     ) -> None:
         _report(self, self._run, progress, total, message)
 
-    def set_status(self, message: str) -> None:
-        """Set the status message of the task, without progress."""
-        self._run.report(max(self.state.progress, 0.0), None, message, ())
-
     async def _aall(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
         self._require(requests)
         # The lifetime of the task is its limit: a client may poll rarely.

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable
 from datetime import timedelta
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -186,6 +187,36 @@ async def test_progress_is_the_status_message(version: str) -> None:
         done = await until(client, await create(client, "steps", count=4), "completed")
 
     assert done["statusMessage"] == "Step 4"
+
+
+async def test_progress_that_is_reported_often_is_stored_at_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times: list[float] = []
+    real = TaskStore.change
+
+    async def change(self: TaskStore, *args: Any, **options: Any) -> Any:
+        changed = await real(self, *args, **options)
+        if changed is not None and not changed.after.is_final:
+            times.append(time.monotonic())
+        return changed
+
+    monkeypatch.setattr(TaskStore, "change", change)
+    server = Server("factory")
+
+    @server.tool(task_support="required")
+    async def report_often(frame: Frame) -> str:
+        for step in count(1):
+            await frame.client.aprogress(step)
+            await asyncio.sleep(0.01)
+            if len(times) >= 4:
+                break
+        return "done"
+
+    async with client_of(server, STATELESS) as client:
+        await until(client, await create(client, "report_often"), "completed")
+
+    assert min(later - earlier for earlier, later in pairwise(times)) > 0.15
 
 
 @spec("PROG-12", "PROG-13", "TASK-54", "TASK-57", "TASK-62")
@@ -650,10 +681,10 @@ async def test_task_is_unknown_on_another_server(version: str) -> None:
 
 
 @spec("TASK-70", "TASK-71", "TASK-72", "TASK-91")
-async def test_own_tasks_are_listed_in_pages(configure: Configure) -> None:
-    configure(PAGE_SIZE=2)
+async def test_own_tasks_are_listed_in_pages() -> None:
     ada = await User.objects.acreate_user("ada")
     server = make_server()
+    server.page_size = 2
     async with client_of(server, SESSION, user=ada) as client:
         created = [await create(client, "endless") for _ in range(5)]
         pages = [await client.request("tasks/list")]
@@ -736,8 +767,7 @@ async def test_task_whose_lease_ended_has_failed(version: str) -> None:
         past = timezone.now() - timedelta(seconds=1)
         async with asyncio.timeout(PATIENCE):
             rows = McpTask._default_manager.filter(pk=task["taskId"]).exclude(started_at=None)
-            while not await rows.aupdate(lease_until=past):
-                await asyncio.sleep(0.01)
+            await waiting.until(lambda: rows.aupdate(lease_until=past))
         found = await client.request("tasks/get", {"taskId": task["taskId"]})
 
     assert (found["status"], "stopped" in found["statusMessage"]) == ("failed", True)
@@ -778,6 +808,35 @@ async def test_task_runs_once_however_often_it_is_submitted(configure: Configure
         done = await client.request("tasks/get", {"taskId": task["taskId"]})
 
     assert (len(runs), done["status"]) == (1, "completed")
+
+
+async def test_process_runs_a_limited_number_of_tasks_at_once(configure: Configure) -> None:
+    backend = "django_mcp.tasks.runners.in_process.InProcessRunner"
+    configure(TASK_RUNNER={"BACKEND": backend, "OPTIONS": {"concurrency": 2}})
+    server, release = Server("factory"), asyncio.Event()
+    running: set[int] = set()
+    most = 0
+
+    @server.tool(task_support="required")
+    async def work(number: int) -> None:
+        nonlocal most
+        running.add(number)
+        most = max(most, len(running))
+        await release.wait()
+        running.remove(number)
+
+    async with client_of(server, STATELESS) as client:
+        created = [await create(client, "work", number=number) for number in range(5)]
+        started = McpTask._default_manager.exclude(started_at=None)
+        async with asyncio.timeout(PATIENCE):
+            while await started.acount() < len(created):
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        release.set()
+        for task in created:
+            await until(client, task, "completed")
+
+    assert most == 2
 
 
 @spec("2026/TASK-24")

@@ -1,0 +1,155 @@
+"""OpenTelemetry: a span and a measured duration for each request, if its API is installed.
+
+Names and attributes are those of the semantic conventions for MCP (gen-ai/mcp, "Server" and
+"Metrics"), without the arguments and results, which they leave to opt in. Without an SDK,
+which the site configures, nothing is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context, metrics, propagate, trace
+from opentelemetry.trace import Link, Span, SpanKind, StatusCode
+
+from django_mcp.dispatch.reply import Reply
+from django_mcp.frame.frame import RequestInfo
+from django_mcp.frame.session import address
+from django_mcp.frame.transport import HttpTransport
+from django_mcp.protocol.limits import cut, shown
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+
+NAME = "django_mcp"
+OWN_MODULES = ("opentelemetry.trace", "opentelemetry.metrics")
+"""Where the API has its own providers, which make nothing."""
+
+Attributes = dict[str, Any]
+
+TARGETS = {
+    "tools/call": ("tool", "gen_ai.tool.name"),
+    "prompts/get": ("prompt", "gen_ai.prompt.name"),
+}
+"""The kind of component that a method names, and its attribute."""
+
+BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+"""Seconds: the boundaries of the histogram that the conventions advise."""
+
+Next = Callable[["Frame"], Awaitable[Reply]]
+
+_tracer = trace.get_tracer(NAME)
+_durations = metrics.get_meter(NAME).create_histogram(
+    "mcp.server.operation.duration",
+    unit="s",
+    description="Duration of a request, from its receipt until its result.",
+    explicit_bucket_boundaries_advisory=BOUNDARIES,
+)
+
+
+def is_configured() -> bool:
+    """Whether the site has configured an SDK for spans or for metrics."""
+    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
+    return any(not type(provider).__module__.startswith(OWN_MODULES) for provider in providers)
+
+
+async def traced(frame: Frame, answer: Next) -> Reply:
+    """What ``answer`` returns; the request is a span, and its duration is recorded.
+
+    The parent is the span of the client, from ``_meta``; that of the HTTP request is linked to it.
+    Whatever the request starts, as a task does, has the new span as its parent.
+    """
+    began = perf_counter()
+    attributes = _attributes(frame)
+    ambient = trace.get_current_span().get_span_context()
+    sent = frame.trace
+    parent = propagate.extract(sent) if sent else None
+    links = [Link(ambient)] if parent is not None and ambient.is_valid else None
+    details = {**attributes, **_details(frame)}
+    method = attributes["mcp.method.name"]
+    span = _tracer.start_span(method, parent, SpanKind.SERVER, details, links)
+    token = context.attach(trace.set_span_in_context(span, parent))
+    outcome: Attributes = {"error.type": "cancelled"}
+    try:
+        reply = await answer(_with_parent(frame))
+        outcome = _failure(reply)
+        return reply
+    finally:
+        context.detach(token)
+        target = _target(frame)
+        span.update_name(" ".join([method, *target.values()]))
+        _end(span, {**target, **outcome})
+        _durations.record(perf_counter() - began, {**attributes, **target, **outcome})
+
+
+def _attributes(frame: Frame) -> Attributes:
+    """What spans and metrics have: each has few values, whatever clients send."""
+    method = frame.message.method
+    is_known = method in frame.revision.requests
+    is_http = isinstance(frame.transport, HttpTransport)
+    attributes = {
+        "mcp.method.name": method if is_known else "_OTHER",
+        "mcp.protocol.version": frame.revision.version,
+        "network.transport": "tcp" if is_http else "pipe",
+    }
+    if method == "tools/call":
+        attributes["gen_ai.operation.name"] = "execute_tool"
+    return attributes
+
+
+def _target(frame: Frame) -> Attributes:
+    """The tool or prompt; none for a name that is unknown, of which a client may send any number.
+
+    It is read at the end, when the components of the server have been built.
+    """
+    if frame.message.method not in TARGETS:
+        return {}
+    kind, attribute = TARGETS[frame.message.method]
+    name = frame.message.params.get("name")
+    is_registered = isinstance(name, str) and frame.server.components.find(kind, name) is not None
+    return {attribute: name} if is_registered else {}
+
+
+def _details(frame: Frame) -> Attributes:
+    """What only spans have."""
+    details: Attributes = {"jsonrpc.request.id": shown(str(frame.message.id))}
+    session_id = frame.get_mcp_session_id()
+    if session_id is not None:
+        # The id is a credential of the client.
+        details["mcp.session.id"] = address(session_id)
+    uri = frame.message.params.get("uri")
+    if isinstance(uri, str):
+        details["mcp.resource.uri"] = cut(uri)
+    return details
+
+
+def _with_parent(frame: Frame) -> Frame:
+    """The Frame whose trace is the current span: for handlers, and for what runs later."""
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    if not carrier:
+        return frame
+    request = frame.message
+    meta = request.params.get("_meta")
+    own_meta = meta if isinstance(meta, dict) else {}
+    params = {**request.params, "_meta": {**own_meta, **carrier}}
+    return frame.put_request(RequestInfo(request.id, request.method, params))
+
+
+def _failure(reply: Reply) -> Attributes:
+    """The attributes of a request that failed; empty for one that did not."""
+    if reply.error is not None:
+        code = str(reply.message["error"]["code"])
+        return {"error.type": code, "rpc.response.status_code": code}
+    if reply.message["result"].get("isError"):
+        return {"error.type": "tool_error"}
+    return {}
+
+
+def _end(span: Span, outcome: Attributes) -> None:
+    span.set_attributes(outcome)
+    if "error.type" in outcome:
+        span.set_status(StatusCode.ERROR)
+    span.end()
