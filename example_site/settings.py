@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_mcp.elicitation",
     "django_mcp.approvals",
+    "django_mcp.calls",
     "example_site.helpdesk",
     "example_site.desk",
     "example_site.conformance",

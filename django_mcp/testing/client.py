@@ -7,15 +7,18 @@ async with Client(server, user=user) as client:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from itertools import count
+from os import PathLike
 from typing import Any, Literal, Self, cast
 
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
 from django_mcp.auth.base import Principal
+from django_mcp.components.tool import ToolComponent
+from django_mcp.dispatch import call_log
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
@@ -23,6 +26,7 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision,
 from django_mcp.runtime import pools
 from django_mcp.server import failures
 from django_mcp.server.server import Server
+from django_mcp.testing import catalogue
 from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections import CONNECTIONS
 from django_mcp.testing.connections.base import Facts
@@ -36,6 +40,17 @@ MAX_ATTEMPTS = 10
 """How often a request is sent again because its result requires input."""
 
 CLIENT_INFO = {"name": "django-mcp-test-client", "version": "1"}
+
+METHOD_NOT_FOUND = -32601
+UNKNOWN_SUFFIX = "_unknown"
+
+CATALOGUE = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+"""The member of each result that lists entries, by its method."""
 
 LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
@@ -61,6 +76,8 @@ class Client(ReceivedNotifications):
 
     raise_exceptions = True
     """The default of the argument."""
+    records_calls = False
+    """Whether ``django_mcp.calls`` stores the calls, for tests of the log itself."""
 
     def __init__(
         self,
@@ -83,30 +100,51 @@ class Client(ReceivedNotifications):
         raise_exceptions: bool | None = None,
     ) -> None:
         registry.raise_broken()
+        self._set_state()
         if not isinstance(server, Server):
             server = registry.default if server is None else registry.get(server)
         self.server = registry.configure(server)
-        self.revision: Revision = NEWEST if version is None else BY_VERSION[version]
-        self.notifications = []
-        self.initialize_result: dict[str, Any] = {}
-        """The result of ``initialize``; empty in a stateless revision."""
+        self.revision: Revision = BY_VERSION[version or NEWEST.version]
         self._answers = InputAnswers(elicitation, sampling, roots)
-        declared = self._answers.capabilities
-        self._capabilities = declared if capabilities is None else capabilities
+        self._capabilities = self._answers.capabilities if capabilities is None else capabilities
         self._log_level = log_level
         self._timeout = timeout
         self._sync_execution = sync_execution
-        self._ids = count(1)
-        self._violations = Violations()
         if raise_exceptions is not None:
             self.raise_exceptions = raise_exceptions
+        caller = _principal(user, frozenset(scopes))
+        facts = Facts(self.server, caller, headers or {}, query, session)
+        self.connection = CONNECTIONS[transport](facts, self)
+        self._options: dict[str, Any] = {
+            "version": version,
+            "transport": transport,
+            "elicitation": elicitation,
+            "sampling": sampling,
+            "roots": roots,
+            "capabilities": capabilities,
+            "log_level": log_level,
+            "headers": headers,
+            "query": query,
+            "timeout": timeout,
+            "sync_execution": sync_execution,
+            "raise_exceptions": raise_exceptions,
+        }
+
+    def _set_state(self) -> None:
+        """Begin with nothing sent and nothing received."""
+        self.notifications = []
+        self.initialize_result: dict[str, Any] = {}
+        """The result of ``initialize``; empty in a stateless revision."""
+        self._ids = count(1)
+        self._violations = Violations()
         self._unexpected: dict[Any, BaseException] = {}
         self._is_open = False
         self._arrivals = Arrivals(self)
         self._acknowledged = asyncio.Event()
-        principal = _principal(user, frozenset(scopes))
-        facts = Facts(self.server, principal, headers or {}, query, session)
-        self.connection = CONNECTIONS[transport](facts, self)
+        self._exchange: list[Message] = []
+        """The messages of both sides, in their order."""
+        self._others: list[Client] = []
+        """The clients of ``as_user``, which are closed with this one."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -137,11 +175,19 @@ class Client(ReceivedNotifications):
 
     async def close(self) -> None:
         """Close the connection, and end the session."""
+        while self._others:
+            await self._others.pop().close()
         if self._is_open:
             self._is_open = False
             failures.OBSERVERS.remove(self._note_unexpected)
             with self._threads():
                 await self.connection.close()
+
+    def as_user(self, user: Any, *, scopes: Iterable[str] = ()) -> Client:
+        """Return a client like this one, of another user; it is closed with this one."""
+        other = type(self)(self.server, user=user, scopes=scopes, **self._options)
+        self._others.append(other)
+        return other
 
     async def _initialize(self) -> None:
         params = {
@@ -173,6 +219,18 @@ class Client(ReceivedNotifications):
         """Return the prompts of all pages."""
         return await self._list("prompts/list", "prompts")
 
+    async def call(self, name: str, /, **arguments: Any) -> CallResult:
+        """Return the result of a call of a tool, for assertions.
+
+        ``(await client.call("add", a=1, b=2)).assert_ok()``. An error of the protocol is
+        returned as well, with ``error``, instead of being raised.
+        """
+        began = len(self._exchange)
+        try:
+            return await self.call_tool(name, arguments)
+        except ErrorResponse as error:
+            return CallResult(exchange=self._exchange[began:], error=error)
+
     async def call_tool(
         self, name: str, arguments: Json | None = None, *, meta: Json | None = None
     ) -> CallResult:
@@ -181,7 +239,10 @@ class Client(ReceivedNotifications):
         A failed call has a result as well, in which ``is_error`` is True.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
-        return await self.request("tools/call", params, meta=meta)
+        result = await self.request("tools/call", params, meta=meta)
+        component = self.server.components.find("tool", name)
+        output = component.output if isinstance(component, ToolComponent) else None
+        return CallResult(result, output=output, exchange=result.exchange)
 
     async def read_resource(self, uri: str, *, meta: Json | None = None) -> CallResult:
         """Return the contents of a resource."""
@@ -224,10 +285,11 @@ class Client(ReceivedNotifications):
         """
         await self.open()
         sent: Message = dict(params or {})
+        began = len(self._exchange)
         for _ in range(MAX_ATTEMPTS):
             result = await self._call(method, sent, meta)
             if result.get("resultType") != "input_required":
-                return result
+                return CallResult(result, exchange=self._exchange[began:])
             sent = {**sent, **await self._answers.retry_params(result)}
         raise AssertionError(f"{method} still requires input after {MAX_ATTEMPTS} attempts")
 
@@ -258,6 +320,37 @@ class Client(ReceivedNotifications):
         meta = {**self._meta(method, request_id), **(meta or {})}
         with_meta = {"_meta": meta} if meta else {}
         return jsonrpc.request(request_id, method, {**(params or {}), **with_meta})
+
+    # Assertions.
+
+    async def assert_tool_visible(self, name: str) -> None:
+        """Fail unless the tool is listed to this client."""
+        names = [tool["name"] for tool in await self.list_tools()]
+        if name not in names:
+            raise AssertionError(f"The tool {name!r} is not listed. These are: {names}")
+
+    async def assert_tool_hidden(self, name: str) -> None:
+        """Fail if the tool is listed to this client, or if a call tells it from an unknown one."""
+        if name in [tool["name"] for tool in await self.list_tools()]:
+            raise AssertionError(f"The tool {name!r} is listed")
+        result = await self.call(name)
+        unknown = await self.call(f"{name}{UNKNOWN_SUFFIX}")
+        if result.text.replace(name, "") != unknown.text.replace(f"{name}{UNKNOWN_SUFFIX}", ""):
+            raise AssertionError(f"The tool {name!r} is not listed, but it answers: {result.text}")
+
+    async def assert_catalogue(self, path: str | PathLike[str]) -> None:
+        """Fail if what is listed to this client differs from the file at ``path``.
+
+        With the environment variable MCP_UPDATE_SNAPSHOTS, the file is written.
+        """
+        listed: dict[str, list[dict[str, Any]]] = {}
+        for method, member in CATALOGUE.items():
+            try:
+                listed[member] = await self._list(method, member)
+            except ErrorResponse as error:
+                if error.code != METHOD_NOT_FOUND:
+                    raise
+        catalogue.assert_unchanged(listed, path)
 
     # Notifications and input requests.
 
@@ -311,6 +404,7 @@ class Client(ReceivedNotifications):
     def receive_notification(self, message: Message) -> None:
         """Store a notification of the server; called by the connection."""
         self.notifications.append(message)
+        self._exchange.append(message)
         self._arrivals.note()
         if message["method"] == "notifications/subscriptions/acknowledged":
             self._acknowledged.set()
@@ -319,11 +413,14 @@ class Client(ReceivedNotifications):
     async def answer_request(self, message: Message) -> Message:
         """Return the response to a request of the server; called by the connection."""
         self._violations.look_at(self.revision, message, None)
+        self._exchange.append(message)
         try:
-            return jsonrpc.result(message["id"], await self._answers.answer(message))
+            response = jsonrpc.result(message["id"], await self._answers.answer(message))
         except McpError as error:
             described = {"code": error.code or -32603, "message": error.message}
-            return jsonrpc.error(message["id"], described)
+            response = jsonrpc.error(message["id"], described)
+        self._exchange.append(response)
+        return response
 
     # The steps of a request.
 
@@ -337,9 +434,11 @@ class Client(ReceivedNotifications):
 
     async def _call(self, method: str, params: Message, meta: Json | None) -> CallResult:
         message = self.message(method, params, meta=meta)
+        self._exchange.append(message)
         async with asyncio.timeout(self._timeout):
             with self._threads():
                 response = await self.connection.request(message)
+        self._exchange.append(response)
         self._validate(response, method)
         unexpected = self._unexpected.pop(message["id"], None)
         if unexpected is not None and self.raise_exceptions and _is_failure(response):
@@ -375,9 +474,15 @@ class Client(ReceivedNotifications):
         if frame.server is self.server:
             self._unexpected[frame.message.id] = error
 
-    def _threads(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
         is_sensitive = self._sync_execution == "thread_sensitive"
-        return pools.thread_sensitive() if is_sensitive else nullcontext()
+        token = call_log.is_recorded.set(self.records_calls)
+        try:
+            with pools.thread_sensitive() if is_sensitive else nullcontext():
+                yield
+        finally:
+            call_log.is_recorded.reset(token)
 
 
 def _is_failure(response: Message) -> bool:

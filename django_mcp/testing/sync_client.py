@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -40,6 +41,13 @@ class SyncClient(ReceivedNotifications):
         self.client = Client(server, **options)
         self.notifications = self.client.notifications
 
+    def as_user(self, user: Any, *, scopes: Iterable[str] = ()) -> SyncClient:
+        """Return a client like this one, of another user; it is closed with this one."""
+        other = copy(self)
+        other.client = self.client.as_user(user, scopes=scopes)
+        other.notifications = other.client.notifications
+        return other
+
     def __enter__(self) -> Self:
         async_to_sync(self.client.__aenter__)()
         return self
@@ -53,6 +61,7 @@ class SyncClient(ReceivedNotifications):
     list_resources = _twin(Client.list_resources)
     list_resource_templates = _twin(Client.list_resource_templates)
     list_prompts = _twin(Client.list_prompts)
+    call = _twin(Client.call)
     call_tool = _twin(Client.call_tool)
     read_resource = _twin(Client.read_resource)
     get_prompt = _twin(Client.get_prompt)
@@ -60,3 +69,6 @@ class SyncClient(ReceivedNotifications):
     request = _twin(Client.request)
     notify = _twin(Client.notify)
     send = _twin(Client.send)
+    assert_tool_visible = _twin(Client.assert_tool_visible)
+    assert_tool_hidden = _twin(Client.assert_tool_hidden)
+    assert_catalogue = _twin(Client.assert_catalogue)

@@ -41,9 +41,9 @@ def test_permissions_of_django_decide_who_reopens_a_ticket() -> None:
     agent.user_permissions.set(Permission.objects.filter(codename="add_ticket"))
 
     with pytest.raises(ErrorResponse, match="Authentication required"):
-        call(None, "ticket_reopen", pk=ticket.pk)
+        call(None, "ticket_reopen", id=ticket.pk)
     with pytest.raises(ErrorResponse, match="Unknown tool"):
-        call(reader, "ticket_reopen", pk=ticket.pk)
-    assert call(agent, "ticket_reopen", pk=ticket.pk)["structuredContent"]["status"] == "open"
-    again = call(agent, "ticket_reopen", pk=ticket.pk)
+        call(reader, "ticket_reopen", id=ticket.pk)
+    assert call(agent, "ticket_reopen", id=ticket.pk)["structuredContent"]["status"] == "open"
+    again = call(agent, "ticket_reopen", id=ticket.pk)
     assert again["content"][0]["text"].endswith("The ticket is not closed.")
