@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from django_mcp.components.tool import ToolComponent
@@ -15,7 +16,7 @@ MAX_NAME = 37
 MAX_PARAMETERS = 25
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Description:
     """One tool as a model reads it."""
 
@@ -23,7 +24,7 @@ class Description:
     listed: Mapping[str, Any]
     weaknesses: Sequence[str]
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         return self.entry.tokens
 

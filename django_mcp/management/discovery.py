@@ -1,13 +1,13 @@
-"""The discovery of MCP clients, from the URL of a server to where the user would log in.
+"""How MCP clients discover a server, from its URL to the page where the user would log in.
 
-Each client's is a generator: it yields probes, is sent their answers, and returns what it found. It
-does no I/O, so that a command sends the probes, and a test answers them.
+The discovery of a client is a generator. It yields probes, is sent their answers, and returns its
+findings. It does no I/O: the command sends the probes, and a test answers them itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import urljoin
@@ -212,26 +212,30 @@ def _find_resource(
         target = stated if place == "challenge" else _place(place, url)
         if target is None:
             continue
-        title = f"{'The metadata of the challenge' if place == 'challenge' else target}"
+        title = "The metadata of the challenge" if place == "challenge" else target
         answer = yield _get(target, client)
         document = answer.json() if answer.status == 200 else {}
         if document and not used:
             used = document
             findings += resource.of_metadata(url, title, document)
             findings += _of_origin(client, title, answer)
-        elif not document and used and place in client.needed_places:
-            missing.append(_lacks(title, answer))
-        elif not document:
-            missing += resource.of_missing(title, answer)
+        if not document:
+            ends_attempt = bool(used) and place in client.needed_places
+            missing += _of_missing(title, answer, ends_attempt=ends_attempt)
         if used and not client.needed_places:
             break
     findings += missing
-    findings += _of_absence(client, opening, used, stated) if not missing or used else ()
+    if used or not missing:
+        findings += _of_absence(client, opening, used, stated)
     return used
 
 
-def _lacks(place: str, answer: Answer) -> Finding:
-    return failure(f"{place} is answered {answer}: it ends its attempt.", resource.ROUTING_REMEDY)
+def _of_missing(place: str, answer: Answer, *, ends_attempt: bool) -> Iterable[Finding]:
+    """What is wrong with a place without metadata, where some clients need it besides another."""
+    if not ends_attempt:
+        return resource.of_missing(place, answer)
+    text = f"{place} is answered {answer}: it ends its attempt."
+    return (failure(text, resource.ROUTING_REMEDY),)
 
 
 def _of_absence(

@@ -152,6 +152,14 @@ def test_mcp_show_suggests_a_similar_name(name: str, hint: str) -> None:
 # mcp_call
 
 
+def test_mcp_guide_prints_the_guide_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("mcp_guide")
+
+    printed = capsys.readouterr().out
+    assert printed.startswith("# Writing MCP servers with django_mcp")
+    assert "@tool(read_only=True)" in printed
+
+
 def test_mcp_call_is_anonymous_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CommandError, match="I talk to no strangers"):
         call(capsys, "greet")

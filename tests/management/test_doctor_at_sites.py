@@ -136,6 +136,26 @@ def test_site_without_faults_has_no_failure(doctor: Doctor) -> None:
     assert "ok      System checks, tables and caches" in output
 
 
+@pytest.mark.parametrize(("edited", "other"), [("WSGI", "ASGI"), ("ASGI", "WSGI")])
+def test_application_that_is_not_mounted_is_named_beside_the_one_that_is(
+    edited: str,
+    other: str,
+    doctor: Doctor,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for interface in ("WSGI", "ASGI"):
+        path = f"tests.wsgi.pair.{interface.lower()}.application"
+        setattr(settings, f"{interface}_APPLICATION", path)
+    monkeypatch.setattr(registry, "is_mounted", lambda server, interface: interface == edited)
+    has_failed, output = doctor()
+    assert not has_failed
+    assert f"tests.wsgi.pair.{edited.lower()}.application mounts the MCP servers" in output
+    missing = f"tests.wsgi.pair.{other.lower()}.application does not mount the MCP servers"
+    assert missing in output
+    assert f"mount(get_{other.lower()}_application())" in output
+
+
 def test_each_finding_is_printed_once_for_all_clients_that_have_it(doctor: Doctor) -> None:
     _, output = doctor()
     lines = [line for line in output.splitlines() if line.startswith("  ")]

@@ -17,7 +17,7 @@ from django_mcp import registry
 from django_mcp.dispatch import handle
 from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.transport import StdioTransport
-from django_mcp.management import addresses, callers
+from django_mcp.management import addresses, callers, terminal
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
@@ -28,6 +28,10 @@ from django_mcp.transports.in_process import LocalExchange
 
 LEVELS = {0: None, 1: "info"}
 """The least severe log messages which are shown, by verbosity; from 2 on all of them."""
+
+
+MAX_ATTEMPTS = 10
+"""How often a call may request input."""
 
 
 class Command(BaseCommand):
@@ -62,14 +66,34 @@ class Command(BaseCommand):
     async def _call(
         self, server: Server, caller: frames.RequestOrigin, request: Request, level: str | None
     ) -> Reply:
-        exchange = TerminalExchange(self._show)
-        call = frames.IncomingRequest(server=server, caller=caller, exchange=exchange)
-        frame = frames.stateless(call, request, RequestMeta(NEWEST, {}, None, level))
-        return await handle.answer(frame, site.get())
+        """Return the reply; while it requests input, the user is asked and the call is repeated."""
+        is_interactive = terminal.is_interactive()
+        capabilities = terminal.CAPABILITIES if is_interactive else {}
+        meta = RequestMeta(NEWEST, capabilities, None, level)
+        for _ in range(MAX_ATTEMPTS):
+            exchange = TerminalExchange(self._show)
+            call = frames.IncomingRequest(server=server, caller=caller, exchange=exchange)
+            reply = await handle.answer(frames.stateless(call, request, meta), site.get())
+            result = reply.message.get("result", {})
+            if not is_interactive or result.get("resultType") != "input_required":
+                return reply
+            request = request._replace(params={**request.params, **_answers(result)})
+        raise CommandError(f"The call requests input again after {MAX_ATTEMPTS} answers")
 
     def _show(self, message: dict[str, Any]) -> None:
+        if message["method"] == "notifications/progress" and terminal.is_interactive():
+            self.stderr.write(terminal.progress_bar(message["params"]))
+            return
         params = {k: v for k, v in message["params"].items() if k not in ("_meta", "progressToken")}
         self.stderr.write(f"{message['method']} {json.dumps(params, ensure_ascii=False)}")
+
+
+def _answers(result: dict[str, Any]) -> dict[str, Any]:
+    """Ask the user, and return the parameters of the next attempt."""
+    requests = result.get("inputRequests", {})
+    answers = {name: terminal.answer_to(request) for name, request in requests.items()}
+    state = {"requestState": result["requestState"]} if "requestState" in result else {}
+    return {"inputResponses": answers, **state}
 
 
 class TerminalExchange(LocalExchange):

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from django_mcp import conf, registry
-from django_mcp.management import addresses
+from django_mcp.management import addresses, terminal
 from django_mcp.management.client_configuration import CLIENTS, VARIABLE, Client, Endpoint, Process
 from django_mcp.server.server import Server
 
@@ -43,11 +43,20 @@ class Command(BaseCommand):
         url = addresses.checked_url(options["url"] or addresses.url_of(server))
         endpoint = Endpoint(name=name, url=url, token=options["token"])
         process = _process(name, server)
-        chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
+        chosen = [CLIENTS[options["client"]]] if options["client"] else _chosen()
         parts: list[str] = []
         for client in chosen:
             parts += _parts(client, endpoint, process, options["transport"])
         return "\n\n".join(parts)
+
+
+def _chosen() -> list[Client]:
+    """All clients, or the one that whoever sits at the terminal chooses."""
+    clients = [*CLIENTS.values()]
+    if not terminal.is_interactive():
+        return clients
+    index = terminal.choose("Which client?", [client.title for client in clients])
+    return clients if index is None else [clients[index]]
 
 
 def _parts(

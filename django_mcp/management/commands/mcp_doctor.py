@@ -66,7 +66,8 @@ class Command(BaseCommand):
         if not project.is_own(url):
             return {}
         answer = http.answer(with_invalid_token(url))
-        findings = [*project.of_project(), *project.of_authorization_header(answer)]
+        of_header = project.of_authorization_header(answer)
+        findings = [*project.of_project(), *project.of_mount(), *of_header]
         return {f"This project ({project.settings_module()})": findings}
 
     def _print(self, sections: Mapping[str, Sequence[Finding]]) -> None:

@@ -7,11 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
-from django_mcp.management import descriptions
+from django_mcp.dispatch import visibility
+from django_mcp.frame.transport import StdioTransport
+from django_mcp.management import callers, descriptions
+from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.request_meta import RequestMeta
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST
 from django_mcp.registry import Entry, entries
+from django_mcp.runtime import pools
+from django_mcp.transports import frames
+from django_mcp.transports.in_process import LocalExchange
 
 COLUMNS = ("SERVER", "PATH", "KIND", "NAME", "PERMISSION", "SOURCE")
 
@@ -25,6 +34,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--json", action="store_true", dest="as_json", help="print everything as JSON"
         )
+        parser.add_argument("--user", help="username: only what this user is listed")
+        parser.add_argument(
+            "--revision",
+            choices=BY_VERSION,
+            default=NEWEST.version,
+            help="version of the protocol in which details and JSON are printed",
+        )
         parser.add_argument(
             "--describe",
             action="store_true",
@@ -34,17 +50,20 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> str:
         registered = _entries(options["server"])
         shown = registered
+        if options["user"]:
+            shown = _listed_to(options["user"], shown)
         if options["name"]:
-            shown = _with_name(options["name"], registered)
+            shown = _with_name(options["name"], shown)
+        revision = BY_VERSION[options["revision"]]
         if options["describe"]:
             described = descriptions.describe(registered)
             chosen = [item for item in described if item.entry in shown]
             texts = [descriptions.text(item) for item in chosen]
             return "\n\n".join([*texts, "\n".join(descriptions.totals(chosen))])
         if options["as_json"]:
-            return _json([entry.facts() for entry in shown])
+            return _json([entry.facts(revision) for entry in shown])
         if options["name"]:
-            return "\n\n".join(_details(entry.facts()) for entry in shown)
+            return "\n\n".join(_details(entry.facts(revision)) for entry in shown)
         return "\n".join(_table(shown))
 
 
@@ -55,6 +74,28 @@ def _entries(server: str | None) -> list[Entry]:
     except LookupError as error:
         raise CommandError(str(error)) from error
     return [*entries(*map(registry.configure, servers))]
+
+
+def _listed_to(username: str, registered: Sequence[Entry]) -> list[Entry]:
+    """Return the components that a user is listed; raises CommandError for an unknown one."""
+    origin = frames.RequestOrigin(
+        principal=callers.principal("command", username, ()), transport=StdioTransport()
+    )
+    # On this thread, which has the connections of the command.
+    with pools.thread_sensitive():
+        return async_to_sync(_listed)(origin, registered)
+
+
+async def _listed(origin: frames.RequestOrigin, registered: Sequence[Entry]) -> list[Entry]:
+    request = Request(1, "tools/list", {})
+    meta = RequestMeta(NEWEST, {}, None, None)
+    shown: list[Entry] = []
+    for entry in registered:
+        call = frames.IncomingRequest(entry.server, origin, LocalExchange())
+        frame = frames.stateless(call, request, meta)
+        if await visibility.listed(frame, [entry.component], 1):
+            shown.append(entry)
+    return shown
 
 
 def _with_name(name: str, registered: Sequence[Entry]) -> list[Entry]:
@@ -87,11 +128,13 @@ def _table(entries: Iterable[Entry]) -> Iterator[str]:
 
 def _details(facts: Mapping[str, Any]) -> str:
     """Return one line per fact, or JSON below its name."""
-    return "\n".join(
-        f"{name}: {value}" if isinstance(value, str | int) else f"{name}:\n{_json(value)}"
-        for name, value in {**facts, **facts["listed"]}.items()
-        if name != "listed" and value not in (None, "", [])
-    )
+    lines = []
+    for name, value in {**facts, **facts["listed"]}.items():
+        if name == "listed" or value in (None, "", []):
+            continue
+        is_short = isinstance(value, str | int)
+        lines.append(f"{name}: {value}" if is_short else f"{name}:\n{_json(value)}")
+    return "\n".join(lines)
 
 
 def _json(value: Any) -> str:

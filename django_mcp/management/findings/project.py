@@ -18,11 +18,13 @@ from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from django_mcp import conf, registry
+from django_mcp.checks import serving
 from django_mcp.management.findings.base import (
     Answer,
     Finding,
     failure,
     is_local,
+    note,
     ok,
     split,
     warning,
@@ -55,6 +57,21 @@ def of_project() -> Iterator[Finding]:
     """Yield what system checks, databases and caches say."""
     problems = [*of_checks(), *of_databases(), *of_caches()]
     yield from problems or [ok("System checks, tables and caches")]
+
+
+def of_mount() -> Iterator[Finding]:
+    """Yield which applications mount the servers, and which do not although another one does."""
+    mounts = serving.mounting()
+    mounted = " and ".join(path for path, is_mounted in mounts.values() if is_mounted)
+    for interface, (path, is_mounted) in mounts.items():
+        if is_mounted:
+            yield ok(f"{path} mounts the MCP servers, for {interface} servers")
+        else:
+            yield note(
+                f"{path} does not mount the MCP servers, so that {interface} servers answer 404: "
+                f"{mounted or 'no other application'} does.",
+                serving.HINTS[interface],
+            )
 
 
 def of_checks() -> Iterator[Finding]:
