@@ -1,4 +1,4 @@
-"""Running functions for event loops on the threads of a pool, without a future between threads."""
+"""Running functions for event loops on the threads of a pool, with the futures of the loop."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ T = TypeVar("T")
 class LoopExecutor(Executor):
     """An executor for ``loop.run_in_executor``, whose futures belong to the running loop.
 
-    A loop copies a future of ``concurrent.futures`` into one of its own, which costs two locks,
-    four callbacks and a sixth of a synchronous call. What is its own, ``asyncio.wrap_future``
-    returns unchanged.
+    A loop copies a future of ``concurrent.futures`` into one of its own. That costs two locks, four
+    callbacks and a sixth of a synchronous call. A future of its own is not copied:
+    ``asyncio.wrap_future`` returns it unchanged.
     """
 
     def __init__(self, pool: ThreadPool, caller: Callable[[], Hashable] | None = None) -> None:
-        """``caller`` returns the caller for whom the current code works."""
+        """``caller`` returns the caller on whose behalf the current code runs."""
         self._pool = pool
         self._caller = caller
 
@@ -58,16 +58,17 @@ class _Outcome:
     def cancel(self) -> None:
         self._pass_on(asyncio.Future.cancel)
 
-    def _pass_on(self, take: Callable[..., object], *value: Any) -> None:
+    def _pass_on(self, finish: Callable[..., object], *value: Any) -> None:
+        """Call ``finish`` with the future in the event loop, unless the loop was closed."""
         try:
-            self._loop.call_soon_threadsafe(take, self._future, *value)
+            self._loop.call_soon_threadsafe(finish, self._future, *value)
         except RuntimeError:
             if not self._loop.is_closed():
                 raise
 
 
 def _set_result(future: asyncio.Future[Any], result: Any) -> None:
-    if not future.done():  # It was cancelled.
+    if not future.done():  # It may have been cancelled.
         future.set_result(result)
 
 

@@ -1,4 +1,4 @@
-"""What exists once for each event loop."""
+"""Objects that exist once for each event loop."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def running_loop() -> Loop | None:
 class PerLoop(Generic[T]):
     """One object for each event loop, made at its first use. It ends with its loop.
 
-    They are found by the identity of the loop: a ``WeakKeyDictionary`` takes 0.5 µs more. A forked
-    child begins without any, because the loops of its parent do not run there.
+    Objects are stored by the identity of their loop: a ``WeakKeyDictionary`` takes 0.5 µs more. A
+    forked child begins without any object: the loops of its parent do not run there.
     """
 
     __slots__ = ("__weakref__", "_loops", "_make", "_objects")
@@ -49,7 +49,7 @@ class PerLoop(Generic[T]):
         return self._objects.get(id(loop))
 
     def items(self) -> list[tuple[Loop, T]]:
-        """The loops that have an object, and these."""
+        """The loops that have an object, each with its object."""
         pairs = []
         for identity, existing in tuple(self._objects.items()):
             reference = self._loops.get(identity)

@@ -1,12 +1,12 @@
-"""A pool of threads for which Python does not wait when it exits, and which is shared fairly.
+"""A pool of threads that callers share fairly, and that does not delay the exit of Python.
 
-Python joins the threads of a ``ThreadPoolExecutor``, so that a handler which blocks one would keep
-the process from ending, for as long as it blocks.
+At exit, Python joins the threads of a ``ThreadPoolExecutor``: a handler that blocks would keep the
+process from ending.
 
-The states of a thread, and who moves it:
+The states of a thread, and what moves it:
 
 =========== ========================================== =============================================
-state       what it does                               next, and who moves it
+state       what it does                               next, and what moves it
 =========== ========================================== =============================================
 not started there is no thread                         woken: ``_start_waiting``, for a function
                                                        that may run
@@ -71,17 +71,19 @@ class _Queue:
 class ThreadPool(Executor):
     """Runs functions on at most ``size`` threads, which it creates when they are needed.
 
-    A caller gets a further thread only while it holds fewer than are free, so that none can hold
-    more than half of them (the first thread is always given): whoever comes next finds one. What
-    waits is started in turn, one function of each caller. What has no caller has no such limit.
+    A caller gets a further thread only while it holds fewer threads than are free. So no caller can
+    hold more than half of them (the first thread is always given), and the next caller finds one.
+    Waiting functions are started in turn, one of each caller. Functions without a caller have no
+    such limit.
 
-    Threads fight for the interpreter, with each other and with the event loop. So one is woken at a
-    time, and wakes the next one only if another function waits: meanwhile those that run may have
-    called it. The thread that became idle last is woken, whose database connection is in use.
+    Threads compete for the interpreter, with each other and with the event loop. So one thread is
+    woken at a time. It wakes the next one only if a function still waits then: a busy thread may
+    have taken it meanwhile. The thread that became idle last is woken, because its database
+    connection was used last.
 
-    ``max_wait`` are the seconds which a function waits for a free thread, and ``max_waiting`` is
-    how many may wait: otherwise they fail with ``not_started``. ``leave`` is called on each thread
-    that ends.
+    ``max_wait`` are the seconds that a function waits for a free thread, and ``max_waiting`` is
+    the number of functions that may wait: others fail with ``not_started``. ``leave`` is called on
+    each thread that ends.
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class ThreadPool(Executor):
         return future
 
     def add(self, job: Job, caller: Hashable = None) -> None:
-        """Let a thread do ``job``, which counts for ``caller``."""
+        """Run ``job`` on a thread; it counts for ``caller``."""
         until = inf if self._max_wait is None else time.monotonic() + self._max_wait
         with self._lock:
             if self._is_closed:
@@ -152,30 +154,38 @@ class ThreadPool(Executor):
             future.cancel()
         for sleeping in idle:
             sleeping.release()
+        if wait:
+            self._join(timeout)
+
+    def _join(self, timeout: float | None) -> None:
+        """Wait until the threads have ended, for at most ``timeout`` seconds together."""
         until = None if timeout is None else time.monotonic() + timeout
-        for thread in self._threads if wait else ():
-            thread.join(None if until is None else max(until - time.monotonic(), 0))
+        for thread in self._threads:
+            left = None if until is None else max(until - time.monotonic(), 0)
+            thread.join(left)
 
     def _is_full(self, most: int) -> bool:
         number = sum(len(queue.jobs) for queue in self._queues.values())
-        # Those which find a thread do not wait.
-        return number >= most + self.size - self._busy
+        # A function for which a thread is free does not wait.
+        free = self.size - self._busy
+        return number >= most + free
 
     def _start_waiting(self) -> None:
-        """Let one more thread look for a function; watch those which have to wait."""
+        """Wake or start a thread for a waiting function; otherwise watch how long it waits."""
         if self._choose() is None:
             self._watch()
         elif self._idle:
             self._is_waking = True
             self._idle.pop().release()
         elif len(self._threads) < self.size:
-            self._start_thread()
-            self._is_waking = True
+            self._is_waking = self._start_thread()
+            if not self._is_waking:
+                self._watch()
 
     def _choose(self) -> _Queue | None:
-        """The queue whose caller may have a thread now; the first one has waited longest.
+        """Return the first queue whose caller may have a thread now.
 
-        A pool that ends gives what waits to whatever thread is free.
+        While the pool ends, every caller may have one.
         """
         free = inf if self._is_closed else self.size - self._busy
         if free > 0:
@@ -187,11 +197,13 @@ class ThreadPool(Executor):
     def _watch(self) -> None:
         if self._max_wait is not None and not self._is_watched:
             # A thread, because the pool serves several event loops. It ends with the last job.
-            self._is_watched = True
             interval = min(WATCH_INTERVAL, self._max_wait / 10)
-            threading.Thread(target=self._fail_late, args=(interval,), daemon=True).start()
+            watcher = threading.Thread(target=self._fail_late, args=(interval,), daemon=True)
+            self._is_watched = True
+            self._is_watched = _start(watcher)
 
     def _fail_late(self, interval: float) -> None:
+        """Fail the functions that have waited too long, until none waits."""
         while self._is_watched:
             time.sleep(interval)
             with self._lock:
@@ -211,11 +223,15 @@ class ThreadPool(Executor):
                 del self._queues[caller]
         return late
 
-    def _start_thread(self) -> None:
+    def _start_thread(self) -> bool:
         name = f"{self._name}_{len(self._threads)}"
         thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        is_started = _start(thread)
+        if is_started:
+            self._threads.append(thread)
+        elif not self._threads:
+            raise RuntimeError("No thread can be started any more")
+        return is_started
 
     def _work(self) -> None:
         sleeping = threading.Lock()
@@ -238,9 +254,9 @@ class ThreadPool(Executor):
     def _next(
         self, sleeping: threading.Lock, ended: Hashable, *, was_woken: bool
     ) -> tuple[Hashable, Job] | None:
-        """Take a function for the current thread, which is idle if there is none.
+        """Take a function for the current thread; without one, the thread becomes idle.
 
-        ``ended`` is the caller of the function which it has run.
+        ``ended`` is the caller of the function that the thread has just run.
         """
         with self._lock:
             if was_woken:
@@ -269,6 +285,15 @@ class ThreadPool(Executor):
             self._held[caller] -= 1
             if not self._held[caller]:
                 del self._held[caller]
+
+
+def _start(thread: threading.Thread) -> bool:
+    """Start a thread; return False if Python exits: from 3.12 on, it starts no thread then."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _run(

@@ -41,7 +41,7 @@ from django_mcp.runtime import background
 from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, had_outage
 
-JUST_NOW = 1.0
+AFTER_OUTAGE = 1.0
 """Seconds after a failure of the store in which a log does not try to read its end."""
 RECENT = 100
 """Events of a log which an event loop keeps, so that its streams need not read them as well."""
@@ -91,7 +91,7 @@ class AnnouncementLog:
                 return
             await bus.here().subscribe(of_log(self._server, self._stream), self._receive)
             if is_logged():
-                if not had_outage(JUST_NOW):
+                if not had_outage(AFTER_OUTAGE):
                     await self._read_end()
                 catch_up.here().follow(self._address, self._stream, self._changed)
             self._is_open = True
@@ -124,15 +124,16 @@ class AnnouncementLog:
     def _is_next(self, hint: bus.Message) -> bool:
         """Whether everything before the entries of a hint was delivered.
 
-        It is not known of a log that was empty: nobody can tell from a number whether it is the
-        first one, so that is read.
+        For a log that was empty it is not known: a number does not say whether it is the first one.
+        Then the log is read.
         """
         if not is_logged():
-            return True  # It is of this process, and in order.
+            return True  # The hint is from this process, and hints arrive in order.
         before = hint["last"] - len(hint["entries"])
         return self._reader is None and self._position == before
 
     def _changed(self, last: int | None) -> None:
+        """Compare the position with the last number that ``catch_up`` has seen in the store."""
         present = last or 0
         if self._position is None:
             self._begin_at(present)
@@ -140,7 +141,7 @@ class AnnouncementLog:
             self._read_soon()
 
     def _begin_at(self, position: int) -> None:
-        """Begin where nobody knows what was missed: the store was out of reach, or has lost it."""
+        """Begin at ``position``. What was missed is unknown, so everything counts as changed."""
         self._position = position
         self._recent = []
         self._notify_all()

@@ -1,8 +1,8 @@
 """Requests to the client of a session, whose response may reach any worker.
 
-The id of a request is the encrypted name of what waits for its response, bound to the session and
-its principal: nobody can respond for another client. On another worker than the one that waits, the
-response is stored in the event store, and a hint is published.
+The id of a request is an encrypted name. The name leads to the call that waits for the response. It
+is bound to the session and its principal: nobody can respond for another client. A response that
+reaches another worker is stored in the event store, and a hint is published.
 
 A request to the client is
 

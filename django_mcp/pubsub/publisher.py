@@ -2,8 +2,8 @@
 
 A message for one session is appended to its outbox, from which the active stream of the session
 takes it. A message for every session of a server is appended once to the log of the server, which
-each session reads from its own position. Store first: a hint on the message bus, which may be lost,
-wakes the streams afterwards. A write that fails is logged, and not repeated.
+each session reads from its own position. The store comes first. Afterwards a hint on the message
+bus, which may be lost, tells the streams to read. A write that fails is logged, and not repeated.
 """
 
 from __future__ import annotations
@@ -44,20 +44,22 @@ LOGS = (LOG, UPDATES)
 SESSIONS_AT_ONCE = 50
 """How many outboxes are appended to in one operation of the store."""
 NUMBERS_PER_SECOND = 1000
-"""The numbers of a log that begins anew are higher than all of the log which was lost with its
-store, so that readers of the old one see that it has gone: they begin with so many for each second
-since 1970, more than are ever appended."""
+"""The first number of a log is the time, as so many numbers for each second since 1970.
+
+More are never appended in a second. When a store is lost, the numbers of the new log are therefore
+higher than all of the lost one, and its readers notice the gap."""
 
 CONNECTION_BOUND = "."
-"""A character which only the ids of sessions contain that end with their connection. They are in
-no store, and messages reach them over the message bus alone."""
+"""A character in the ids of those sessions that end with their connection, and in no others.
+
+These sessions are in no store. Messages reach them over the message bus alone."""
 
 METHODS = frozenset(map(list_changed, CATEGORIES.values()))
 """The notifications which add nothing when repeated."""
 
 
 def of_log(server: Server, stream: str) -> str:
-    """The group of those who receive a log of the server; ``announcements`` is for others."""
+    """The group for a log of the server. Only ``announcements`` joins it, for all others."""
     return bus.group(stream, server.name)
 
 
@@ -67,7 +69,7 @@ def of_session(session: str) -> str:
 
 
 def log_of(server: Server) -> str:
-    """The address of a server's log in the event store, which takes it for a session."""
+    """The address of a server's log in the event store, in the place of a session's address."""
     return digest("server", server.name)
 
 
@@ -85,7 +87,8 @@ class ChannelsPublisher:
     async def broadcast(self, server: Server, method: str, params: Json | None = None) -> None:
         """Send a notification to every client.
 
-        What the store refuses is logged, and reaches those who are connected now, if the bus works.
+        A failure of the store is logged. The notification then reaches only the clients that are
+        connected now, and only if the bus works.
         """
         if method in METHODS and not params:
             await _queues.here().publish(server, [Announcement(method)])
@@ -196,7 +199,7 @@ NOT_STORED = (
 
 
 def is_logged() -> bool:
-    """Whether other workers read in the event store what messages to them have lost."""
+    """Whether other workers read the event store, in case a message on the bus was lost."""
     return stores.events().is_shared and channel_layer.shared() is not None
 
 
@@ -206,9 +209,9 @@ def is_stored(server: Server, stream: str) -> bool:
 
 
 async def _append_safely(server: Server, stream: str, texts: Sequence[str]) -> Json | None:
-    """Append to a log that somebody reads; return the hint of it.
+    """Append to a log; return the hint for its readers.
 
-    None if nobody does, or if the store fails, which is logged.
+    None if nobody reads this log, or if the store fails, which is logged.
     """
     if not is_stored(server, stream):
         return None
@@ -230,8 +233,8 @@ async def _append(server: Server, stream: str, texts: Sequence[str]) -> Json:
 async def _publish_updates(server: Server, uris: Sequence[str]) -> None:
     """Store and publish updates of resources.
 
-    Where the store has refused them, it is not asked again for the sessions: nobody waits twice for
-    one that hangs.
+    If the store fails, the sessions are not notified through it either: a store that hangs is
+    waited for once.
     """
     group = of_log(server, UPDATES)
     hint = await _append_safely(server, UPDATES, uris)
@@ -266,14 +269,17 @@ async def _post_updates(server: Server, uris: Sequence[str]) -> None:
             messages.setdefault(session, []).append(text)
     sessions = sorted(messages)
     for start in range(0, len(sessions), SESSIONS_AT_ONCE):
-        some = {
-            session: messages[session] for session in sessions[start : start + SESSIONS_AT_ONCE]
-        }
-        full = await stores.events().append_to_each(OUTBOX, some)
-        if full:
-            log_repeated(logging.WARNING, TOO_MANY_STREAMS, times=len(full))
-        for session in some.keys() - set(full):
-            publish_to_session(session, "posted")
+        portion = sessions[start : start + SESSIONS_AT_ONCE]
+        await _post_to_each({session: messages[session] for session in portion})
+
+
+async def _post_to_each(messages: Mapping[str, Sequence[str]]) -> None:
+    """Append messages to the outboxes of sessions, by address, and publish the hints."""
+    full = await stores.events().append_to_each(OUTBOX, messages)
+    if full:
+        log_repeated(logging.WARNING, TOO_MANY_STREAMS, times=len(full))
+    for session in messages.keys() - set(full):
+        publish_to_session(session, "posted")
 
 
 TOO_MANY_STREAMS = "A session has too many open streams, and is not notified"

@@ -6,14 +6,14 @@ As around a view, an exception rolls it back, and an error that is returned does
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, TypeVar
 
-from asgiref.sync import sync_to_async
 from django.db import connections, transaction
+
+from django_mcp.runtime.context_managers import within
 
 T = TypeVar("T")
 
@@ -40,23 +40,7 @@ class AtomicRequests:
         """
         if not _aliases_of(handler):
             return await coroutine
-        try:
-            stack = await sync_to_async(_transactions)(handler)
-        except BaseException:
-            coroutine.close()
-            raise
-        try:
-            result = await coroutine
-        except BaseException:
-            await _exit(stack, *sys.exc_info())
-            raise
-        await _exit(stack, None, None, None)
-        return result
-
-
-async def _exit(stack: ExitStack, *error: Any) -> None:
-    # A cancellation must not leave the transaction open.
-    await asyncio.shield(sync_to_async(stack.__exit__)(*error))
+        return await within(partial(_transactions, handler), coroutine)
 
 
 def _transactions(handler: Any) -> ExitStack:

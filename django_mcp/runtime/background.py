@@ -1,14 +1,15 @@
 """Background tasks, which have nothing of the call in which they are started.
 
 ``create_task`` is for what somebody waits for, ``spawn`` for what nobody waits for, and
-``spawn_accepted`` for what was promised to somebody: a process that stops waits for it.
+``spawn_accepted`` for what was promised to somebody: a process that stops waits for it. What is
+collected in memory, to be written together, is written by ``finish`` before an event loop ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -69,6 +70,19 @@ def accept_thread() -> Future[None]:
 def has_accepted_threads() -> bool:
     """Whether a thread of ``accept_thread`` is not done, whatever event loop serves clients."""
     return bool(_threads)
+
+
+FINISHING: list[Callable[[], Awaitable[object]]] = []
+"""Port: each writes at once what it would write soon. apps.py of ``django_mcp.calls`` adds one."""
+
+
+async def finish() -> None:
+    """Write what waits in memory; to be called before the event loop or its process ends."""
+    for write in FINISHING:
+        try:
+            await write()
+        except Exception:
+            log_repeated(logging.ERROR, "What waits in memory could not be written", exc_info=True)
 
 
 _threads: set[Future[None]] = set()

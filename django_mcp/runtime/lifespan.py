@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.components.signature import is_async
-from django_mcp.runtime import housekeeping, pools, request_scope
+from django_mcp.runtime import background, housekeeping, pools, request_scope
 from django_mcp.server.server import Server
 
 STOP_FAILED = "The server {!r} could not be stopped properly"
@@ -75,8 +75,13 @@ async def stop(server: Server) -> None:
 
 
 async def stop_all() -> None:
+    """Stop all servers when no request is served any more, and write what waits in memory.
+
+    A process may end by the signal itself, without ``atexit``.
+    """
     for server in reversed([*_running]):
         await stop(server)
+    await background.finish()
 
 
 async def _call(hook: Callable[[], Any]) -> None:

@@ -221,12 +221,14 @@ class _Pool:
 Bridge = Callable[..., Coroutine[Any, Any, Any]]
 
 ENDING: list[Callable[[ThreadPool], None]] = []
-"""Called with a pool that ends, to let go of its threads."""
+"""Called with a pool that ends: they end what occupies its threads."""
 
 
 def _pool(purpose: str) -> _Pool:
-    key = (purpose, conf.get().sync_thread_pool_size)
-    return _pools.get(key) or _pools.setdefault(key, _Pool(key[1]))
+    """Return the pool for a purpose, of the size in the settings; tests may change it."""
+    size = conf.get().sync_thread_pool_size
+    key = (purpose, size)
+    return _pools.get(key) or _pools.setdefault(key, _Pool(size))
 
 
 def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

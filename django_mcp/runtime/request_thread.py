@@ -7,7 +7,7 @@ for its client: otherwise a few long calls would hold up the authentication of a
 call may then run on another thread. The connections stay with the thread, by CONN_MAX_AGE.
 
 ========= ======================================= ===============================================
-state     what it means                           next, and who moves it
+state     what it means                           next, and what moves it
 ========= ======================================= ===============================================
 without   there is no call to run                 waiting: ``submit``
 waiting   the calls wait for a thread of the pool serving: the pool; without: the pool, if no
@@ -36,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Call = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 Calls = SimpleQueue[Call | None]
-"""The calls of a request, for the thread which it has. None ends the thread."""
+"""The calls that wait for the thread of a request. None ends the work of the thread."""
 
 
 class RequestThread(Executor):
@@ -180,6 +180,7 @@ class RequestThread(Executor):
 
 
 def _all(calls: Calls) -> list[Call]:
+    """Take all calls that wait."""
     waiting = []
     with suppress(Empty):
         while True:

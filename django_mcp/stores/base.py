@@ -93,14 +93,14 @@ class StoreBusy(StoreUnavailable):
 
 
 def write_timeout() -> float:
-    """Seconds after which a write fails that is always in conflict with others."""
+    """Seconds after which a write fails if each attempt is in conflict with other writers."""
     return conf.get().store_timeout * 0.8
 
 
 def on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
     """Decorate a blocking method of a store, to run it on one of the threads for stores.
 
-    Each attribute ``resource`` has threads of its own; by default there is one for the database.
+    Stores with the same attribute ``resource`` share threads; without one, those of the database.
     Raises StoreUnavailable if the server of the store is away, or does not answer in time.
     """
 
@@ -157,7 +157,7 @@ _outages = _Outages()
 
 
 def log_outage(error: Exception) -> None:
-    """Log that a server is away: at once, and then how often within a minute."""
+    """Log that a server is away: at once, and then once a minute with the number of times."""
     if not isinstance(error, StoreBusy):  # Then the store answers.
         _outages.seen_at = time.monotonic()
     log_repeated(logging.ERROR, "A store does not answer", exc_info=error)
@@ -166,7 +166,7 @@ def log_outage(error: Exception) -> None:
 def had_outage(seconds: float) -> bool:
     """Whether a store was unavailable within the last ``seconds``, for this process.
 
-    Then leases may have run out whose holders live, and could not renew them.
+    Then a lease may have run out although its holder is alive: it could not renew the lease.
     """
     return time.monotonic() - _outages.seen_at < seconds
 
@@ -331,11 +331,11 @@ class EventStore(ABC):
     ) -> int:
         """Append messages to the stream; return the number of the last one.
 
-        The first append creates the stream, even without messages, with ``first`` as the number
-        of its first event; later ones without messages say that its writer lives. With
-        ``create=False``, nothing is appended to a stream that was deleted with its session, and 0
-        is returned. Raises StoreFull when the session has too many streams and none of them is
-        closed.
+        The first append creates the stream, even without messages; ``first`` is the number of its
+        first event. A later append without messages says that its writer is alive. With
+        ``create=False``, nothing is appended to a stream that does not exist, such as one that was
+        deleted with its session, and 0 is returned. Raises StoreFull when the session has too many
+        streams and none of them is closed.
         """
 
     async def append_to_each(self, stream: str, data: Mapping[str, Sequence[str]]) -> list[str]:
@@ -449,8 +449,8 @@ def pack(session: Session) -> str:
 def unpack(text: str, *, session_id: str) -> Session:
     """The session of the JSON that ``pack`` returned.
 
-    The parser of pydantic takes a fifth of the time of Python's own, which accepts what the other
-    rejects: half of a surrogate pair, and deep nesting.
+    The parser of pydantic takes a fifth of the time of Python's own. Python's parser follows where
+    it fails: it also accepts half of a surrogate pair, and deep nesting.
     """
     try:
         values = from_json(text, cache_strings="keys")

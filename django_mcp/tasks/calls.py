@@ -1,6 +1,6 @@
-"""What a row stores of a tool call, and the Frame that is made from it where the task runs.
+"""Storing a tool call in a row, and restoring its Frame in the process that runs the task.
 
-It stores who called and what the handler's Frame needs; never a token, a header or a cookie.
+The row stores who called and what the handler's Frame needs; never a token, a header or a cookie.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class CallerGone(Exception):
 def owner_of(frame: Frame) -> str:
     """The digest of what a task is bound to: server and principal.
 
-    Anonymous callers share a principal: theirs are bound to the session, if there is one. Without
-    a session, the id is the only proof.
+    Anonymous callers share a principal, so their tasks are bound to the session as well. Without a
+    session, the id of the task is the only proof.
     """
     principal = frame.principal
     session_id = frame.get_mcp_session_id()
@@ -89,7 +89,7 @@ def describe(frame: Frame, ttl_ms: int | None, *, is_task: bool = True) -> NewTa
 
 
 def facts_of(frame: Frame) -> dict[str, Any]:
-    """What is stored of the call on ``frame``: ``restore`` makes its Frame of it."""
+    """What is stored of the call on ``frame``, as JSON; ``restore`` makes a Frame of it again."""
     remember(server_of(frame))
     principal = frame.principal
     private = frame.private
@@ -144,7 +144,7 @@ def _changed(frame: Frame) -> dict[str, Any]:
 
 
 AREAS = ("assigns", "private", "components")
-"""What a change of a Frame may concern, and the handler of a task finds again."""
+"""The parts of a Frame in which changes by middleware are stored with the call."""
 NOT_STORED = (
     "Middleware gave the Frame of a task values that are not serializable as JSON: {}. Set them in "
     "FRAME_PROCESSORS, or set runs_in_tasks = True on the middleware"
@@ -236,16 +236,20 @@ def _client(
     revision = private["revision"]
     if execution.run is None:
         return BidirectionalClient(server, revision, {}, execution.exchange, None, None, None)
-    level = private.get("log_level") if revision.has(Feature.TASKS) else None
-    sends_logs = level is not None and server.capabilities.has("logging")
+    progress_token = None
+    log_level = None
+    if revision.has(Feature.TASKS):
+        progress_token = (params.get("_meta") or {}).get("progressToken")
+        if server.capabilities.has("logging"):
+            log_level = private.get("log_level")
     return TaskClient(
         execution.run,
         server,
         revision,
         private["client_capabilities"],
         execution.exchange,
-        (params.get("_meta") or {}).get("progressToken") if revision.has(Feature.TASKS) else None,
-        level if sends_logs else None,
+        progress_token,
+        log_level,
     )
 
 
@@ -260,7 +264,10 @@ async def _state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[st
 
 
 async def _session_state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
-    """The private data and the assigns: those of the session as it is now, if it has a store."""
+    """The private data and the assigns: of the session as it is now, if it is in a store.
+
+    Otherwise they are those that were stored with the call.
+    """
     revision = BY_VERSION[row.version]
     session_id = facts["session_id"]
     if session_id is not None and CONNECTION_BOUND not in session_id:

@@ -29,7 +29,7 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.protocol.tasks import Task
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
-from django_mcp.runtime import request_scope
+from django_mcp.runtime import background, request_scope
 from django_mcp.server.server import Server
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
@@ -73,6 +73,7 @@ async def _run_and_close(task_id: str) -> None:
     try:
         await run(task_id)
     finally:
+        await background.finish()
         await bus.here().close()  # What was published would be lost with the event loop.
 
 
@@ -117,7 +118,7 @@ async def _restore(row: McpTask, running: Run) -> Restored:
     if facts.get("approval") is not None:
         await approval.verify(row.id)
         arguments = facts["params"].get("arguments", {})
-        approval.granted.set(approval.Grant(row.server, row.tool, arguments))
+        approval.granted.set(approval.Grant(row.id, row.server, row.tool, arguments))
     return restored
 
 

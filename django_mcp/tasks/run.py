@@ -52,6 +52,7 @@ FLUSH_INTERVAL = 0.2
 """Seconds between two writes of what a handler reports."""
 RETRY = 1.0
 """Seconds until the database is tried again."""
+GONE = "The task does not exist any more"
 STOPPED: Json = {"code": -32603, "message": "The process that ran this task was stopped"}
 OUTAGE = 60.0
 """Seconds for which the database may be unavailable when a task starts or ends."""
@@ -60,9 +61,9 @@ T = TypeVar("T")
 
 
 async def until_available(operation: Callable[[], Awaitable[T]], seconds: float, text: str) -> T:
-    """Do an operation of the database, again while that is unavailable, and log ``text`` then.
+    """Repeat an operation until the database is available; return its result.
 
-    Raises the last error after so many seconds.
+    Each failure is logged with ``text``. Raises the last error after ``seconds``.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
@@ -117,7 +118,7 @@ class Run:
 
     def _add(self, messages: Iterable[Json]) -> None:
         with self._lock:
-            related = [self._related(message) for message in messages]
+            related = [self._with_related_task(message) for message in messages]
             self._messages = [*self._messages, *related][-MAX_MESSAGES:]
             if self._is_scheduled:
                 return
@@ -128,18 +129,19 @@ class Run:
     def _spawn_flush(self) -> None:
         background.spawn(self._flush())
 
-    def _related(self, message: Json) -> Json:
+    def _with_related_task(self, message: Json) -> Json:
         return {**message, "params": tasks.with_related(message.get("params") or {}, self.id)}
 
     async def request_input(
         self, requests: Mapping[str, Json], timeout: float, /
     ) -> dict[str, Json]:
+        """Ask the client, and return its responses by the names of the requests."""
         keys: dict[str, str] = {}
 
         def ask(task: Task) -> Task:
-            after, issued = tasks.ask(task, requests)
-            keys.update(issued)
-            return after
+            waiting_task, issued_keys = tasks.ask(task, requests)
+            keys.update(issued_keys)
+            return waiting_task
 
         await self._change(ask)
         await request_scope.release_thread()
@@ -181,6 +183,7 @@ class Run:
         await self._end(_end_of(work))
 
     async def _watch(self, hints: Hints) -> None:
+        """Read the task after each hint, renew its lease, and cancel the work with the task."""
         interval = self._store.lease.total_seconds() / 3
         renewal = self._loop.time() + interval
         wait = 0.0
@@ -204,26 +207,28 @@ class Run:
             self._update(task)
 
     def _cancel(self, task: Task | None) -> None:
-        self.cancellation.request(
-            "The task does not exist any more" if task is None else task.message
-        )
+        """Cancel the work; ``task`` has ended, or is None if it is deleted or leased to others."""
+        reason = GONE if task is None else task.message
+        self.cancellation.request(reason)
         if self._work is not None:
             self._work.cancel()
 
     def _update(self, task: Task) -> None:
         self._task = task
-        updated, self._updated = self._updated, asyncio.Event()
-        updated.set()
+        # Whoever waits for an update waits for this one; later ones set another event.
+        self._updated.set()
+        self._updated = asyncio.Event()
 
     async def _change(self, apply: store.Apply) -> None:
         """Change the task; raises TaskEnded if it has ended, or the lease is lost."""
         changed = await self._store.change(self.id, apply, holder=self.holder)
         if changed is None:
             self._cancel(None)
-            raise TaskEnded("The task does not exist any more")
+            raise TaskEnded(GONE)
         self._update(await changes.publish(changed, self.holder))
 
     async def _flush(self) -> None:
+        """Store what was reported; again after FLUSH_INTERVAL if there is more by then."""
         try:
             with suppress(TaskEnded):
                 await self._change(self._take_reports())
@@ -258,7 +263,7 @@ class Run:
     async def _end(self, end: Callable[[Task], Task]) -> None:
         """Store how the task has ended; the database may be unavailable for a while.
 
-        It is stored also when the lease has run out meanwhile, unless somebody has noted that.
+        The end counts even after the lease has run out, unless another process has ended the task.
         """
         seconds = max(OUTAGE, self._store.lease.total_seconds())
         report = self._take_reports()

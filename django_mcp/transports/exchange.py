@@ -1,4 +1,4 @@
-"""The base of the exchanges of all transports: an event loop, and a pool of threads."""
+"""The base of the exchanges of all transports: it runs handlers in an event loop and in threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ T = TypeVar("T")
 
 
 class LoopExchange:
-    """The part of an Exchange which runs handlers, and rejects what a transport cannot do."""
+    """The part of an Exchange which runs handlers.
+
+    It rejects, or ignores, what only some transports can do; they override those methods.
+    """
 
     encodes = False
     may_start_tasks = True
@@ -59,7 +62,7 @@ class LoopExchange:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def wait_for_client(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """``wait`` for a response of the client, for which no connection to a database is held."""
+        """``wait`` for a response of the client; database connections are closed before."""
         if not self._is_here():
             connections.close_before_wait()
         return self.wait(coroutine)
@@ -73,6 +76,9 @@ class LoopExchange:
 
     async def close_stream(self, retry: int, /) -> None:
         """Do nothing: a stream which cannot be resumed stays open."""
+
+    def advise_retry(self, seconds: int, /) -> None:
+        """Do nothing: only HTTP has a header for it."""
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Raise ConnectionError: this transport has no streams."""

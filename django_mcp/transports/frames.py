@@ -42,7 +42,10 @@ class RequestOrigin(NamedTuple):
 
 
 def counted_as(server: FrameServer, principal: Principal, transport: Transport | None) -> str:
-    """By what sessions and streams are counted: an anonymous caller is limited on each server."""
+    """The key under which sessions and streams count for the limits of their caller.
+
+    An anonymous caller is limited on each server separately.
+    """
     key = caller_key(principal, transport)
     return key if principal.subject else f"{server.name} {key}"
 
@@ -58,6 +61,11 @@ class IncomingRequest:
 
 
 def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Frame:
+    """The Frame of a request without a session; ``meta`` is what it says about itself.
+
+    A retry, which brings responses of the client, continues with the assigns of the earlier one.
+    Raises McpError for an invalid retry, and InvalidParams for an unknown log level.
+    """
     private = {
         "server": call.server,
         "revision": meta.revision,
@@ -83,6 +91,7 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
 
 
 def in_session(call: IncomingRequest, request: Request | Notification, session: Session) -> Frame:
+    """The Frame of a request or a notification which was sent in ``session``."""
     private = private_of(call.server, session)
     if call.server.tool_search and type(request) is Request:
         request = _unwrapped(call.server, request, private)
@@ -97,7 +106,7 @@ def in_session(call: IncomingRequest, request: Request | Notification, session: 
 
 
 def of_request(call: IncomingRequest, request: Request, session: Session | None) -> Frame:
-    """The Frame of a request on a connection, whose session, if any, is ``session``.
+    """The Frame of a request on a connection; ``session`` is that of the connection, if any.
 
     Raises InvalidRequest for a request which must be sent before, or after, ``initialize``.
     """
@@ -121,11 +130,13 @@ BEFORE_SESSION = frozenset({"initialize", "ping"})
 
 
 def with_session(frame: Frame, session: Session) -> Frame:
+    """The Frame with the session as it is now, after other requests may have changed it."""
     private: Any = private_of(frame.server, session)
     return replace(frame, assigns=session.assigns, initialized=session.initialized, private=private)
 
 
 def private_of(server: FrameServer, session: Session) -> dict[str, Any]:
+    """The private data of a Frame in ``session``."""
     private = {
         **session.private,
         "server": server,
@@ -236,10 +247,16 @@ def _limiter_of(server: Server, session: str, per_second: int) -> LogRateLimiter
 
 
 def session_level(session: Session) -> str:
+    """The least severe log level that is sent to a session.
+
+    ``logging/setLevel`` decides, then the experimental capability ``logLevel``. An unknown level
+    there counts as the least severe one.
+    """
     if session.log_level is not None:
         return session.log_level
     experimental = session.client_capabilities.get("experimental")
     requested = experimental.get("logLevel") if isinstance(experimental, dict) else None
     if requested is None:
         return DEFAULT_LOG_LEVEL
-    return (level_name(requested) if isinstance(requested, str) else None) or LEAST_SEVERE
+    level = level_name(requested) if isinstance(requested, str) else None
+    return level or LEAST_SEVERE

@@ -1,7 +1,7 @@
 """Opening and initializing sessions, and their requests in flight, for every transport.
 
-``initialize`` opens a session, ``notifications/initialized`` makes it ready, its requests are in
-flight until they are answered or cancelled.
+``initialize`` opens a session. ``notifications/initialized`` makes it ready: then its client may be
+sent notifications. A request is in flight until it is answered or cancelled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from django_mcp.transports import frames, session_lock
 
 MAX_CONCURRENT_IN_BATCH = 20
 """Requests of a batch that run at once, so that a long batch leaves room for other requests."""
+MAX_REASON = 200
+"""Characters that are kept of the reason for a cancellation."""
 GIVEN_UP = "The client cancelled the request"
+"""The reason of a cancellation that has none."""
 NO_BATCHES = "Send one message at a time: this revision has no batches"
 INITIALIZED = Change("initialized", "set", value=True)
 
@@ -109,6 +112,7 @@ class SessionEngine:
         claim = Change("initializer", "claim", value=token)
         claimed = await self.site.commit(session.id, session.principal, [claim])
         if claimed is None or claimed.initializer != token:
+            # The session has ended, or an earlier notification has called the hook.
             return True
         return await self.call_init(call, message, claimed)
 
@@ -135,6 +139,7 @@ class SessionEngine:
     async def notified(
         self, call: frames.IncomingRequest, message: Notification, session: Session
     ) -> None:
+        """Call the server's ``handle_notification`` and keep what it assigns."""
         server = call.server
         if not server.has_hook("handle_notification"):
             return
@@ -150,9 +155,9 @@ class SessionEngine:
 
 
 def counted_as(server: FrameServer, principal: Principal, transport: Transport | None) -> str:
-    """By what a session is counted, unless it is its principal.
+    """The key under which a session counts for the limit; empty if that is its principal.
 
-    It is hashed, because it contains the address of a person.
+    It is hashed, because it contains the network address of the caller.
     """
     if principal.subject:
         return ""
@@ -213,7 +218,8 @@ class InFlightRequests(Generic[R]):
 
 def key_of(request_id: RequestId) -> str:
     """A request's id as a string which differs for ``1`` and ``"1"``."""
-    return f"{'s' if isinstance(request_id, str) else 'i'}{request_id}"
+    kind = "s" if isinstance(request_id, str) else "i"
+    return f"{kind}{request_id}"
 
 
 def read_cancellation(params: Mapping[str, Any]) -> tuple[str, str | None] | None:
@@ -221,7 +227,8 @@ def read_cancellation(params: Mapping[str, Any]) -> tuple[str, str | None] | Non
     request_id = params.get("requestId")
     if not jsonrpc.is_id(request_id):
         return None
-    return key_of(request_id), str(params.get("reason") or "")[:200] or None
+    reason = str(params.get("reason") or "")[:MAX_REASON]
+    return key_of(request_id), reason or None
 
 
 def concurrent_in_batch() -> int:
@@ -242,13 +249,18 @@ def read_batch(values: Sequence[Any]) -> tuple[list[Message], list[InvalidReques
     errors: list[InvalidRequest] = []
     for value in values:
         try:
-            message = jsonrpc.read(value)
-            if isinstance(message, Request) and message.method == "initialize":
-                raise InvalidRequest("initialize is sent alone", request_id=message.id)
-            messages.append(message)
+            messages.append(_read_element(value))
         except InvalidRequest as error:
             errors.append(error)
     responses = [message for message in messages if isinstance(message, Response)]
     if responses and len(responses) < len(messages):
         raise InvalidRequest("A batch holds responses, or requests and notifications, not both")
     return messages, errors
+
+
+def _read_element(value: Any) -> Message:
+    """One message of a batch; raises InvalidRequest for one that may not be in a batch."""
+    message = jsonrpc.read(value)
+    if isinstance(message, Request) and message.method == "initialize":
+        raise InvalidRequest("initialize is sent alone", request_id=message.id)
+    return message

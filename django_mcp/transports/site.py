@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from inspect import isawaitable
 from typing import Any
 
@@ -11,13 +12,16 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, signals, stores
-from django_mcp.dispatch.handle import Site
+from django_mcp.dispatch.handle import Site, Telemetry
 from django_mcp.frame.client import request_state
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.pubsub import publisher
 from django_mcp.runtime import lifespan, signing
 from django_mcp.server.server import Server
+
+OPEN_TELEMETRY = ("opentelemetry", "opentelemetry.trace", "opentelemetry.metrics")
+"""The API. Other packages install its namespace, too: each name is asked for after its parent."""
 
 
 @cache
@@ -36,7 +40,20 @@ def get() -> Site:
             "resources/read": signals.resource_read,
             "prompts/get": signals.prompt_got,
         },
+        telemetry=_telemetry(),
     )
+
+
+def _telemetry() -> Telemetry | None:
+    """The module that makes spans, if the site has configured an SDK before its first message.
+
+    It is not asked at each message: the API would take 3 % of a call for its answer.
+    """
+    if not all(map(find_spec, OPEN_TELEMETRY)):
+        return None
+    from django_mcp.dispatch import telemetry
+
+    return telemetry if telemetry.is_configured() else None
 
 
 async def _process(frame: Frame) -> Frame:

@@ -235,3 +235,28 @@ def test_function_is_rejected_while_too_many_wait() -> None:
             pool.submit(int)
         proceed.set()
         assert waiting.result(TIMEOUT) == 0
+
+
+def refuse(thread: threading.Thread) -> None:
+    """Stands for ``Thread.start`` while Python exits."""
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+
+
+def test_functions_wait_for_existing_threads_where_none_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released = threading.Event()
+    with ThreadPool(4, "pool", max_wait=TIMEOUT) as pool:
+        blocked = pool.submit(released.wait, TIMEOUT)
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        waiting = [pool.submit(int, number) for number in range(3)]
+        released.set()
+        assert blocked.result(TIMEOUT)
+        assert [future.result(TIMEOUT) for future in waiting] == [0, 1, 2]
+
+
+def test_function_fails_at_once_where_there_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = ThreadPool(4, "pool")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="No thread"):
+        pool.submit(int, 1)

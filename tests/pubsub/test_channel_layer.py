@@ -167,9 +167,7 @@ async def test_call_that_reports_without_waiting_logs_a_broken_layer_once(
             await message_of(stream)
         waiting.set()
         await done.wait()
-        async with asyncio.timeout(10):
-            while not await stored(peer, "done"):
-                await asyncio.sleep(0.01)
+        await until(lambda: stored(peer, "done"))
     failures = [each for each in caplog.records if "channel layer" in each.message]
     assert len(failures) == 1
     layer.error = None

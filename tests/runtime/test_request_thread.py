@@ -24,6 +24,7 @@ from django_mcp.runtime import pools, request_scope, request_thread, rollback
 from django_mcp.transports.exchange import LoopExchange
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
+from tests.waiting import until
 
 __all__ = ["configure"]
 
@@ -71,9 +72,7 @@ class Requests:
     async def start(self, number: int) -> None:
         before = len(self.served)
         self.tasks += [asyncio.create_task(request_scope.run(self._serve)) for _ in range(number)]
-        async with asyncio.timeout(TIMEOUT):
-            while len(self.served) < before + number:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.served) >= before + number)
 
     async def end(self) -> None:
         self.proceed.set()
@@ -267,8 +266,7 @@ class TestConnections:
 
         resting = [asyncio.create_task(request_scope.run(request)) for _ in range(5)]
         async with asyncio.timeout(TIMEOUT):
-            while len(opened) < 5:
-                await asyncio.sleep(0.01)
+            await until(lambda: len(opened) >= 5)
             assert await request_scope.run(ident)
             proceed.set()
             await asyncio.gather(*resting)
@@ -350,9 +348,7 @@ class TestHandlers:
         called: list[int] = []
         handlers = Handlers(handler=lambda: called.append(1))
         await handlers.start(2)
-        async with asyncio.timeout(TIMEOUT):
-            while len(called) < 2:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(called) >= 2)
         waiting = asyncio.create_task(request_scope.run(ident))
         await asyncio.sleep(0.05)
         assert not waiting.done()

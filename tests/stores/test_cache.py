@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 from pytest_django import Settings
 
+from django_mcp import conf
 from django_mcp.frame.session import Change, Session
 from django_mcp.stores import base
 from django_mcp.stores import cache as module
@@ -181,6 +183,7 @@ async def test_claim_of_a_worker_that_died_ends_before_others_give_up(cache: Bas
     assert updated is not None
     assert updated.assigns == {"a": 1}
     await store.create(a_session(2))
+    assert conf.get().store_timeout > base.write_timeout()  # Others read why they failed.
     assert base.write_timeout() > module.LOCK_LIFETIME > 2 * module.CLAIM_VALID + 1
 
 
@@ -221,6 +224,28 @@ class _AddsAlways:
         return getattr(self._cache, name)
 
 
+@pytest.mark.parametrize("successor", [None, "another worker"])
+async def test_slow_worker_releases_its_own_lock_alone(
+    cache: BaseCache, monkeypatch: pytest.MonkeyPatch, successor: str | None
+) -> None:
+    store = CacheEventStore(limit=5, lifetime=LIFETIME, streams=5, now=Clock(), alias="scratch")
+    lock = f"{module._streams('session')}:lock"
+    clock = Clock()
+    set_many = cache.set_many
+
+    def write_slowly(*args: Any) -> None:
+        set_many(*args)
+        clock.advance(module.LOCK_LIFETIME * 0.9)
+        if successor is not None:
+            cache.set(lock, successor)
+
+    monkeypatch.setattr(cache, "set_many", write_slowly)
+    monkeypatch.setattr(CacheEventStore, "_cache", cache)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock))
+    assert await store.append("session", "stream", ["a"]) == 1
+    assert cache.get(lock) == successor
+
+
 async def test_session_without_a_slot_leaves_no_entries(cache: BaseCache) -> None:
     store = sessions(Clock(), limit=1)
     await store.create(a_session())
@@ -239,7 +264,7 @@ async def test_session_that_is_updated_often_keeps_its_slot(cache: BaseCache) ->
         await store.create(a_session(2))
 
 
-async def test_list_of_subscribers_drops_sessions_that_have_expired(
+async def test_list_of_subscribers_drops_sessions_that_have_expired_once_in_many_additions(
     cache: BaseCache,
 ) -> None:
     clock = Clock()
@@ -247,7 +272,8 @@ async def test_list_of_subscribers_drops_sessions_that_have_expired(
     subscribed = {"subscriptions": frozenset({"shop://a"})}
     for number in range(module.LIST_CHECK):
         await store.create(a_session(number, **subscribed))
-    clock.advance(IDLE_TIMEOUT + 1)
+        clock.advance(IDLE_TIMEOUT + 1)
+    assert len(cache.get(module._of_resource("shop", "shop://a"))) == module.LIST_CHECK
     await store.create(a_session(1000, **subscribed))
     assert cache.get(module._of_resource("shop", "shop://a")) == [a_session(1000).address]
 

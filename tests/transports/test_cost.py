@@ -180,7 +180,7 @@ async def test_sync_handler_uses_one_thread_hop(
 
 
 async def test_each_stream_event_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response, "TOGETHER", 60.0)  # Also on a slow machine.
+    monkeypatch.setattr(response, "COALESCING_TIME", 60.0)  # Also on a slow machine.
     wire = Wire(shop())
     params = {"name": "slow", "arguments": {"steps": 5}, "_meta": {"progressToken": "p"}}
 

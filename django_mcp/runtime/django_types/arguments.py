@@ -65,12 +65,14 @@ class RowArgument(Deferred):
         return error
 
     def _rows(self, frame: Any) -> QuerySet[Any, Any]:
+        """Return the rows that the caller may use, without cached results."""
         rows = self.lookup.queryset
-        rows = rows(frame) if callable(rows) else rows
+        if callable(rows):
+            rows = rows(frame)
         if rows is None:
             rows = self.model._default_manager
-        found: QuerySet[Any, Any] = rows.all()
-        return found
+        visible_rows: QuerySet[Any, Any] = rows.all()
+        return visible_rows
 
 
 class _ModelAdapter:

@@ -51,11 +51,6 @@ def register_field_kind(
     _registered[field_class] = FieldKind(annotation, dict(schema))
 
 
-def unregister_field_kind(field_class: type) -> None:
-    """Undo ``register_field_kind``; nothing happens if the class has no kind of the site."""
-    _registered.pop(field_class, None)
-
-
 def entry_of(field: Any, table: Mapping[type[Any], T]) -> FieldKind | T | None:
     """Return the entry of the nearest base of a field's class: of the site, or of a table."""
     for base in type(field).__mro__:

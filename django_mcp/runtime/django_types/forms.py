@@ -57,11 +57,12 @@ def _field_schema(name: str, field: forms.Field) -> Schema:
             f"The field {name!r} is a {type(field).__name__}, which a client cannot display: use "
             "strings, numbers, dates, choices or booleans, or register_field_kind"
         )
+    kind_members = entry.schema if isinstance(entry, FieldKind) else entry(field)
     members = {
         "title": str(field.label) if field.label else None,
         "description": str(field.help_text) or None,
         "default": field.initial if isinstance(field.initial, str | int | float) else None,
-        **(entry.schema if isinstance(entry, FieldKind) else entry(field)),
+        **kind_members,
     }
     return {key: value for key, value in members.items() if value is not None}
 

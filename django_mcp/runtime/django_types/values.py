@@ -220,6 +220,11 @@ def _forget(*, setting: str, **_: Any) -> None:
 setting_changed.connect(_forget, dispatch_uid="django_mcp.runtime.django_types.values")
 
 
+def max_file_size() -> int:
+    """Return the largest file that a result of the site may contain."""
+    return conf.get().max_result_size
+
+
 def render(template_name: str, context: Mapping[str, Any]) -> str:
     """Return the text of a template of the site."""
     return render_to_string(template_name, dict(context))
@@ -238,7 +243,7 @@ async def run_queries(value: Any) -> bool:
 
 def _run_all(queries: list[QuerySet[Any, Any]]) -> None:
     for query in queries:
-        len(query)
+        len(query)  # It runs the query, which keeps its rows.
 
 
 def _pending_queries(value: Any, depth: int) -> Iterator[QuerySet[Any, Any]]:

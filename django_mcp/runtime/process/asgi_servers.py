@@ -57,7 +57,9 @@ class Uvicorn(AsgiServer):
         listeners = [socket.socket(fileno=os.dup(descriptor)) for descriptor in descriptors]
         for server in servers:
             server.close()
-        for connection in [waiting for listener in listeners for waiting in _close(listener)]:
+        # Close all of them before any connection is served.
+        waiting = [connection for listener in listeners for connection in _close(listener)]
+        for connection in waiting:
             task = asyncio.ensure_future(self._serve(connection))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)

@@ -47,6 +47,7 @@ def handle_signals() -> None:
 
 
 def _handle(number: int, frame: FrameType | None) -> Any:
+    """Tell the event loops; call the former handler now, or when its ASGI server may stop."""
     handler = _handlers[number]
     here = running_loop()  # That of the main thread, where Python calls the handlers of signals.
     is_watched = here is not None and _watchers.get(here) is not None

@@ -6,7 +6,7 @@ passes each message to ``receive`` and provides a sink for those that are sent.
 | state of the session | meaning | who moves it |
 |---|---|---|
 | none | only stateless requests, ``initialize`` and ``ping`` are answered | ``initialize``: open |
-| open | requests are answered; no notifications are sent | ``_take_notification`` |
+| open | requests are answered; no notifications are sent | ``initialized``: initializing |
 | initializing | ``init`` of the server runs; requests wait | ``_initialize``: ready, or none |
 | ready | notifications are sent | ``close`` |
 
@@ -89,6 +89,7 @@ class Connection:
         self._scheme = scheme
         self._in_flight: InFlightRequests[ConnectionRequest] = InFlightRequests()
         self._groups: list[str] = []
+        """The groups of the message bus that were joined for the session."""
         self._announced: dict[str | None, bus.Receiver] = {}
         """The receivers of changes, by the URI of the resource; of the lists without one."""
         self._coalescer = Coalescer(self._send_change)
@@ -151,7 +152,7 @@ class Connection:
             bus.here().unsubscribe(group, self._on_session_event)
 
     def _take(self, message: Message, send: Send) -> Task | None:
-        """Process a message: the task which answers it, if it is a request that may begin."""
+        """Process a message; return the task which answers it, if it is a request that began."""
         if isinstance(message, Request):
             return self._start(message, send)
         if isinstance(message, Notification):
@@ -173,7 +174,10 @@ class Connection:
     def _take_some(
         self, waiting: Iterator[Message], replies: list[bytes], tasks: set[Task]
     ) -> set[Task]:
-        """Process messages of a batch until as many requests run as may run at once."""
+        """Process messages of a batch until as many requests run as may run at once.
+
+        Return the tasks that answer them, with ``tasks``, those that are running already.
+        """
         limit = session_engine.concurrent_in_batch()
         while len(tasks) < limit and (message := next(waiting, None)) is not None:
             task = self._take(message, replies.append)
@@ -239,12 +243,7 @@ class Connection:
 
     async def _reply(self, frame: Frame) -> Reply:
         if frame.message.method == "initialize":
-            session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
-            reply, self.session = await self._engine.open(frame, session_id)
-            if self.session is not None:
-                self._groups.append(publisher.of_session(self.session.address))
-                await bus.here().subscribe(self._groups[-1], self._on_session_event)
-            return reply
+            return await self._open_session(frame)
         if frame.get_mcp_session_id() is not None:
             if self._initializing is not None and not frame.initialized:
                 await asyncio.shield(self._initializing)
@@ -253,6 +252,15 @@ class Connection:
             if not frame.initialized:
                 frame = frames.with_session(frame, self.session)
         return await self._engine.answer(frame)
+
+    async def _open_session(self, frame: Frame) -> Reply:
+        session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
+        reply, self.session = await self._engine.open(frame, session_id)
+        if self.session is not None:
+            group = publisher.of_session(self.session.address)
+            self._groups.append(group)
+            await bus.here().subscribe(group, self._on_session_event)
+        return reply
 
     async def _commit(
         self, session_id: str, principal: str, changes: Sequence[Change]
@@ -325,7 +333,7 @@ class Connection:
             background.spawn(self._change([Change(*change) for change in message["changes"]]))
 
     async def _change(self, changes: Sequence[Change]) -> None:
-        """Commit what a task changed in the session, which outlived the request that began it."""
+        """Commit what a task changed in the session, after the request that began the task."""
         if self.session is not None:
             await self._commit(self.session.id, self.session.principal, changes)
             await self._publish(self.server, self.session.id, changes)

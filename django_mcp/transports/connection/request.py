@@ -105,17 +105,18 @@ class ConnectionRequest(InFlightRequest, Call):
         self.timer: asyncio.TimerHandle | None = None
 
     def cancel(self, reason: str | None) -> None:
-        """Stop it, unless it opens the session (CANC-02)."""
+        """Stop it for its client, unless it opens the session (CANC-02)."""
         if self.frame.message.method != "initialize":
             self.stop(reason)
 
     def stop(self, reason: str | None) -> None:
+        """Cancel its task, and its requests to the client; it gets no response."""
         self.frame.cancellation.request(reason)
         self.exchange.pending_requests.abandon(reason or "The call was cancelled")
         self.task.cancel()
 
     def end(self, reason: str) -> None:
-        """Stop it for another reason than that its client did; its response is an error."""
+        """Stop it although its client has not cancelled it; its response is an error."""
         if not self.exchange.is_listening:
             self.has_expired = True
             self.stop(reason)

@@ -27,7 +27,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.frame.transport import StdioTransport
-from django_mcp.runtime import lifespan
+from django_mcp.runtime import background, lifespan
 from django_mcp.server.server import Server
 from django_mcp.transports import frames
 from django_mcp.transports.connection import connection
@@ -89,7 +89,10 @@ class StdoutSink:
             self._written.set()
 
     def _write(self, data: bytes | bytearray) -> int:
-        """Return how many bytes were accepted, or were lost because the client has gone."""
+        """Write what the pipe takes; return how many bytes need not be written again.
+
+        These are all of them if the client has gone.
+        """
         try:
             accepted = 0 if self.is_broken else self._out.write(data)
             self._out.flush()
@@ -217,7 +220,7 @@ def guarded_stdio() -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 @contextmanager
 def _opened(stdout: int) -> Iterator[BinaryIO]:
-    """The output, which does not block where it is a pipe. A file blocks, but never for long."""
+    """The output as a file object. A pipe does not block; a file does, but never for long."""
     if sys.platform == "win32" or stat.S_ISREG(os.fstat(stdout).st_mode):
         with os.fdopen(os.dup(stdout), "wb") as out:
             yield out
@@ -245,3 +248,4 @@ async def serve(
         await connection.serve(read_lines(source, conf.get().max_body_size))
     finally:
         await lifespan.stop(server)
+        await background.finish()

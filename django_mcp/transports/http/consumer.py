@@ -11,8 +11,8 @@ handler runs. This one uses the channel layer only where a call needs it.
 | ``BEGUN`` | the ASGI server; an error is raised for it | nobody |
 
 The first message for the ASGI server moves each state to ``BEGUN``: within the middleware, that is
-the start of a stream. A stream of another kind, which stays open, begins after the middleware has
-ended: a verb may return it, instead of an answer.
+the start of a stream. A listen stream stays open, so it begins after the middleware has ended: its
+verb returns the stream instead of sending an answer.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class HttpConsumer(AsyncConsumer):
     _send: Send
     _state = UNANSWERED
     _view: View
-    """That of the middleware, within it."""
+    """The view that the middleware surrounds; set while the state is IN_MIDDLEWARE."""
     _request_id: RequestId | None = None
     """The id of the request, once it is parsed."""
 
@@ -104,7 +104,7 @@ class HttpConsumer(AsyncConsumer):
 
     @classmethod
     def as_asgi(cls, **initkwargs: Any) -> Any:
-        """Like that of Channels, without a coroutine around the consumer's own."""
+        """Return the ASGI application, like that of Channels, with one coroutine fewer per call."""
 
         def application(scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
             consumer = cls(**initkwargs)
@@ -221,7 +221,7 @@ class HttpConsumer(AsyncConsumer):
         elif isinstance(error, McpError):
             await self._reject(NEWEST.http_status(error), error)
         elif is_outage(error):
-            # Of the database, which an authenticator or a permission check asked.
+            # An authenticator or a permission check has asked the database.
             log_outage(error)
             unavailable = StoreUnavailable()
             await self._reject(NEWEST.http_status(unavailable), unavailable)
@@ -269,21 +269,22 @@ class StreamableHttpConsumer(HttpConsumer):
 
     def _verb(self, method: str) -> Verb:
         """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
-        stateless = method != "POST" and (
+        allowed = ALLOWED
+        verb = VERBS.get(method)
+        if method != "POST" and (
             self._is_stateless() or not self.server.revisions(Statefulness.SESSION)
-        )
-        verb = None if stateless else VERBS.get(method)
+        ):
+            allowed = b"POST"
+            verb = None
         if verb is None:
-            allowed = b"POST" if stateless else ALLOWED
-            raise HttpError(
-                405, f"Method not allowed: use {allowed.decode()}", ((b"allow", allowed),)
-            )
+            message = f"Method not allowed: use {allowed.decode()}"
+            raise HttpError(405, message, ((b"allow", allowed),))
         return verb
 
     def _is_stateless(self) -> bool:
         """Whether the version header is that of a revision without sessions.
 
-        A gateway may send it in an open session too, whose revision then holds.
+        A gateway may send it in an open session too. Then the revision of the session holds.
         """
         request = self.request
         return (

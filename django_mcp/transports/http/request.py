@@ -35,10 +35,11 @@ MAX_ORIGIN_LENGTH = 300
 """Bytes of a Host or an Origin. A DNS name has at most 253; longer values are not cached."""
 BODY_TIMEOUT = 30.0
 """Seconds within which the body of a request has to arrive."""
-ONE_VALUE = (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-site")
+SINGLE_VALUED = (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-site")
 """Headers on which the checks before the body depend. One with two values is rejected, because
 a gateway may have checked the other value."""
 OTHER_SITES = frozenset({b"cross-site", b"same-site"})
+"""Values of Sec-Fetch-Site for a request that a page of another site makes."""
 
 
 class HttpError(Exception):
@@ -58,7 +59,7 @@ class ClientDisconnected(Exception):
 class HttpRequest:
     authentication: Authentication
     _version: str | None | Literal[False] = False
-    """The version header, once it was read."""
+    """The version header, once it was read; False before."""
     content = b""
     """The body, from when it is read until it is parsed."""
 
@@ -75,6 +76,7 @@ class HttpRequest:
             raise self.rejection(failed) from None
 
     def rejection(self, failed: AuthenticationFailed) -> HttpError:
+        """The HTTP error, with its challenge, for a caller who could not be authenticated."""
         challenge = failed.challenge
         headers = self.authentication.headers(self.scope, challenge)
         return HttpError(challenge.status, challenge.message, headers)
@@ -98,6 +100,7 @@ class HttpRequest:
 
     @property
     def version(self) -> str | None:
+        """The protocol version in the header of the request, if there is one."""
         if self._version is False:
             version = self.header(PROTOCOL_VERSION)
             if version and "," in version:  # A proxy may have joined two equal headers.
@@ -125,7 +128,7 @@ class HttpRequest:
     def check_origin(self) -> None:
         """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""
         if self.headers.conflicting:
-            for name in ONE_VALUE:
+            for name in SINGLE_VALUED:
                 self.header(name)
         host = self.headers.get(b"host", b"")
         origin = self.headers.get(b"origin")
@@ -136,7 +139,10 @@ class HttpRequest:
             raise HttpError(403, error)
 
     def check_media_types(self) -> bool:
-        """Reject other media types than JSON; return whether the client accepts a stream."""
+        """Return whether the client accepts a stream.
+
+        Raises HttpError for a body that is not JSON, and for a client that does not accept JSON.
+        """
         content_type = self.headers.get(b"content-type") or b""
         if content_type != JSON and content_type.partition(b";")[0].strip().lower() != JSON:
             raise HttpError(415, "Send JSON: Content-Type: application/json")
@@ -171,7 +177,7 @@ class HttpRequest:
                 message = await self.receive()
                 body: bytes = message.get("body", b"")
                 if not body or message.get("more_body"):
-                    body = await self._rest(message, limit)
+                    body = await self._read_parts(message, limit)
         except TimeoutError:
             raise self._body_timeout() from None
         if len(body) > limit:
@@ -184,7 +190,8 @@ class HttpRequest:
         headers = ((b"connection", b"close"),) if is_first_version else ()
         return HttpError(408, f"Send the body within {BODY_TIMEOUT:g} s", headers)
 
-    async def _rest(self, message: Mapping[str, Any], limit: int) -> bytes:
+    async def _read_parts(self, message: Mapping[str, Any], limit: int) -> bytes:
+        """The body, of which ``message`` is the first part; ends early above ``limit``."""
         parts: list[bytes] = []
         size = 0
         while True:
@@ -208,13 +215,14 @@ class HttpRequest:
 JSON = b"application/json"
 STREAM = b"text/event-stream"
 USUAL_ACCEPT = b"application/json, text/event-stream"
+"""What most clients send; it is compared before anything is parsed."""
 QUALITY_ZERO = re.compile(rb"q=0(\.0*)?")
 
 
 def accepts(header: bytes, media_type: bytes) -> bool:
     """Whether an Accept header accepts a media type (RFC 9110, section 12.5.1).
 
-    The most specific range decides, which excludes the type if its quality is zero.
+    The most specific range that matches decides. A quality of zero excludes the type.
     """
     ranges: dict[bytes, bool] = {}
     for item in header.lower().split(b","):

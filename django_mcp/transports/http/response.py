@@ -30,12 +30,13 @@ from django_mcp.transports.http.stream_writer import StreamWriter
 
 Written = TypeVar("Written", bytes, dict[str, Any])
 
-LOOP_EVERY = 500
+WAIT_FOR_LOOP_EVERY = 500
 """After so many messages a handler's thread waits for the event loop, but not for the client."""
 LARGE = 64 * 1024
-"""Bytes after which it waits as well, and after which events are not kept for later ones."""
-TOGETHER = 0.001
-"""Seconds in which events that follow others are sent together, when the handler next waits."""
+"""Bytes of a message after which a handler's thread waits for the event loop as well. So many bytes
+of events are sent at once, and not kept for later events."""
+COALESCING_TIME = 0.001
+"""Seconds after a flush in which further events are kept, to be sent together."""
 YIELD_EVERY = 16
 """After so many flushes a handler yields to the event loop, even if the network takes all."""
 
@@ -52,13 +53,13 @@ class HttpExchange(LoopExchange):
     _flushes = 0
     _flushed_at = 0.0
     _scope: request_scope.Scope | None = None
-    """That of a handler which waits for the client."""
+    """The request scope of a handler which waits for the client."""
     _written_by_threads = 0
 
     def __init__(
         self, send: Send, may_stream: bool = False, request: HttpRequest | None = None
     ) -> None:
-        """``request`` is the one which is answered, where a challenge may be the answer."""
+        """``request`` is the request to answer; a challenge can only be sent if it is given."""
         self.loop = asyncio.get_running_loop()
         self.request = request
         if request is not None:
@@ -95,13 +96,13 @@ class HttpExchange(LoopExchange):
     async def flush(self) -> None:
         """Wait until the stream has room again.
 
-        Events which follow others at once are sent with them, when the handler next waits.
+        Events that follow a flush within COALESCING_TIME are sent together, later.
         """
         writer = self._writer
         self._flushes += 1
         if (
             self._flushes % YIELD_EVERY == 0
-            or self.loop.time() > self._flushed_at + TOGETHER
+            or self.loop.time() > self._flushed_at + COALESCING_TIME
             or writer.size > LARGE
             or writer.is_blocked
         ):
@@ -110,7 +111,7 @@ class HttpExchange(LoopExchange):
                 self._scope = request_scope.current()
                 await writer.flush()
                 self._scope = None
-            # Not before: among many handlers, each would find that much time has passed.
+            # Only after the wait: with many handlers, the wait alone may exceed COALESCING_TIME.
             self._flushed_at = self.loop.time()
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
@@ -119,12 +120,12 @@ class HttpExchange(LoopExchange):
     def _write_from_thread(self, write: Callable[[Written], None], data: Written) -> None:
         """Call ``write`` in the event loop.
 
-        What waits for a client that does not read is bounded there. A thread that waited for it
-        would be missing for the calls of others.
+        The event loop bounds what is kept for a client that does not read. The thread does not wait
+        for such a client, because the calls of others need it.
         """
         self.loop.call_soon_threadsafe(write, data)
         self._written_by_threads += 1
-        if self._written_by_threads % LOOP_EVERY == 0 or len(data) > LARGE:
+        if self._written_by_threads % WAIT_FOR_LOOP_EVERY == 0 or len(data) > LARGE:
             self._wait_for_loop()
 
     def _enqueue(self, event: bytes) -> None:
@@ -155,7 +156,10 @@ class HttpExchange(LoopExchange):
             for name, value in self.request.challenge(error, revision):
                 self.add_header(name, value)
         if error.retry_after is not None:
-            self.add_header(b"retry-after", b"%d" % error.retry_after)
+            self.advise_retry(error.retry_after)
+
+    def advise_retry(self, seconds: int, /) -> None:
+        self.add_header(b"retry-after", b"%d" % seconds)
 
     def add_header(self, name: bytes, value: bytes) -> None:
         self._writer.headers = (*self._writer.headers, (name, value))

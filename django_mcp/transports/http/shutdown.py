@@ -73,6 +73,7 @@ class Shutdown:
                 task.cancel()
             if await _unfinished(ANSWER_WITHIN):
                 sse_stream.end_all()
+        await background.finish()
 
 
 async def _unfinished(seconds: float) -> set[asyncio.Task[Any]]:

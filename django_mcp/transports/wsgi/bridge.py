@@ -1,6 +1,6 @@
 """One request of a WSGI server, which an ASGI application answers in the event loop.
 
-The thread of the WSGI server waits in ``_next_part``; it reads the request and writes the response.
+The thread of the WSGI server waits in ``next_part``; it reads the request and writes the response.
 The application runs in the event loop. What either side has for the other is passed as follows:
 
 | what | from | to | by |
@@ -57,15 +57,15 @@ READ = Read()
 
 
 class Bridge:
-    """To be used by one thread; the methods of the loop are marked as such."""
+    """One thread of the server uses it; its methods are grouped by the side that calls them."""
 
     def __init__(
-        self, application: Asgi, scope: Message, body: RequestBody, running: EventLoopThread
+        self, application: Asgi, scope: Message, body: RequestBody, loop_thread: EventLoopThread
     ) -> None:
         self._application = application
         self._scope = scope
         self._body = body
-        self._running = running
+        self._loop_thread = loop_thread
         self._to_thread: SimpleQueue[Read | ResponsePart | Ended] = SimpleQueue()
         self._first: BodyPart | None = None
         """The whole body, if it is short: it needs no switch to this thread."""
@@ -84,10 +84,10 @@ class Bridge:
     def respond(self, start_response: StartResponse) -> Iterable[bytes]:
         """Return the response; raises LoopEnded, or the application's exception."""
         try:
-            self._running.add(self)
+            self._loop_thread.add(self)
             if self._body.is_short:
                 self._first = self._body.read()
-            self._running.call(self._begin)
+            self._loop_thread.call(self._begin)
             part = self.next_part()
             start_response(*_head(self._start))
         except BaseException:
@@ -95,7 +95,7 @@ class Bridge:
             raise
         if part.more:
             return ResponseParts(self, part)
-        self._running.discard(self)
+        self._loop_thread.discard(self)
         return [part.body]
 
     def next_part(self) -> ResponsePart:
@@ -113,13 +113,13 @@ class Bridge:
 
     def written(self) -> None:
         """Note that the server has written the last part."""
-        self._running.call(self._accept)
+        self._loop_thread.call(self._accept)
 
     def close(self) -> None:
         """Note that nothing more is written."""
-        self._running.discard(self)
+        self._loop_thread.discard(self)
         try:
-            self._running.call(self._disconnect)
+            self._loop_thread.call(self._disconnect)
         except LoopEnded:
             return
 
@@ -130,14 +130,14 @@ class Bridge:
         try:
             part = self._body.read()
         except OSError:
-            self._running.call(self._disconnect)
+            self._loop_thread.call(self._disconnect)
         else:
-            self._running.call(self._deliver, part)
+            self._loop_thread.call(self._deliver, part)
 
     # The event loop.
 
     def _begin(self) -> None:
-        self._running.create_task(self._run())
+        self._loop_thread.create_task(self._run())
 
     async def _run(self) -> None:
         error: BaseException | None = None

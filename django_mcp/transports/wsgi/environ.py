@@ -42,7 +42,7 @@ def scope_of(environ: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decode(path: str) -> str:
-    """WSGI passes the bytes of a path as Latin-1."""
+    """The text of a path. WSGI passes its bytes, which are UTF-8, as Latin-1."""
     return path.encode("latin-1").decode("utf-8", "replace")
 
 
@@ -66,6 +66,7 @@ def _client(environ: Mapping[str, Any]) -> tuple[str, int] | None:
 
 
 def _number(text: Any) -> int:
+    """A decimal number, or 0 for anything else: servers leave out variables, or pass them empty."""
     return int(text) if str(text or "").isdecimal() else 0
 
 

@@ -30,7 +30,7 @@ class Waiting(Protocol):
     """A thread that waits for the event loop."""
 
     def loop_ended(self) -> None:
-        """Wake the thread up; called in any thread."""
+        """End its wait with LoopEnded; called in any thread."""
 
 
 class EventLoopThread:
@@ -59,7 +59,7 @@ class EventLoopThread:
     def add(self, waiting: Waiting) -> None:
         """Call ``loop_ended`` if the loop ends; raises LoopEnded if it has ended."""
         self._waiting.add(waiting)
-        # In this order: the thread of the loop notes its end first, and looks who waits then.
+        # In this order: ``_run`` first sets ``has_ended``, and then wakes those that were added.
         if self.has_ended:
             raise LoopEnded
 

@@ -12,6 +12,7 @@ import uvicorn
 
 from django_mcp.runtime.process import asgi_servers
 from django_mcp.runtime.process.asgi_servers import Uvicorn
+from tests.waiting import until
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: testserver\r\nConnection: close\r\n\r\n"
 
@@ -27,9 +28,7 @@ async def test_connections_that_nobody_has_accepted_are_served() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     serving = asyncio.ensure_future(server.serve([listener]))
     try:
-        async with asyncio.timeout(30):
-            while not server.started:
-                await asyncio.sleep(0.01)
+        await until(lambda: server.started)
         # Without a step of the event loop, which would accept them.
         clients = [socket.create_connection(listener.getsockname()) for _ in range(5)]
         for client in clients:
@@ -57,9 +56,7 @@ async def test_process_without_free_descriptors_closes_its_listening_sockets(
     listener = socket.create_server(("127.0.0.1", 0))
     serving = asyncio.ensure_future(server.serve([listener]))
     try:
-        async with asyncio.timeout(30):
-            while not server.started:
-                await asyncio.sleep(0.01)
+        await until(lambda: server.started)
         client = socket.create_connection(listener.getsockname())
         monkeypatch.setattr(socket.socket, "accept", fail)
         found = asgi_servers.find(server.handle_exit)

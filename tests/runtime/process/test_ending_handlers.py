@@ -29,6 +29,11 @@ from tests.waiting import happens
 
 __all__ = ["configure"]
 
+LONG = 120
+"""Seconds of a handler that the end of its process does not await."""
+ENDS = 30
+"""Seconds within which the process ends, on a busy machine."""
+
 
 async def test_system_exit_in_an_async_handler_is_a_failed_handler_over_stdio() -> None:
     async with stdio() as server:
@@ -77,13 +82,13 @@ async def test_child_process_cannot_read_the_messages_of_the_client() -> None:
 async def test_stdio_process_ends_while_a_sync_handler_runs(how: Any) -> None:
     async with stdio() as server:
         await server.initialize()
-        server.write(call(1, "block", {"seconds": 8}))
+        server.write(call(1, "block", {"seconds": LONG}))
         await server.until(method="notifications/message")
         if how == "end of input":
             server.close()
         else:
             server.process.send_signal(how)
-        ended = await outcome(server.ended(4))
+        ended = await outcome(server.ended(ENDS))
 
     assert not isinstance(ended, TimeoutError), "The process waits for its handler"
 
@@ -94,10 +99,10 @@ async def test_stdio_process_ends_while_a_handler_ignores_its_cancellation(
     monkeypatch.setenv("ROBUSTNESS_EXIT_WITHIN", "1")
     async with stdio(SHUTDOWN_TIMEOUT=0.1) as server:
         await server.initialize()
-        server.write(call(1, "go_on", {"seconds": 20}))
+        server.write(call(1, "go_on", {"seconds": LONG}))
         await server.until(method="notifications/message")
         server.close()
-        ended = await outcome(server.ended(4))
+        ended = await outcome(server.ended(ENDS))
 
     assert not isinstance(ended, TimeoutError), "The process waits for its handler"
 
@@ -110,7 +115,7 @@ async def test_stdio_process_ends_when_the_client_closed_its_output() -> None:
         for number in range(3):
             server.write(request(number, "ping"))
             await asyncio.sleep(0.1)
-        ended = await outcome(server.ended(4))
+        ended = await outcome(server.ended(ENDS))
 
     assert not isinstance(ended, TimeoutError), "The process serves nobody"
 
@@ -130,10 +135,10 @@ async def test_handler_finds_an_empty_standard_input_over_stdio() -> None:
 async def test_http_worker_ends_while_a_handler_runs(tmp_path: Path, tool: str) -> None:
     async with worker(SHUTDOWN_TIMEOUT=1) as site:
         session = await site.initialize()
-        async with site.stream(call(1, tool, {"seconds": 8}), session) as stream:
+        async with site.stream(call(1, tool, {"seconds": LONG}), session) as stream:
             await stream.message()
             site.stop()
-            ended = await outcome(site.ended(4))
+            ended = await outcome(site.ended(ENDS))
 
     assert not isinstance(ended, TimeoutError), "The process waits for its handler"
 

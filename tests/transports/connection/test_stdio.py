@@ -20,6 +20,8 @@ from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = 30.0
+SITE = "example_site.settings"
+NOISY = "tests.transports.connection.noisy.settings"
 INITIALIZE_PARAMS = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -90,10 +92,9 @@ class Process:
 
 @asynccontextmanager
 async def started(
-    *arguments: str, noisy: bool = False, **environment: str
+    *arguments: str, settings: str = NOISY, **environment: str
 ) -> AsyncIterator[Process]:
     """A server process, which is killed if the test leaves it running."""
-    settings = "tests.transports.connection.noisy.settings" if noisy else "example_site.settings"
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "manage.py",
@@ -124,7 +125,7 @@ def call(identity: int, tool: str) -> dict[str, Any]:
 
 @spec("LIFE-30", "T-STDIO-01", "T-STDIO-11", "SEC-07", "2026/STD-06")
 async def test_stateless_and_session_requests_are_answered_until_stdin_closes() -> None:
-    async with started() as server:
+    async with started(settings=SITE) as server:
         found = await server.request(1, "server/discover", **STATELESS_PARAMS)
         greeting = await server.open()
         listed = await server.request(2, "tools/list")
@@ -141,7 +142,7 @@ async def test_stateless_and_session_requests_are_answered_until_stdin_closes() 
 
 @spec("T-STDIO-03", "T-STDIO-04", "T-STDIO-06", "2026/STD-02", "2026/STD-03")
 async def test_printed_output_goes_to_stderr() -> None:
-    async with started("--server", "noisy", noisy=True, LC_ALL="C", PYTHONUTF8="0") as server:
+    async with started("--server", "noisy", LC_ALL="C", PYTHONUTF8="0") as server:
         await server.open()
         answer = await server.call(1, "shout")
         code = await server.end()
@@ -164,7 +165,7 @@ async def test_printed_output_goes_to_stderr() -> None:
 
 @spec("T-STDIO-09", "T-CUST-04", "AUTH-01")
 async def test_process_id_and_environment_are_available_to_handlers() -> None:
-    async with started("--server", "noisy", noisy=True, SHOP="corner") as server:
+    async with started("--server", "noisy", SHOP="corner") as server:
         await server.open()
         answer = await server.call(1, "environment")
 
@@ -207,7 +208,7 @@ async def test_oversized_line_is_rejected_and_the_next_line_is_read() -> None:
 @spec("2026/STD-05")
 @pytest.mark.parametrize("tool", ["wait", "block"])
 async def test_cancelled_request_is_not_answered(tool: str) -> None:
-    async with started("--server", "noisy", noisy=True) as server:
+    async with started("--server", "noisy") as server:
         await server.open()
         server.write(call(1, tool))
         assert (await server.read())["method"] == "notifications/message"
@@ -225,7 +226,7 @@ async def test_cancelled_request_is_not_answered(tool: str) -> None:
 @spec("2026/STD-06")
 @pytest.mark.parametrize("tool", ["wait", "block"])
 async def test_running_calls_are_cancelled_when_the_client_disconnects(tool: str) -> None:
-    async with started("--server", "noisy", noisy=True) as server:
+    async with started("--server", "noisy") as server:
         await server.open()
         server.write(call(1, tool))
         await server.read()
@@ -239,7 +240,7 @@ async def test_running_calls_are_cancelled_when_the_client_disconnects(tool: str
 @spec("LIFE-29", "LIFE-30", "2026/STD-07")
 @pytest.mark.parametrize("tool", ["", "wait"])
 async def test_sigterm_stops_the_process(tool: str) -> None:
-    async with started("--server", "noisy", noisy=True) as server:
+    async with started("--server", "noisy") as server:
         await server.open()
         if tool:
             server.write(call(1, tool))
@@ -253,7 +254,7 @@ async def test_sigterm_stops_the_process(tool: str) -> None:
 
 @spec("PING-01", "2026/ST-02", "2026/STD-08")
 async def test_calls_run_concurrently() -> None:
-    async with started("--server", "noisy", noisy=True) as server:
+    async with started("--server", "noisy") as server:
         await server.open()
         server.write(call(1, "wait"), call(2, "block"))
         for _ in range(2):
@@ -264,7 +265,7 @@ async def test_calls_run_concurrently() -> None:
 
 
 async def test_unknown_server_name_is_reported_with_the_known_names() -> None:
-    async with started("--server", "nobody") as server:
+    async with started("--server", "nobody", settings=SITE) as server:
         code = await server.end()
 
     assert code == 1
@@ -281,7 +282,7 @@ async def test_file_as_stdin_is_read_like_a_pipe(tmp_path: Path) -> None:
             sys.executable,
             *("manage.py", "mcp_stdio"),
             cwd=ROOT,
-            env={**os.environ, "DJANGO_SETTINGS_MODULE": "example_site.settings"},
+            env={**os.environ, "DJANGO_SETTINGS_MODULE": SITE},
             stdin=file,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

@@ -214,8 +214,7 @@ async def test_long_calls_hold_up_no_authentication_of_others(
     @server.tool
     async def long_async() -> str:
         started.append(1)
-        while not proceed.is_set():
-            await asyncio.sleep(0.01)
+        await until(proceed.is_set)
         return "done"
 
     peer = Peer(server, MODERN)

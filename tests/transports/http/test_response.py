@@ -27,7 +27,7 @@ class Recorder:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a test writes follows at once, also on a slow machine."""
-    monkeypatch.setattr(response, "TOGETHER", 60.0)
+    monkeypatch.setattr(response, "COALESCING_TIME", 60.0)
 
 
 async def _report(exchange: HttpExchange, steps: range) -> None:
@@ -68,7 +68,7 @@ async def test_event_after_a_pause_is_sent_before_flush_returns() -> None:
     exchange = HttpExchange(server.send, may_stream=True)
 
     await _report(exchange, range(1))
-    await asyncio.sleep(4 * response.TOGETHER)
+    await asyncio.sleep(4 * response.COALESCING_TIME)
     await _report(exchange, range(1, 2))
 
     assert server.bodies == [_steps(0), _steps(1)]

@@ -14,7 +14,7 @@ from django_mcp import Server, registry, routing
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.runtime.process import stop_signals
 from django_mcp.transports.http import shutdown
-from tests.asgi_servers.test_asgi_servers import message
+from tests.http_client import message
 from tests.memory_stores import MEMORY
 
 if TYPE_CHECKING:

@@ -206,7 +206,7 @@ async def test_silent_clients_of_sync_handlers_hold_up_nobody(version: str, conf
 
     @server.tool
     def talk(frame: Frame) -> str:
-        for _ in range(3 * response.LOOP_EVERY):
+        for _ in range(3 * response.WAIT_FOR_LOOP_EVERY):
             frame.client.log("error", LINE)
         ended.append(1)
         return "done"
@@ -250,14 +250,14 @@ async def test_reading_client_of_a_sync_handler_receives_all_messages() -> None:
 
     @server.tool
     def talk(frame: Frame) -> str:
-        for _ in range(3 * response.LOOP_EVERY):
+        for _ in range(3 * response.WAIT_FOR_LOOP_EVERY):
             frame.client.log("error", LINE)
         return "done"
 
     peer = LoggedPeer(server, MODERN)
     async with peer.open_post(peer.call("talk")) as stream:
         events = [event for event in await events_of(stream) if event.data]
-    assert len(events) == 3 * response.LOOP_EVERY + 1
+    assert len(events) == 3 * response.WAIT_FOR_LOOP_EVERY + 1
 
 
 @pytest.mark.usefixtures("quickly")

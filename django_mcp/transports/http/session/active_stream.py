@@ -19,6 +19,7 @@ renewal, up to a minute old, kept in the session; what was announced since is se
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 
 from django_mcp import stores
 from django_mcp.concurrency.loops import PerLoop
@@ -33,11 +34,16 @@ OPENED = "stream_opened"
 LogPosition = int | None
 
 
+class _State(Enum):
+    NEW = auto()
+    ACTIVE = auto()
+    ENDED = auto()
+
+
 class ActiveStream:
     """The part of one GET stream in this; ``end`` is called once when a newer one is active."""
 
     def __init__(self, session_id: str, name: str, *, end: Callable[[], None]) -> None:
-        self.is_active = False
         self.position: LogPosition = None
         """The last number of the server's log which this stream has sent."""
         self.previous = ""
@@ -47,7 +53,11 @@ class ActiveStream:
         self._name = name
         self._end = end
         self._number = 0
-        self._is_replaced = False
+        self._state = _State.NEW
+
+    @property
+    def is_active(self) -> bool:
+        return self._state is _State.ACTIVE
 
     async def reserve(self) -> None:
         """Create the stream of the numbers, before ``take``; raises StoreFull."""
@@ -74,7 +84,8 @@ class ActiveStream:
     def start(self, position: LogPosition) -> None:
         """Send from this position of the server's log on, unless a newer stream does."""
         self.position = position
-        self.is_active = not self._is_replaced
+        if self._state is _State.NEW:
+            self._state = _State.ACTIVE
 
     def receive(self, hint: bus.Message) -> None:
         self.changed(hint["number"])
@@ -100,13 +111,12 @@ class ActiveStream:
         is_last = _active.here().get(self._session) is self
         if is_last:
             del _active.here()[self._session]
-        self.is_active = False
+        self._state = _State.ENDED
         await self.renew()
 
     def _replaced(self) -> None:
-        self.is_active = False
-        if not self._is_replaced:
-            self._is_replaced = True
+        if self._state is not _State.ENDED:
+            self._state = _State.ENDED
             self._end()
 
 

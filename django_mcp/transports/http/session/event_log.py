@@ -1,9 +1,10 @@
 """The event log of a call's stream, for a client that has to resume it.
 
 An event has its number at once and is stored soon: neither the call nor a connected client waits
-for the store. Each stream has one writer, so that the numbers agree. The writer holds a lease,
-which each append renews, also one of no events. When the lease has ended, the worker has died: the
-next reader of the stream ends it, with an error for the client.
+for the store. Each stream has one writer, so that the numbers here and in the store agree. The
+writer holds a lease. Each append renews it, also an append without events. When the lease has ended
+without a close, the worker has died. The next reader of the stream then ends it, with an error for
+the client.
 
 | state | meaning | who moves it |
 |---|---|---|
@@ -21,6 +22,7 @@ import asyncio
 import logging
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from enum import Enum, auto
 from typing import Any
 
 from django_mcp import conf, stores
@@ -53,6 +55,21 @@ NAME_LENGTH = 17
 WORKER_ENDED = "The worker that answered this request has ended"
 
 
+class _State(Enum):
+    NEW = auto()
+    STORED = auto()
+    BROKEN = auto()
+    CLOSED = auto()
+
+
+class _Reader(Enum):
+    """Which connection reads the events."""
+
+    FIRST = auto()
+    NONE = auto()
+    OTHER = auto()
+
+
 class StreamLog:
     """The events of one stream of a session."""
 
@@ -60,20 +77,17 @@ class StreamLog:
         # With the id, so that another worker can answer the request.
         encoded = urlsafe_b64encode(jsonrpc.encode(request_id)).decode().rstrip("=")
         self.name = PREFIX + secrets.token_urlsafe(12) + encoded
-        self.has_other_readers = False
-        """Whether another connection may read the stream, and is notified of new events."""
         self._session = session
         self._last = 0
         self._stored = 0
-        self._is_created = False
-        self._is_read = True
+        self._state = _State.NEW
+        self._reader = _Reader.FIRST
         self._unread = 0
         self._has_dropped = False
         self._loop = asyncio.get_running_loop()
         self._renewed_at = self._loop.time()
         self._backlog: list[str] = []
         self._writer: asyncio.Task[None] | None = None
-        self._is_broken = False
         self._start_writing()
 
     @property
@@ -81,6 +95,7 @@ class StreamLog:
         return EventId(self.name, self._last)
 
     def append(self, text: str, *, is_response: bool = False) -> EventId:
+        """Number an event and store it soon; return its id, or the last one if it is dropped."""
         if self._unread > MAX_UNREAD and not is_response:
             if not self._has_dropped:
                 self._has_dropped = True
@@ -95,14 +110,13 @@ class StreamLog:
 
     def resumed(self) -> None:
         """Note that another connection reads the stream."""
-        self._is_read = True
+        self._reader = _Reader.OTHER
         self._has_dropped = False
         self._unread = 0
 
     def left(self) -> None:
         """Note that no connection reads the stream. Another one may do so later."""
-        self.has_other_readers = True
-        self._is_read = False
+        self._reader = _Reader.NONE
 
     def renew(self) -> None:
         """Extend the lease if that is due."""
@@ -130,58 +144,66 @@ class StreamLog:
         except Exception:
             text = "A stream cannot be closed in the event store"
             log_repeated(logging.ERROR, text, exc_info=True)
-        if self.has_other_readers:
+        if self._has_other_readers:
             await self.notify_readers()
 
     async def _close(self) -> None:
         address = self._session.address
-        if self._is_broken:
+        if self._state is _State.BROKEN:
             # Its response is not stored: whoever resumes it must not wait for one.
             text = end_of_lease(self._session, self.name)
             await stores.events().close_abandoned(address, self.name, 0.0, text)
         else:
             await stores.events().close(address, self.name)
+        self._state = _State.CLOSED
+
+    @property
+    def _has_other_readers(self) -> bool:
+        """Whether another connection may read the stream, and is notified of new events."""
+        return self._reader is not _Reader.FIRST
 
     async def notify_readers(self) -> None:
         await publisher.send_to_session(self._session.address, "appended", stream=self.name)
 
     def _start_writing(self) -> None:
-        if self._writer is None and not self._is_broken:
+        if self._writer is None and self._state in (_State.NEW, _State.STORED):
             self._writer = background.create_task(self._write_all())
 
     async def _write_all(self) -> None:
         texts: list[str] = []
         try:
             while True:
-                texts, self._backlog = self._backlog, []
+                texts = self._backlog
+                self._backlog = []
                 await self._write(texts)
-                if self.has_other_readers and texts:
+                if self._has_other_readers and texts:
                     await self.notify_readers()
-                if not self._backlog or self._is_broken:
+                if not self._backlog or self._state is _State.BROKEN:
                     return
         except Exception:
             # The call goes on, but a client that disconnects loses the events.
             text = "A stream cannot be stored, and so not be resumed"
             log_repeated(logging.WARNING, text, exc_info=True)
-            self._is_broken |= bool(texts) or not self._is_created
+            if texts or self._state is _State.NEW:
+                self._state = _State.BROKEN
         finally:
             self._writer = None
-            if self._is_broken:
+            if self._state is _State.BROKEN:
                 self._backlog = []
 
     async def _write(self, texts: list[str]) -> None:
-        # A stream that was deleted with its session must not come back.
-        create = not self._is_created
+        # Only the first append creates the stream: one that was deleted must not come back.
+        create = self._state is _State.NEW
         last = await stores.events().append(self._session.address, self.name, texts, create=create)
-        self._is_created = True
+        self._state = _State.STORED
         self._stored += len(texts)
         self._renewed_at = self._loop.time()
-        if self._is_read:
+        if self._reader is not _Reader.NONE:
             self._unread = sum(map(len, self._backlog))
         if last != self._stored:
             text = "A stream is no longer stored: its session or its lease has ended"
             log_repeated(logging.INFO, text)
-            self._is_broken = True
+            self._state = _State.BROKEN
 
 
 def renewal_interval() -> float:

@@ -79,7 +79,10 @@ class SessionHttp(AuthenticatedRequest):
         await running.answer(_engine(), receive, is_in_batch=True)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:
-        """Process it; raises HttpError for a response with an unknown id (T-HTTP-15)."""
+        """Process a message that is not answered.
+
+        Raises HttpError for a response with an unknown id (T-HTTP-15).
+        """
         if isinstance(message, Response):
             await self._deliver(message, session)
         elif message.method == INITIALIZED:
@@ -90,7 +93,10 @@ class SessionHttp(AuthenticatedRequest):
             await _engine().notified(self._notification(session), message, session)
 
     async def _take_initialized(self, message: Notification) -> None:
-        """Note that the client is ready; without a hook, by one operation of the store."""
+        """Note that the client is ready.
+
+        Without an ``init`` hook that is one operation of the store, which also checks the session.
+        """
         if self.server.has_hook("init"):
             await self._initialized(message, await self._session())
             return
@@ -133,16 +139,20 @@ class SessionHttp(AuthenticatedRequest):
             raise HttpError(503, message, ((b"retry-after", b"1"),))
 
     async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
-        """Process all but the requests; what is sent several times changes the session once."""
+        """Process the notifications and responses of a batch.
+
+        All its cancellations are one operation. ``initialized`` counts once, however often it is
+        sent.
+        """
         cancelled = []
-        is_first = True
+        is_initialized_taken = False
         for message in messages:
             if isinstance(message, Notification) and message.method == CANCELLED:
                 cancelled.append(message.params)
             elif isinstance(message, Notification) and message.method == INITIALIZED:
-                if is_first:
+                if not is_initialized_taken:
                     await self._accept(message, session)
-                is_first = False
+                is_initialized_taken = True
             elif not isinstance(message, Request):
                 await self._accept(message, session)
         await cancellation.cancel(session, cancelled)
@@ -212,7 +222,8 @@ class SessionHttp(AuthenticatedRequest):
     async def _take_over(self, session: Session) -> Session:
         """Bind an anonymous session to the caller, who has its id and has authenticated.
 
-        Of several principals the first one gets it. Nothing that was begun before concerns it.
+        Of several principals the first one gets the session. Calls, streams and assigns of the
+        anonymous caller end: the new principal sees nothing of them.
         """
         principal = self.principal
         transport = self.request.caller(principal).transport
@@ -238,7 +249,7 @@ class SessionHttp(AuthenticatedRequest):
         return taken
 
     async def _init_again(self, session: Session) -> Session | None:
-        """Call the ``init`` hook for the new principal: what it assigned before is dropped."""
+        """Call the ``init`` hook for the new principal: what it assigned for the former is gone."""
         message = Notification(INITIALIZED, {})
         if await _engine().call_init(self._notification(session), message, session):
             return await stores.sessions().load(session.id)
@@ -284,14 +295,15 @@ class SessionHttp(AuthenticatedRequest):
 
         if not await stores.sessions().delete(session_id, check=check):
             raise _not_found()
-        await self._ended(address(session_id))
+        await self._end_work(address(session_id))
         await self._plain().respond(204, b"", ())
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
-        await self._ended(session.address)
+        await self._end_work(session.address)
 
-    async def _ended(self, session: str) -> None:
+    async def _end_work(self, session: str) -> None:
+        """End the calls and streams of a deleted session, by its address, on every worker."""
         for running in call.here().of(session):
             running.end(ENDED)
         await publisher.session_ended(self.server, session, self.principal.key)
@@ -299,20 +311,22 @@ class SessionHttp(AuthenticatedRequest):
     async def get(self) -> None:
         self.request.check_get()
         session = await self._session()
-        header = self.request.header(b"last-event-id")
-        last = EventId.parse(header) if header else None
-        stream: ResumedStream | StandaloneStream
-        if last is not None and event_log.is_name(last.stream):
-            # Also an unknown one: who resumes it waits for a response, and is told there is none.
-            stream = ResumedStream(self, session, last)
-        else:
-            self.request.check_may_stay_open()
-            position = await standalone_stream.find(last, session)
-            end = partial(self._end, session)
-            stream = StandaloneStream(self, session, position, self.server, self._may_read, end)
+        stream = await self._requested_stream(session)
         rejection = HttpError(429, "Too many streams are open: close one of them first")
         with stream.open_within(sse_stream.MAX_STREAMS, rejection):
             await stream.serve()
+
+    async def _requested_stream(self, session: Session) -> ResumedStream | StandaloneStream:
+        """The stream of a call that the client resumes, or else the standalone stream."""
+        header = self.request.header(b"last-event-id")
+        last = EventId.parse(header) if header else None
+        if last is not None and event_log.is_name(last.stream):
+            # Also an unknown one: its client waits for a response, and learns that there is none.
+            return ResumedStream(self, session, last)
+        self.request.check_may_stay_open()
+        position = await standalone_stream.find(last, session)
+        end = partial(self._end, session)
+        return StandaloneStream(self, session, position, self.server, self._may_read, end)
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
         updated = Notification("notifications/resources/updated", {"uri": uri})

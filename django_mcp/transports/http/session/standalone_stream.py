@@ -81,7 +81,7 @@ class StreamPosition:
 
 
 class StandaloneStream(SessionStream):
-    """It sends while it is active, and ends when a newer one is."""
+    """One response to a GET. It sends while it is active, and ends when a newer stream is."""
 
     def __init__(
         self,
@@ -101,10 +101,9 @@ class StandaloneStream(SessionStream):
         self._last = 0
         self._has_unsent = False
         """Whether there may be events in this stream which were not sent."""
-        self._is_subscribed = False
         self._renewed_at = self._loop.time()
-        self._has_log_news = True
-        self._has_outbox_news = True
+        self._news: set[Hashable] = {publisher.LOG, publisher.OUTBOX}
+        """The streams of the store that may have messages for this one."""
         self._coalescer = Coalescer(self._read_soon)
         self._active = ActiveStream(self._session.id, self._name, end=self.end)
 
@@ -123,7 +122,7 @@ class StandaloneStream(SessionStream):
             first = self._id if self._resumed is None else str(self._resumed)
             self.enqueue(sse.priming(first, retry=RETRY) if is_primed else sse.KEEP_ALIVE)
             await here.subscribe(group, self._receive_event)
-            await self._subscribe_to_broadcasts()
+            await announcements.here().subscribe(self._server, None, self._receive_broadcast)
             self._follow(publisher.OUTBOX)
             await self._take()
             self._keepalive.start()
@@ -135,7 +134,7 @@ class StandaloneStream(SessionStream):
             self._keepalive.stop()
             self._coalescer.close()
             self._unfollow()
-            self._unsubscribe_from_broadcasts()
+            announcements.here().unsubscribe(self._server, None, self._receive_broadcast)
             here.unsubscribe(group, self._receive_event)
             # The server may cancel this task, and the position has to be kept all the same.
             background.spawn(self._close())
@@ -148,7 +147,11 @@ class StandaloneStream(SessionStream):
         self._use(session)
 
     def _position_in(self, session: Session) -> LogPosition:
-        """Where the client says, if it resumes the last stream, else the last position."""
+        """The position in the server's log at which this stream begins.
+
+        A client that resumes the last stream knows it exactly. Otherwise it is the highest one
+        that is known.
+        """
         positions = [self._active.position, session.log_position]
         if self._resumed is not None:
             if self._active.previous in ("", self._resumed.stream):
@@ -166,18 +169,10 @@ class StandaloneStream(SessionStream):
         catch_up.here().unfollow(self._session.address, ACTIVE, self._active_changed)
 
     def _active_changed(self, number: int | None) -> None:
-        """End after a newer stream; look at the session if the store has lost its streams."""
+        """End if a newer stream is active; reload the session if its streams are lost."""
         self._active.changed(number)
         if number is None and not self.is_closed:
             background.spawn(self._reload())
-
-    async def _subscribe_to_broadcasts(self) -> None:
-        self._is_subscribed = True
-        await announcements.here().subscribe(self._server, None, self._receive_broadcast)
-
-    def _unsubscribe_from_broadcasts(self) -> None:
-        if self._is_subscribed:
-            announcements.here().unsubscribe(self._server, None, self._receive_broadcast)
 
     @property
     def _may_send(self) -> bool:
@@ -228,11 +223,8 @@ class StandaloneStream(SessionStream):
         elif self._may_send and publisher.supports(self._session, message["method"]):
             self.enqueue(sse.event(message["text"]))
 
-    def _read_soon(self, news: Hashable) -> None:
-        if news == publisher.LOG:
-            self._has_log_news = True
-        else:
-            self._has_outbox_news = True
+    def _read_soon(self, stream: Hashable) -> None:
+        self._news.add(stream)
         self._wake()
 
     def _stored(self, _: int | None) -> None:
@@ -244,16 +236,19 @@ class StandaloneStream(SessionStream):
         if self._resumed is not None:
             await self._replay(self._resumed)
             self._resumed = None
-        if self._has_log_news:
-            self._has_log_news = False
-            try:
-                await self._read_log()
-            except BaseException:
-                self._has_log_news = True
-                raise
-        if self._has_outbox_news or self._has_unsent:
-            self._has_outbox_news = False
-            await self._send_outbox()
+        await self._send_news(publisher.LOG, self._send_log)
+        await self._send_news(publisher.OUTBOX, self._send_outbox)
+
+    async def _send_news(self, stream: str, send: Callable[[], Awaitable[None]]) -> None:
+        """Send what is new in a stream of the store; after a failure, it is so still."""
+        if stream not in self._news:
+            return
+        self._news.remove(stream)
+        try:
+            await send()
+        except BaseException:
+            self._news.add(stream)
+            raise
 
     async def _is_of_caller(self) -> bool:
         """Whether no principal has taken the session over, whose messages these would be."""
@@ -293,7 +288,7 @@ class StandaloneStream(SessionStream):
         if BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS):
             self.enqueue(sse.priming(self._id))
 
-    async def _read_log(self) -> None:
+    async def _send_log(self) -> None:
         position = self._active.position
         if position is None:
             self._active.position = await publisher.position(self._server)
