@@ -14,7 +14,6 @@ from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
@@ -24,6 +23,7 @@ from django_mcp.protocol.limits import cut
 from django_mcp.pubsub import publisher
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import pools
+from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
 from django_mcp.stores.database import DatabaseSessionStore, live
 from django_mcp.tasks import port as tasks
 from django_mcp.tasks import store as task_store
@@ -106,11 +106,6 @@ class RegistryChangeList(ChangeList):
         return rows
 
 
-def as_json(value: Any) -> str:
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    return format_html("<pre>{}</pre>", text)
-
-
 class DescriptorField:
     """A field of the detail view which shows one member of the component's descriptor."""
 
@@ -121,14 +116,6 @@ class DescriptorField:
 
     def __call__(self, component: Component) -> Any:
         return self._show(component.entry.descriptor[self.member])
-
-
-class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Component)

@@ -30,7 +30,6 @@ class SimpleMcpConfig(AppConfig):
         from django_mcp.frame.frame import Frame
         from django_mcp.pubsub import model_changes, revocations
         from django_mcp.pubsub.publisher import ChannelsPublisher
-        from django_mcp.runtime import atomic_requests
         from django_mcp.runtime.django_types import arguments as django_arguments
         from django_mcp.runtime.django_types import exceptions as django_exceptions
         from django_mcp.runtime.django_types import forms as django_forms
@@ -54,13 +53,13 @@ class SimpleMcpConfig(AppConfig):
         serializers.SITE_TABLES[:] = [django_values.site_table]
         serializers.clear_cache()
         responses.TEMPLATE_RENDERERS[:] = [django_values.render]
+        responses.MAX_FILE_SIZES[:] = [django_values.max_file_size]
         failures.BUILT_IN.update(django_exceptions.FAILURES)
         invocation.QUERY_RUNNERS[:] = [django_values.run_queries]
         input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
         Notifications.publisher = ChannelsPublisher()
         Frame.django_request_of = staticmethod(django_requests.of_frame)
-        if atomic_requests.aliases():
-            invocation.TRANSACTIONS[:] = [atomic_requests.AtomicRequests()]
+        _surround_handlers()
         not_mounted.install()
         if settings.DEBUG and sys.argv[1:2] == ["runserver"]:
             log.print_calls()
@@ -69,6 +68,15 @@ class SimpleMcpConfig(AppConfig):
         model_changes.observe_models()
         Tasks.port = DjangoTasks()
         _keep_house()
+
+
+def _surround_handlers() -> None:
+    from django_mcp.dispatch import invocation
+    from django_mcp.runtime import atomic_requests, context_managers
+
+    invocation.WITHIN[:] = [context_managers.within]
+    if atomic_requests.aliases():
+        invocation.TRANSACTIONS[:] = [atomic_requests.AtomicRequests()]
 
 
 def _keep_house() -> None:

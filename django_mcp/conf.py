@@ -131,9 +131,10 @@ def _several(check: Check) -> Check:
 
 def _versions(value: Any) -> tuple[str, ...]:
     """Return the versions, oldest first: the last one is the newest that is served."""
-    if not (named := _several(_version)(value)):
+    versions = _several(_version)(value)
+    if not versions:
         raise ValueError(f"a list of at least one of {', '.join(map(repr, BY_VERSION))}")
-    return tuple(version for version in BY_VERSION if version in named)
+    return tuple(version for version in BY_VERSION if version in versions)
 
 
 def _hierarchy(value: Any) -> Mapping[str, tuple[str, ...]]:
@@ -243,9 +244,6 @@ class Settings:
     )
     """Dotted paths of functions that serialize values, by the dotted path of their class."""
 
-    page_size: int = _key(_at_least(1), 50)
-    """Entries per page of a list."""
-
     # Django around a handler.
 
     django_middleware: tuple[str, ...] | Literal["all"] = _key(_middleware, ())
@@ -289,6 +287,9 @@ class Settings:
     approval_retention: float | None = _key(_optional(_seconds), 90 * 24 * 3600.0)
     """How long approvals are stored after they were decided or have expired: long enough for a
     question about the last quarter. None: for ever."""
+
+    call_log_retention: float | None = _key(_optional(_seconds), 90 * 24 * 3600.0)
+    """How long the rows of ``django_mcp.calls`` are stored. None: for ever."""
 
     sse_ping_interval: float | None = _key(_optional(_seconds), 15.0)
     """Interval of keepalive comments on an idle stream: proxies disconnect after 30 or 60.

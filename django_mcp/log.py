@@ -58,18 +58,21 @@ class RequestFilter(logging.Filter):
     """Adds to each record which call it belongs to; it drops none.
 
     ``request_id`` is the ``X-Request-ID`` of the HTTP request, else the id of the message;
-    ``mcp_method`` and ``mcp_name`` say what is called. Outside of handlers, each is "-".
+    ``mcp_method`` and ``mcp_name`` say what is called. Outside of handlers, each is "-". What a
+    record has already is kept: those of the call log are written when the handler has ended.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
         client = current.get()
         request = None if client is None else client.state.request
-        record.request_id = record.mcp_method = record.mcp_name = "-"
+        facts = dict.fromkeys(("request_id", "mcp_method", "mcp_name"), "-")
         if client is not None and request is not None:
             sent = _sent_request_id(client.state.transport)
-            record.request_id = shown(str(request.id)) if sent is None else shown(sent)
-            record.mcp_method = shown(request.method)
-            record.mcp_name = _shown_name(request.params)
+            facts["request_id"] = shown(str(request.id)) if sent is None else shown(sent)
+            facts["mcp_method"] = shown(request.method)
+            facts["mcp_name"] = _shown_name(request.params)
+        for name, fact in facts.items():
+            vars(record).setdefault(name, fact)
         return True
 
 
@@ -136,7 +139,9 @@ class RepeatedMessages:
     def log_counts(self) -> None:
         """Log how often each message was repeated since it was last logged."""
         with self._guard:
-            counts, self._counts, self._timer = self._counts, {}, None
+            counts = self._counts
+            self._counts = {}
+            self._timer = None
             self._logged_at.update(dict.fromkeys(counts, time.monotonic()))
         for (level, message), count in counts.items():
             text = f"Repeated %s times within a minute: {message.replace('%', '%%')}"

@@ -1,6 +1,6 @@
-"""Middleware for ``Server(middleware=…)``: rate limits.
+"""Middleware for ``Server(middleware=…)``: rate limits and quotas.
 
-    shop = Server("shop", middleware=[RateLimit(60, per=60)])
+    shop = Server("shop", middleware=[RateLimit(60, per=60), RateLimit(1000, per="day")])
 
 A middleware is any ``async (frame, call_next)`` which returns a result and a Frame.
 """
@@ -8,14 +8,17 @@ A middleware is any ``async (frame, call_next)`` which returns a result and a Fr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from math import ceil
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 from django.core.cache import caches
+from django.utils import timezone
 
 from django_mcp.frame import Frame
 from django_mcp.frame.transport import caller_key
-from django_mcp.protocol.errors import McpError
+from django_mcp.protocol.errors import McpError, ToolError
 from django_mcp.stores.base import digest
 
 if TYPE_CHECKING:
@@ -27,49 +30,160 @@ TOO_MANY_REQUESTS = 429
 LIMITED_METHODS = ("tools/call", "completion/complete")
 """The methods for which the specification demands rate limits (server/tools, completion)."""
 
+By = Literal["caller", "user", "token", "program", "tool"]
+
+
+class Period(NamedTuple):
+    """The period in which calls are counted together."""
+
+    name: str
+    remaining: float
+    """Seconds until it ends."""
+
 
 class RateLimit:
-    """Limits the calls of one caller in a period, and rejects the rest with an McpError.
+    """Limits the calls of one caller in a period, and refuses the rest.
 
-    ``methods`` are counted together, in the Django cache with the alias ``cache``, which all
-    workers must share. ``key`` returns the identity of a Frame's caller; by default the
-    principal, and also the IP address for anonymous callers.
+    ``per`` is the length of the period in seconds, or "day" for the days of TIME_ZONE. ``by`` says
+    which calls are counted together: those of a principal ("caller", the default), of a user with
+    all their programs, of a token, of a program with all its users, or of a tool; several words
+    are combined. ``key`` returns an identity of your own instead. Anonymous callers are counted
+    by IP address. ``tools`` limits calls of these tools only; ``methods`` are counted together.
+
+    The counts are in the Django cache with the alias ``cache``. All workers must share it, and it
+    must increment atomically, as Redis and Memcached do.
+
+    A refused tool call is an error that the model reads, with the time to wait, which HTTP repeats
+    in ``Retry-After``. Other methods are refused with an McpError.
     """
 
     def __init__(
         self,
         calls: int,
         *,
-        per: float = 60.0,
+        per: float | Literal["day"] = 60.0,
+        by: By | Iterable[By] = "caller",
+        tools: Iterable[str] | None = None,
         methods: Iterable[str] = LIMITED_METHODS,
         key: Callable[[Frame], str] | None = None,
         cache: str = "default",
     ) -> None:
-        if calls < 1 or per <= 0:
+        if calls < 1 or (per != "day" and per <= 0):
             raise ValueError("A rate limit allows at least one call per period")
+        words = (by,) if isinstance(by, str) else tuple(by)
+        if not words or not set(words) <= set(IDENTITIES):
+            raise ValueError(f"A rate limit counts by some of {', '.join(IDENTITIES)}")
         self.calls = calls
         self.per = per
-        self.methods = frozenset(methods)
-        self.key = caller_of if key is None else key
+        self.by = words
+        self.tools = None if tools is None else frozenset(tools)
+        self.methods = frozenset(methods if tools is None else ["tools/call"])
+        self.key = key
         self.cache = cache
+        # What tells this limit from the others of a server, which count the same calls.
+        named_tools = sorted(self.tools or ())
+        self._limit = (str(calls), str(per), *sorted(self.methods), *named_tools)
 
     async def __call__(self, frame: Frame, call_next: CallNext) -> Answer:
-        """Count the call; raises McpError when it exceeds the limit."""
-        if frame.message.method not in self.methods:
-            return await call_next(frame)
-        now = time.time()
-        period = int(now // self.per)
-        name = f"django_mcp.rate.{digest(frame.server.name, self.key(frame), str(period))}"
-        counts = caches[self.cache]
-        await counts.aadd(name, 0, timeout=self.per * 2)
-        if await counts.aincr(name) > self.calls:
-            raise McpError(
-                f"Too many calls: at most {self.calls} in {self.per:g} s",
-                code=TOO_MANY_REQUESTS,
-                data={"retryAfter": round((period + 1) * self.per - now, 3)},
-            )
+        """Count the call; raises ToolError or McpError when it exceeds the limit."""
+        if self._counts(frame):
+            period = self._period()
+            if await self._count(frame, period) > self.calls:
+                self._refuse(frame, period)
         return await call_next(frame)
+
+    def _counts(self, frame: Frame) -> bool:
+        if frame.message.method not in self.methods:
+            return False
+        return self.tools is None or frame.message.params.get("name") in self.tools
+
+    async def _count(self, frame: Frame, period: Period) -> int:
+        """Add the call to those of its period, and return their number."""
+        name = digest(frame.server.name, *self._identities(frame), *self._limit, period.name)
+        return await frame.exchange.run_hook(self._increment, f"django_mcp.rate.{name}", period)
+
+    def _increment(self, entry: str, period: Period) -> int:
+        # Not ``aincr``: it reads, and writes what it has read with another timeout.
+        counts = caches[self.cache]
+        counts.add(entry, 0, timeout=period.remaining + GRACE)
+        return counts.incr(entry)
+
+    def _identities(self, frame: Frame) -> list[str]:
+        if self.key is not None:
+            return [self.key(frame)]
+        return [f"{word} {IDENTITIES[word](frame)}" for word in self.by]
+
+    def _period(self) -> Period:
+        now = time.time()
+        if self.per == "day":
+            return _day(now)
+        number = int(now // self.per)
+        return Period(str(number), (number + 1) * self.per - now)
+
+    def _refuse(self, frame: Frame, period: Period) -> NoReturn:
+        seconds = ceil(period.remaining)
+        length = "a day" if self.per == "day" else f"{self.per:g} s"
+        message = f"Too many calls: at most {self.calls} in {length}. Try again in {seconds} s."
+        frame.exchange.advise_retry(seconds)
+        if frame.message.method == "tools/call":
+            raise ToolError(message)
+        data = {"retryAfter": round(period.remaining, 3)}
+        raise McpError(message, code=TOO_MANY_REQUESTS, data=data)
+
+
+GRACE = 60.0
+"""Seconds that a count is kept after its period: the clocks of workers differ."""
+
+
+def _day(now: float) -> Period:
+    """The day of TIME_ZONE; one of 23 or 25 hours has its own length."""
+    moment = datetime.fromtimestamp(now, timezone.get_default_timezone())
+    today = moment.date()
+    tomorrow = datetime.combine(today + timedelta(days=1), datetime.min.time(), moment.tzinfo)
+    return Period(today.isoformat(), tomorrow.timestamp() - now)
 
 
 def caller_of(frame: Frame) -> str:
+    """The principal, with the IP address of an anonymous one."""
     return caller_key(frame.principal, frame.transport)
+
+
+def user_of(frame: Frame) -> str:
+    """The user, whatever identified them; the principal of a caller without one."""
+    user = frame.user
+    if getattr(user, "is_authenticated", False) and user.pk is not None:
+        return f"user {user.pk}"
+    return caller_of(frame)
+
+
+def token_of(frame: Frame) -> str:
+    """The personal access token; the program and its principal for other tokens."""
+    token = frame.principal.claims.get("token_id")
+    if token is not None:
+        return f"token {token}"
+    return f"{program_of(frame)} {caller_of(frame)}"
+
+
+def program_of(frame: Frame) -> str:
+    """The program that has the access token, as its issuer names it; else the token or caller."""
+    program = frame.principal.program
+    if program:
+        return f"program {program}"
+    token = frame.principal.claims.get("token_id")
+    return caller_of(frame) if token is None else f"token {token}"
+
+
+def tool_of(frame: Frame) -> str:
+    """The name of the called tool, or of the prompt or resource."""
+    params = frame.message.params
+    return str(params.get("name") or params.get("uri") or params.get("ref"))
+
+
+IDENTITIES: Mapping[str, Callable[[Frame], str]] = {
+    "caller": caller_of,
+    "user": user_of,
+    "token": token_of,
+    "program": program_of,
+    "tool": tool_of,
+}
+"""Whose calls are counted together, by the word of ``by``."""

@@ -11,6 +11,7 @@ from importlib import import_module
 from inspect import ismethod
 from types import ModuleType
 from typing import Any, Literal, Protocol
+from weakref import WeakSet
 
 from django.apps import apps
 from django.conf import settings as django_settings
@@ -25,7 +26,7 @@ from django_mcp.auth.resource import Resource
 from django_mcp.components import signature
 from django_mcp.components.base import Component, ConfigurationError
 from django_mcp.components.declaration import ViewPermission
-from django_mcp.protocol.revisions import NEWEST
+from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.runtime.signing import DjangoSigner
 from django_mcp.server.options import ServerOptions
 from django_mcp.server.server import Server
@@ -51,8 +52,8 @@ class Registrant(Protocol):
 Interface = Literal["ASGI", "WSGI"]
 """What a server calls an application by."""
 
-_mounted: dict[Interface, set[str]] = {"ASGI": set(), "WSGI": set()}
-"""The names of the servers of which this process has an endpoint."""
+_mounted: dict[Interface, WeakSet[Server]] = {"ASGI": WeakSet(), "WSGI": WeakSet()}
+"""The servers that have an endpoint in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,12 @@ def raise_broken() -> None:
 
 
 def note_mounted(server: Server, interface: Interface) -> None:
-    _mounted[interface].add(server.name)
+    _mounted[interface].add(server)
 
 
 def is_mounted(server: Server, interface: Interface) -> bool:
     """Whether an application of this process has an endpoint of ``server``."""
-    return server.name in _mounted[interface]
+    return server in _mounted[interface]
 
 
 def register_module(module: ModuleType) -> None:
@@ -209,11 +210,10 @@ def make_ready(server: Server) -> None:
 
 
 def configure(server: Server) -> Server:
-    """Apply the site's settings; they also name the default server."""
+    """Apply the site's settings to a server. The default server also has its name from them."""
     site = conf.get()
     options = ServerOptions(
         versions=site.protocol_versions,
-        page_size=site.page_size,
         client_response_timeout=site.client_response_timeout,
         handler_timeout=site.handler_timeout,
         scopes=site.scopes,
@@ -261,7 +261,7 @@ def authenticators(server: Server) -> tuple[Authenticator, ...]:
 
 
 CHARACTERS_OF_A_TOKEN = 4
-"""Of JSON with English words; the tokenizers of models differ by about a fifth."""
+"""Characters of JSON with English words in one token; models differ by about a fifth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +309,11 @@ class Entry:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens a model reads of it in a list."""
+        """About how many tokens the component takes in a list that a model reads."""
         text = json.dumps(self.descriptor, ensure_ascii=False, separators=(",", ":"), default=str)
         return -(-len(text) // CHARACTERS_OF_A_TOKEN)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, revision: Revision = NEWEST) -> dict[str, Any]:
         """Return everything about the component, as JSON values."""
         component = self.component
         return {
@@ -326,7 +326,7 @@ class Entry:
             "permission": self.permission,
             "scopes": sorted(component.scopes),
             "cache": component.cache and asdict(component.cache),
-            "listed": self.descriptor,
+            "listed": self.server.components.descriptor(revision, component),
         }
 
 

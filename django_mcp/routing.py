@@ -30,7 +30,7 @@ from django_mcp.auth.resource import WELL_KNOWN, path_in_site, with_prefix
 from django_mcp.pubsub import bus
 from django_mcp.registry import Interface
 from django_mcp.runtime import background, lifespan
-from django_mcp.runtime.process import asgi_servers, garbage_collector, stop_signals
+from django_mcp.runtime.process import asgi_servers, garbage_collector, stop_signals, uwsgi
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.server.server import Server
 from django_mcp.transports.http import health, http_sse, shutdown, well_known
@@ -108,8 +108,9 @@ def _url_pattern(path: str, application: Asgi) -> URLPattern:
     paths = Paths({path: application})
 
     async def captured(scope: Any, receive: Any, send: Any) -> None:
-        if (found := paths.find(path_in_site(scope))) is not None:
-            found.enter(scope)
+        endpoint_match = paths.find(path_in_site(scope))
+        if endpoint_match is not None:
+            endpoint_match.enter(scope)
         await application(scope, receive, send)
 
     route = path.strip("/")
@@ -130,7 +131,7 @@ def _applications(interface: Interface) -> tuple[dict[str, Asgi], Asgi]:
     by_path: dict[str, Authentication] = {}
     for server in registry.mountable():
         registry.configure(server)
-        # One for all: its authenticators may cache keys and tokens.
+        # One object for all endpoints of the server: its authenticators may cache keys and tokens.
         authentication = registry.authentication(server)
         by_path[authentication.resource.path] = authentication
         below |= health.below(authentication.resource.path)
@@ -163,7 +164,7 @@ def mount(django_application: Any) -> Any:
 
 
 def _interface_of(application: Any) -> Interface:
-    """Raises ImproperlyConfigured for what is no application."""
+    """The interface of an application; raises ImproperlyConfigured for anything else."""
     if isinstance(application, WSGIHandler):
         return "WSGI"
     if isinstance(application, ASGIHandler) or _is_async(application):
@@ -273,6 +274,7 @@ def _handle_signals() -> None:
 @cache
 def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopThread:
     """Prepare the process at its first request: to be told to stop, and to exit."""
+    uwsgi.check_threads()
     running.call(_prepare_process, _begin_to_stop)
     _handle_signals()
     atexit.register(_stop_loop, running)
@@ -368,7 +370,7 @@ def _begin_to_stop(asgi_server: AsgiServer | None) -> asyncio.Future[None]:
 
 
 async def _stop(asgi_server: AsgiServer, ending: asyncio.Future[None]) -> None:
-    """Prepare for the signal an ASGI server that is told of it afterwards."""
+    """Prepare an ASGI server to stop, before it receives the signal itself."""
     await asgi_server.close_listeners()
     await asyncio.sleep(asgi_servers.ARRIVE_WITHIN)
     if not asgi_server.finishes_requests:

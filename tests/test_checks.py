@@ -184,8 +184,8 @@ def test_foreign_package_of_the_same_name_is_reported(
 
 
 def test_invalid_setting_is_the_only_finding(settings: Settings) -> None:
-    settings.DJANGO_MCP = {"PAGE_SIZ": 3}
-    assert "Did you mean 'PAGE_SIZE'?" in get_findings(deploy=True)["E002"].msg
+    settings.DJANGO_MCP = {"MAX_BODY_SIZ": 3}
+    assert "Did you mean 'MAX_BODY_SIZE'?" in get_findings(deploy=True)["E002"].msg
     assert set(get_findings(deploy=True)) == {"E002"}
 
 

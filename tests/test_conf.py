@@ -74,8 +74,8 @@ def test_protocol_versions_are_sorted(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("key", "remedy"),
     [
-        ("PAGESIZE", "Did you mean 'PAGE_SIZE'?"),
-        ("page_size", "Did you mean 'PAGE_SIZE'?"),
+        ("MAXBODYSIZE", "Did you mean 'MAX_BODY_SIZE'?"),
+        ("max_body_size", "Did you mean 'MAX_BODY_SIZE'?"),
         ("AUTHENTICATOR", "Did you mean 'AUTHENTICATORS'?"),
         ("XYZ", "There are: NAME, TITLE, VERSION"),
         (7, "There are: NAME, TITLE, VERSION"),
@@ -111,9 +111,9 @@ def test_unknown_key_is_rejected_with_the_nearest_name(
         ("SERIALIZERS", ["shop.Money"], 'such as {"shop.money.Money": "shop.mcp.money_to_json"}'),
         ("SERIALIZERS", {"shop.Money": str}, "a dotted path"),
         ("SERIALIZERS", {"Money": "shop.to_json"}, "a dotted path with the module"),
-        ("PAGE_SIZE", 0, "a whole number of at least 1"),
-        ("PAGE_SIZE", True, "a whole number of at least 1"),
-        ("PAGE_SIZE", 2.5, "a whole number of at least 1"),
+        ("MAX_BODY_SIZE", 0, "a whole number of at least 1"),
+        ("MAX_BODY_SIZE", True, "a whole number of at least 1"),
+        ("MAX_BODY_SIZE", 2.5, "a whole number of at least 1"),
         ("SESSION_IDLE_TIMEOUT", None, "a number of seconds greater than 0"),
         ("SESSION_IDLE_TIMEOUT", float("inf"), "a number of seconds greater than 0"),
         ("HANDLER_TIMEOUT", 0, "None or a number of seconds greater than 0"),
@@ -185,7 +185,7 @@ class TestStores:
         first = stores.sessions()
         assert isinstance(first, MemorySessionStore)
         assert stores.sessions() is first
-        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "PAGE_SIZE": 3}
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "MAX_IN_FLIGHT": 3}
         assert stores.sessions() is not first
 
     @pytest.mark.parametrize(

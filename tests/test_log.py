@@ -73,14 +73,17 @@ def test_lasting_failure_is_counted_by_one_thread(
     repeated: RepeatedMessages, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "REPEAT_AFTER", 0.05)
-    before = threading.active_count()
+
+    def counting() -> list[threading.Timer]:
+        timers = [item for item in threading.enumerate() if isinstance(item, threading.Timer)]
+        return [timer for timer in timers if timer.function == repeated.log_counts]
+
     with caplog.at_level(logging.INFO, "django_mcp"):
         for _ in range(1000):
             repeated.log(logging.WARNING, "fails")
-            assert threading.active_count() <= before + 1
-        for thread in threading.enumerate():
-            if isinstance(thread, threading.Timer):
-                thread.join(10)
+            assert len(counting()) <= 1
+        for timer in counting():
+            timer.join(10)
     assert "Repeated" in caplog.messages[-1]
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.cache import caches
 
-from django_mcp import Frame, Server
+from django_mcp import Frame, Server, ToolError
 from django_mcp.auth.base import Principal
 from django_mcp.frame import HttpTransport, StdioTransport
+from django_mcp.frame.frame import RequestInfo
 from django_mcp.middleware import RateLimit, caller_of
+from django_mcp.protocol.revisions import NEWEST
+from django_mcp.routing import endpoint
+from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
+from tests.around.requests import post
 from tests.http_errors import error_of
 from tests.memory_stores import configure
 from tests.spec import spec
@@ -27,6 +35,26 @@ class Member(AnonymousUser):
 
     def __init__(self, pk: int) -> None:
         self.pk = pk  # type: ignore[assignment]
+
+
+async def attempt(limit: RateLimit, user: int, claims: Any) -> bool:
+    """Whether the limit lets a call of this user with these claims pass."""
+    principal = Principal(scheme="test", user=User(pk=user), claims=claims)
+    request = RequestInfo(1, "tools/call", {"name": "buy"})
+    frame = Frame(user=principal.user, auth=principal, request=request, private=private_of_shop())
+    try:
+        await limit(frame, passed)
+    except ToolError:
+        return False
+    return True
+
+
+async def passed(frame: Frame) -> Any:
+    return {}, frame
+
+
+def private_of_shop() -> Any:
+    return {"server": Server("shop"), "revision": NEWEST}
 
 
 @pytest.fixture(autouse=True)
@@ -58,15 +86,46 @@ async def test_calls_and_completions_share_one_rate_limit(client_for: ClientFor)
     async with client_for(shop(RateLimit(2, per=60))) as client:
         await client.call_tool("buy")
         await client.complete("order", "size")
-        errors = [
-            await error_of(client.call_tool("buy")),
-            await error_of(client.complete("order", "size")),
-        ]
+        refused = await client.call("buy")
+        error = await error_of(client.complete("order", "size"))
         listed = await client.list_tools()
 
-    assert [error.code for error in errors] == [TOO_MANY_REQUESTS, TOO_MANY_REQUESTS]
-    assert errors[0].data == {"retryAfter": 20.0}
+    # The model reads how long to wait, and the program has it as data.
+    refused.assert_error("Too many calls: at most 2 in 60 s. Try again in 20 s.")
+    assert error.code == TOO_MANY_REQUESTS
+    assert error.data == {"retryAfter": 20.0}
     assert len(listed) == 1
+
+
+async def test_refused_call_has_the_header_that_says_when_to_retry() -> None:
+    application = endpoint(shop(RateLimit(1, per=60)))
+    replies = [await post(application, "tools/call", {"name": "buy"}) for _ in range(2)]
+
+    assert [reply.status for reply in replies] == [200, 200]
+    assert "retry-after" not in replies[0].headers
+    assert replies[1].headers["retry-after"] == "20"
+
+
+async def test_limit_holds_to_the_call_for_calls_at_the_same_time() -> None:
+    async with Client(shop(RateLimit(10, per=60)), sync_execution="threads") as client:
+        results = await asyncio.gather(*(client.call("buy") for _ in range(40)))
+
+    assert sum(not result.is_error for result in results) == 10
+
+
+async def test_error_of_middleware_around_a_tool_is_read_by_the_model(
+    client_for: ClientFor,
+) -> None:
+    async def closed(frame: Frame, call_next: Any) -> Any:
+        if frame.message.method == "tools/call":
+            raise ToolError("The shop is closed.")
+        return await call_next(frame)
+
+    server = Server("shop", middleware=[closed])
+    server.tool(name="buy")(lambda: "bought")
+
+    async with client_for(server) as client:
+        (await client.call("buy")).assert_error("The shop is closed.")
 
 
 async def test_rate_limit_resets_in_the_next_period(
@@ -74,20 +133,79 @@ async def test_rate_limit_resets_in_the_next_period(
 ) -> None:
     async with client_for(shop(RateLimit(1, per=60))) as client:
         await client.call_tool("buy")
-        await error_of(client.call_tool("buy"))
+        (await client.call("buy")).assert_error()
         monkeypatch.setattr("django_mcp.middleware.time.time", lambda: 1_000_020.0)
-        assert not (await client.call_tool("buy")).get("isError")
+        (await client.call("buy")).assert_ok()
 
 
-async def test_rate_limit_is_counted_per_user(client_for: ClientFor) -> None:
-    server = shop(RateLimit(1, per=60))
+async def test_quota_of_a_day_ends_at_midnight_of_the_site(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    # The clocks are set back in this night, so that the day has 25 hours.
+    noon = datetime(2026, 10, 25, 12, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+    monkeypatch.setattr("django_mcp.middleware.time.time", lambda: noon)
 
-    for user in (Member(1), Member(2)):
-        async with client_for(server, user=user) as client:
-            await client.call_tool("buy")
-            await error_of(client.call_tool("buy"))
-    async with client_for(server, user=Member(1)) as client:
-        await error_of(client.call_tool("buy"))
+    async with Client(shop(RateLimit(1, per="day"))) as client:
+        (await client.call("buy")).assert_ok()
+        refused = await client.call("buy")
+        monkeypatch.setattr("django_mcp.middleware.time.time", lambda: noon + 12 * 3600 - 1)
+        (await client.call("buy")).assert_error("Try again in 1 s.")
+        monkeypatch.setattr("django_mcp.middleware.time.time", lambda: noon + 12 * 3600)
+        (await client.call("buy")).assert_ok()
+
+    refused.assert_error("at most 1 in a day. Try again in 43200 s.")
+
+
+TOKEN = {"token_id": 1}
+OTHER_TOKEN = {"token_id": 2}
+PROGRAM = {"client_id": "editor"}
+OTHER_PROGRAM = {"azp": "browser"}
+
+
+@pytest.mark.parametrize(
+    ("by", "same", "other"),
+    [
+        ("caller", (1, TOKEN), (2, TOKEN)),
+        ("user", (1, PROGRAM), (2, PROGRAM)),
+        ("token", (1, TOKEN), (1, OTHER_TOKEN)),
+        ("program", (2, PROGRAM), (1, OTHER_PROGRAM)),
+        ("program", (1, TOKEN), (1, OTHER_TOKEN)),
+        (("user", "program"), (1, PROGRAM), (1, OTHER_PROGRAM)),
+    ],
+)
+async def test_rate_limit_counts_together_what_by_names(
+    by: Any, same: tuple[int, Any], other: tuple[int, Any]
+) -> None:
+    limit = RateLimit(1, per=60, by=by)
+    claims = PROGRAM if "client_id" in same[1] else TOKEN
+    first = await attempt(limit, 1, claims)
+    second = await attempt(limit, *same)
+    third = await attempt(limit, *other)
+
+    assert (first, second, third) == (True, False, True)
+
+
+async def test_limit_by_tool_counts_each_tool_and_leaves_out_others(client_for: ClientFor) -> None:
+    server = shop(RateLimit(1, per=60, by="tool", tools=["buy", "sell"]))
+    server.tool(name="sell")(lambda: "sold")
+    server.tool(name="look")(lambda: "seen")
+
+    async with client_for(server) as client:
+        for name in ("buy", "sell"):
+            (await client.call(name)).assert_ok()
+            (await client.call(name)).assert_error("Too many calls")
+        for _ in range(2):
+            (await client.call("look")).assert_ok()
+
+
+async def test_two_limits_of_a_server_count_for_themselves() -> None:
+    server = Server("shop", middleware=[RateLimit(1, per=60), RateLimit(2, per="day")])
+    server.tool(name="buy")(lambda: "bought")
+
+    async with Client(server) as client:
+        (await client.call("buy")).assert_ok()
+        (await client.call("buy")).assert_error("at most 1 in 60 s")
 
 
 async def test_rate_limit_uses_custom_key_and_methods(client_for: ClientFor) -> None:
@@ -116,7 +234,15 @@ def test_anonymous_callers_are_distinguished_by_ip_address() -> None:
     assert len({caller_of(frame) for frame in (here, there, known, beside)}) == 4
 
 
-@pytest.mark.parametrize("options", [{"calls": 0}, {"calls": 1, "per": 0}])
-def test_rate_limit_of_zero_is_rejected(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="at least one"):
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"calls": 0}, "at least one"),
+        ({"calls": 1, "per": 0}, "at least one"),
+        ({"calls": 1, "by": "ip"}, "by some of caller, user"),
+        ({"calls": 1, "by": []}, "by some of caller, user"),
+    ],
+)
+def test_invalid_rate_limit_is_rejected(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         RateLimit(**options)

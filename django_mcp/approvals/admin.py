@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from django_mcp.approvals import decisions
 from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
 from django_mcp.approvals.views import captured, readable
+from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
 
 
 class CommentForm(ActionForm):
@@ -22,7 +23,7 @@ class CommentForm(ActionForm):
 
 
 @admin.register(Approval)
-class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
+class ApprovalAdmin(ReadOnlyAdmin):
     """Everybody with the view permission sees who called and decided; the arguments are shown to
     those who may approve them."""
 
@@ -75,12 +76,6 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
         if row is not None:
             row.shows_arguments = request.user.has_perm(row.permission)
         return row
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Decisions are kept: ``mcp_prune`` deletes them after APPROVAL_RETENTION."""

@@ -8,6 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import NoReverseMatch
 
 from django_mcp.approvals.models import Approval, Phase
+from django_mcp.dispatch.approval import WAITS
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import Json
 from django_mcp.runtime.pages import absolute_url
@@ -20,7 +21,7 @@ FRAMEWORK = "io.modelcontextprotocol/"
 
 MESSAGES: dict[Phase, tuple[str, bool]] = {
     Phase.WAITING: (
-        "Nothing was done yet: this call of {tool} waits until a person has approved it.{page} "
+        f"Nothing was done yet: this call of {{tool}} {WAITS}.{{page}} "
         'Tell the user. Do not call {tool} again for this: call approval_status with id="{id}" '
         "when the user asks for the result, or later.",
         False,

@@ -1,4 +1,8 @@
-"""Holding a call until a person has approved it: what dispatch asks of this app."""
+"""Holding a call until a person has approved it: the port of dispatch, over the database.
+
+``hold`` stores the call, or finds the row of a repeated one, and asks the caller if they may decide
+themselves. A task is answered with its description. A plain call waits a short time for its result.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from django_mcp.approvals import answers, decisions, prompts
 from django_mcp.approvals.models import Approval, fingerprint
 from django_mcp.approvals.signals import approval_requested
 from django_mcp.dispatch import task_calls
-from django_mcp.dispatch.approval import HeldCall
+from django_mcp.dispatch.approval import WAITS, Grant, HeldCall, granted
 from django_mcp.dispatch.invocation import Answer
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import Cancelled
@@ -65,7 +69,9 @@ class StoredApprovals:
             answer = await _run_with_client(call, row)
             if answer is not None:
                 return answer
-        return await outcome(frame, row, waits=row.status != Status.HELD), frame
+        # A call that is decided has a result soon, unless this very run has to produce it.
+        waits = row.status != Status.HELD and not _is_running_here(row)
+        return await outcome(frame, row, waits=waits), frame
 
     async def verify(self, task_id: str, /) -> None:
         row = await read(task_id)
@@ -186,7 +192,7 @@ def describe(call: HeldCall) -> tuple[NewTask, Held]:
 
 def _message(call: HeldCall, task_id: str) -> str:
     """The status message, which clients of tasks show."""
-    message = "Waits for the approval of a person"
+    message = f"The call {WAITS}"
     page = answers.page_url(call.frame, task_id)
     return message if page is None else f"{message}: {page}"
 
@@ -216,8 +222,8 @@ async def _ask(call: HeldCall, row: Approval) -> None:
 async def _withdraw(call: HeldCall, key: str) -> None:
     """Withdraw a call whose client cancelled it before it learned of its task.
 
-    A plain call goes on waiting, because its client repeats it, and so does every call of a process
-    that stops.
+    A plain call stays held, because its client repeats it. Every call stays held when the process
+    stops.
     """
     if call.frame.cancellation.requested and call.plan is not None:
         await port.cancel(key)
@@ -233,7 +239,18 @@ async def _run_with_client(call: HeldCall, row: Approval) -> Answer | None:
         frame = await calls.restore_caller(call.frame, row, facts)
     except (CallerGone, ValueError):
         return None  # The runner says why it cannot run.
-    return await hand_over.run_here(frame, call.proceed, row.pk)
+
+    async def proceed(frame: Frame) -> Answer:
+        granted.set(Grant(row.pk, row.server, row.tool, call.arguments, is_used=True))
+        return await call.proceed(frame)
+
+    return await hand_over.run_here(frame, proceed, row.pk)
+
+
+def _is_running_here(row: Approval) -> bool:
+    """Whether the run of this approval makes the call: it would wait for itself."""
+    grant = granted.get()
+    return grant is not None and grant.task_id == row.pk
 
 
 # The result.

@@ -1,7 +1,7 @@
 """The table of approvals: who may decide on a task that waits for its start, and the decision.
 
-An approval is a task (``McpTask``) with a row more. The task has the call, the status, the lease
-and the outcome; the columns here are what its approvers need. What people see is the phase:
+An approval is a task (``McpTask``) with a second row. The row of the task has the call, the status,
+the lease and the outcome; the columns here are what its approvers need. People see the phase:
 
 ==========  ===========================  ============================================  ==========
 phase       status of the task           who moves it there                            start
@@ -44,7 +44,7 @@ from django_mcp.tasks.clock import Now
 from django_mcp.tasks.store import Changed
 
 MAX_COMMENT = 1000
-"""Characters."""
+"""Characters of the comment on a decision."""
 FINGERPRINT = "approval"
 ROUNDING = 1.0
 """Seconds by which a database may round a time."""
@@ -115,7 +115,7 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         return self.filter(status=Status.HELD, lease_until__gt=Now())
 
     def settle(self) -> None:
-        """Note what time alone has decided: expiry, and the end of leases."""
+        """Store the end of calls that have expired, and of runs whose lease has ended."""
         overdue = self.current().filter(status__in=store.ACTIVE, lease_until__lte=Now())
         store.get().settle_here(overdue.values_list("pk", flat=True))
 

@@ -57,6 +57,7 @@ class Authentication:
         """
         scope[SCOPE_KEY] = self.resource  # type: ignore[index]
         has_token = self._takes_tokens and _read_token(scope)
+        # The first challenge that is not final: a later authenticator may still accept.
         refusal: Challenge | None = None
         for authenticator in self.authenticators:
             answer = await authenticator.authenticate(scope)
@@ -65,8 +66,11 @@ class Authentication:
                     raise AuthenticationFailed(answer)
                 refusal = refusal or answer
                 continue
-            must_be_known = has_token or refusal is not None
-            if answer is None or (must_be_known and _ignores_token(authenticator, answer)):
+            if answer is None:
+                continue
+            # Who sent credentials must not be taken for somebody who sent none.
+            has_credentials = has_token or refusal is not None
+            if has_credentials and _ignores_token(authenticator, answer):
                 continue
             if self.resource.scopes and _is_of_token(authenticator, scope):
                 self._check_scopes(answer)
@@ -74,7 +78,9 @@ class Authentication:
                 answer = _at_endpoint(answer, scope)
             query = scope.get("query_string")
             return _with_selection(answer, query) if query else answer
-        raise AuthenticationFailed(refusal or (INVALID_TOKEN if has_token else Challenge()))
+        if refusal is None:
+            refusal = INVALID_TOKEN if has_token else Challenge()
+        raise AuthenticationFailed(refusal)
 
     def _check_scopes(self, principal: Principal) -> None:
         """Raise AuthenticationFailed if the access token lacks a scope of the server."""
@@ -133,19 +139,28 @@ def _at_endpoint(principal: Principal, scope: Scope) -> Principal:
     captured = scope["url_route"]["kwargs"]
     if not captured:
         return principal
-    return replace(principal, endpoint="&".join(f"{k}={v}" for k, v in sorted(captured.items())))
+    pairs = [f"{name}={value}" for name, value in sorted(captured.items())]
+    return replace(principal, endpoint="&".join(pairs))
 
 
 def _with_selection(principal: Principal, query: bytes) -> Principal:
-    """The principal with what the URL selects; AuthenticationFailed for a malformed query."""
+    """The principal with the components that the URL selects, within those of its token.
+
+    Raises AuthenticationFailed for a malformed query.
+    """
     try:
         selected = selection.of_query(query)
     except ValueError as error:
         raise AuthenticationFailed(Challenge(status=400, message=str(error))) from None
-    return principal if selected is None else replace(principal, selection=selected)
+    if selected is None:
+        return principal
+    if principal.selection is not None:
+        selected = replace(selected, bound=principal.selection.bound)
+    return replace(principal, selection=selected)
 
 
 def _ignores_token(authenticator: Authenticator, principal: Principal) -> bool:
+    """Whether the authenticator accepted the request without looking at its token."""
     if getattr(authenticator, "accepts_all", False):
         return True
     return principal.is_anonymous and getattr(authenticator, "scheme", None) != BEARER
@@ -159,4 +174,6 @@ def _is_of_token(authenticator: Authenticator, scope: Scope) -> bool:
 
 
 def _quotable(value: str) -> str:
-    return UNQUOTABLE.sub("?", str(value).replace('"', "'").replace("\n", " "))
+    """Return the value without the characters that a quoted string may not contain."""
+    text = str(value).replace('"', "'").replace("\n", " ")
+    return UNQUOTABLE.sub("?", text)

@@ -55,6 +55,11 @@ class Principal:
         return f"{key} {self.endpoint}" if self.endpoint else key
 
     @property
+    def program(self) -> str | None:
+        """The program that has the access token, as its issuer names it; None if it does not."""
+        return self.claims.get("client_id") or self.claims.get("azp")
+
+    @property
     def is_anonymous(self) -> bool:
         """Whether the caller has no subject, no logged-in user and no scopes of an access token."""
         is_known = self.subject or self.scopes or getattr(self.user, "is_authenticated", False)

@@ -1,4 +1,4 @@
-"""The base of authenticators of access tokens from an authorization server, which have claims."""
+"""The base class of authenticators that read the claims of access tokens from an issuer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAX_SUBJECT_LENGTH = 255
 NO_ACCOUNT = Challenge(
     status=403, message="The subject of the access token has no active account here"
 )
-"""No 401: with another token, the caller would not have an account either."""
+"""Its status is not 401: with another token, the caller would not have an account either."""
 
 
 class InvalidToken(Exception):
@@ -50,8 +50,8 @@ class InvalidToken(Exception):
 class ClaimsAuthentication(BaseAuthentication, ABC):
     """Accepts the access tokens of one issuer that name this server as their audience.
 
-    A principal is kept for TOKEN_CACHE_TTL, and so neither the signature nor the user is read at
-    each call; a change of the user ends it at once.
+    A principal is kept for TOKEN_CACHE_TTL, so that a call does not check the signature and read
+    the user each time. A change of the user removes it at once.
 
     Options are arguments, or attributes of a subclass, whose dotted path the settings can name.
     """
@@ -102,10 +102,14 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
             return None
         model = get_user_model()
         field = self.user_field or model.USERNAME_FIELD
-        users = [user async for user in model._default_manager.filter(**{field: value})[:2]]
-        # Databases may compare without case; one that several users have identifies nobody.
-        is_unique = len(users) == 1 and str(getattr(users[0], field)) == value
-        return users[0] if is_unique else None
+        matching = model._default_manager.filter(**{field: value})
+        users = [user async for user in matching[:2]]
+        # A value that several users have identifies nobody.
+        if len(users) != 1:
+            return None
+        # Databases may compare without case.
+        is_equal = str(getattr(users[0], field)) == value
+        return users[0] if is_equal else None
 
     def authorization_servers(self, scope: Scope, /) -> Sequence[str]:
         """Return the issuer."""
@@ -117,7 +121,7 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         if token is None or len(token) > MAX_TOKEN_LENGTH:
             return None
         if token.startswith(PERSONAL_TOKEN_PREFIX):
-            return None  # No authorization server issued it, and none may get to know it.
+            return None  # No authorization server issued it, and it must not be sent to one.
         digest = sha256(token.encode()).hexdigest()
         load = partial(self._load, scope, token)
         return await self._cache.find(load, digest, addressed(scope).url(scope))
@@ -163,8 +167,11 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         return self.issuer
 
     def _is_for(self, scope: Scope, named: Sequence[str]) -> bool:
-        own = (self.audience,) if isinstance(self.audience, str) else self.audience or ()
-        return is_for(scope, named) or any(audience in own for audience in named)
+        """Whether one of the audiences that a token names is this server."""
+        accepted = self.audience or ()
+        if isinstance(accepted, str):
+            accepted = (accepted,)
+        return is_for(scope, named) or any(audience in accepted for audience in named)
 
 
 def require_secure(url: Any, option: str) -> None:
@@ -181,8 +188,10 @@ def stated_issuer(token: str) -> str | None:
     parts = token.split(".")
     if len(parts) != 3:
         return None
+    encoded = parts[1]
+    padding = "=" * (-len(encoded) % 4)
     try:
-        payload = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        payload = json.loads(base64.urlsafe_b64decode(encoded + padding))
     except (ValueError, RecursionError):
         return None
     issuer = payload.get("iss") if isinstance(payload, dict) else None
@@ -209,16 +218,18 @@ def scopes(claims: Claims) -> frozenset[str]:
 def require_access_token(claims: Claims, *, is_typed: bool = False) -> None:
     """Raise InvalidToken for the claims of an ID, refresh or logout token.
 
-    Those of a token that belongs to a key are invalid, too: its sender would have to prove that
-    they have the key (RFC 9449, section 7.1). ``is_typed``: its header says what it is.
+    The claims of a token that is bound to a key are invalid, too: its sender would have to prove
+    that they have the key (RFC 9449, section 7.1). With ``is_typed``, the header of the token says
+    that it is an access token, so that its claims need not show it.
     """
-    kind = claims.get("typ", "Bearer")
-    is_other = (
-        kind not in ACCESS_TOKEN_KINDS
-        or claims.get("token_use", "access") != "access"
-        or (not is_typed and not NOT_OF_ACCESS_TOKENS.isdisjoint(claims))
-    )
-    if is_other or "cnf" in claims:
+    if claims.get("typ", "Bearer") not in ACCESS_TOKEN_KINDS:
+        raise InvalidToken
+    if claims.get("token_use", "access") != "access":
+        raise InvalidToken
+    if not is_typed and not NOT_OF_ACCESS_TOKENS.isdisjoint(claims):
+        raise InvalidToken
+    is_bound_to_key = "cnf" in claims
+    if is_bound_to_key:
         raise InvalidToken
 
 

@@ -204,6 +204,7 @@ def _copy(principal: Principal) -> Principal:
         scopes=principal.scopes,
         claims={**principal.claims},
         endpoint=principal.endpoint,
+        selection=principal.selection,
     )
 
 

@@ -1,4 +1,4 @@
-"""Authentication by opaque access tokens, of which the authorization server is asked (RFC 7662)."""
+"""Authentication by opaque access tokens, by asking the authorization server (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ MAX_ANSWER = 16 * 1024
 MAX_THREADS = 8
 """Requests to an endpoint at the same time, in one process."""
 MAX_WAITING = 200
+"""Requests to an endpoint that wait for a thread, in one process."""
 WAIT_TIMEOUT = 10.0
 """Seconds for which a request waits for an answer."""
 MAX_FAILURES = 3
 """Failures in a row after which the endpoint is not asked for PAUSE seconds."""
 PAUSE = 10.0
+"""Seconds for which an endpoint that fails is not asked."""
 MAX_UNKNOWN = 20
 """Tokens of one network that may turn out to be unknown within UNKNOWN_PERIOD seconds."""
 UNKNOWN_PERIOD = 60.0
@@ -51,10 +53,10 @@ TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class IntrospectionAuthentication(ClaimsAuthentication):
-    """Accepts access tokens of which the introspection endpoint ``url`` says that they are active.
+    """Accepts access tokens that the introspection endpoint ``url`` calls active.
 
-    Tokens that no authenticator before this one has accepted are sent there, but no personal access
-    tokens: list it last. A token must have an audience and a subject.
+    Tokens that no authenticator before this one has accepted are sent there, so list it last.
+    Personal access tokens are never sent. A token must have an audience and a subject.
     """
 
     name = "introspection"
@@ -63,7 +65,7 @@ class IntrospectionAuthentication(ClaimsAuthentication):
     client_id = ""
     client_secret = ""
     cache_seconds: float = 30.0
-    """How long an answer is kept: for as long, a token that was revoked is accepted."""
+    """How long an answer is kept, and so how long a token may be accepted after it was revoked."""
     max_cached = 1000
     """The number of tokens whose answers are kept."""
 
@@ -109,7 +111,7 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         return self.issuer or self.url
 
     async def _load(self, scope: Scope, token: str) -> Loaded | Challenge | None:
-        """Count the tokens of a network that the endpoint does not know."""
+        """Load the principal, unless the network has sent too many unknown tokens."""
         digest = _digest(token)
         if not self._may_be_sent(token) or self._kept(digest) is not None:
             return await super()._load(scope, token)
@@ -152,13 +154,15 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         return answer_ends if expires is None else min(expires, answer_ends)
 
     def _is_foreign(self, token: str) -> bool:
-        """Whether it says that it is of another issuer, which is then not sent to this one."""
+        """Whether the token names another issuer: then it is not sent to this one."""
         return self.issuer is not None and stated_issuer(token) not in (None, self.issuer)
 
     def _require_valid(self, claims: Claims) -> None:
+        """Raise InvalidToken for claims of another time, issuer or type."""
         now = time.time()
         expires = claims.get("exp")
         begins = claims.get("nbf")
+        # A time that is no number makes the token invalid: it counts as 0, or as far ahead.
         is_expired = expires is not None and (number(expires) or 0) + self.leeway <= now
         is_early = begins is not None and (number(begins) or now * 2) - self.leeway > now
         is_other = self.issuer is not None and claims.get("iss", self.issuer) != self.issuer
@@ -179,8 +183,8 @@ TOO_MANY_UNKNOWN = Challenge(
 class _UnknownTokens:
     """How many tokens of each network were sent to the endpoint and not known there.
 
-    A token counts when it is sent, so that tokens which are sent at once are bounded as well, and
-    no longer when it turns out to be known. Tokens whose answer is kept are not counted.
+    A token is counted before it is sent, so that tokens which are sent at once are bounded as well.
+    The count is taken back if the token is known. A token with a kept answer is not sent.
     """
 
     def __init__(self) -> None:
@@ -208,13 +212,15 @@ class _UnknownTokens:
 
 
 class _Endpoint:
-    """An introspection endpoint, which is asked once for the requests that wait for one token.
+    """An introspection endpoint. Requests that wait for the same token are sent as one.
 
-    | state | requests | who moves it there |
-    |---|---|---|
-    | answering | are sent | an answer, whatever it says |
-    | failing | are refused, until ``_retry_at`` | MAX_FAILURES failures in a row, or one more |
-    | tried | one is sent, all others are refused | the first request after ``_retry_at`` |
+    ========= ===================================== ===========================================
+    state     requests to it                        what moves it there
+    ========= ===================================== ===========================================
+    answering are sent                              an answer, whatever it says
+    failing   are refused, until ``_retry_at``      MAX_FAILURES failures in a row, or one more
+    tried     one is sent, all others are refused   the first request after ``_retry_at``
+    ========= ===================================== ===========================================
     """
 
     def __init__(self, url: str, client_id: str, client_secret: str) -> None:
@@ -240,7 +246,7 @@ class _Endpoint:
         return await result_of(future, WAIT_TIMEOUT)
 
     def _begin(self) -> float:
-        """The time at which a request begins; raises Unavailable where none may."""
+        """Return the time at which a request begins; raises Unavailable if it is refused."""
         now = time.monotonic()
         if self._failures >= MAX_FAILURES:
             if now < self._retry_at:

@@ -16,11 +16,11 @@ def grants(granted: frozenset[str], needed: Iterable[str], hierarchy: Hierarchy)
 
 def included(granted: Iterable[str], hierarchy: Hierarchy) -> set[str]:
     """Return ``granted`` with all scopes that they include, directly or not."""
-    found: set[str] = set()
+    scopes: set[str] = set()
     waiting = [*granted]
     while waiting:
         scope = waiting.pop()
-        if scope not in found:
-            found.add(scope)
+        if scope not in scopes:
+            scopes.add(scope)
             waiting.extend(hierarchy.get(scope, ()))
-    return found
+    return scopes

@@ -1,7 +1,8 @@
 """What a connection selects of the components that its caller may use: ``?groups=…&read_only=1``.
 
-The URL of the endpoint says it, which is the same for all requests of a client. A selection only
-removes: permissions and scopes apply as without it.
+The URL of the endpoint says it, which is the same for all requests of a client. An access token may
+be bound to a selection as well, beyond which no URL leads. A selection only removes: permissions
+and scopes apply as without it.
 """
 
 from __future__ import annotations
@@ -43,23 +44,48 @@ class Selection:
     read_only: bool = False
     all_tools: bool = False
     """Whether all tools are listed where a server with ``tool_search`` lists few of them."""
+    bound: Selection | None = None
+    """What the token of the caller is bound to, whatever the connection selects."""
 
     def includes(self, component: Selectable) -> bool:
         if component.is_in_every_selection:
             return True
         if self.read_only and not component.reads_only:
             return False
-        return self.groups is None or component.group in self.groups
+        if self.groups is not None and component.group not in self.groups:
+            return False
+        return self.is_within_bound(component)
+
+    def is_within_bound(self, component: Selectable) -> bool:
+        """Whether the token of the caller is for this component."""
+        return self.bound is None or self.bound.includes(component)
 
     def to_json(self) -> dict[str, Any]:
-        groups = None if self.groups is None else sorted(self.groups)
-        return {"groups": groups, "read_only": self.read_only, "all_tools": self.all_tools}
+        return {
+            "groups": None if self.groups is None else sorted(self.groups),
+            "read_only": self.read_only,
+            "all_tools": self.all_tools,
+            "bound": None if self.bound is None else self.bound.to_json(),
+        }
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Selection:
         groups = stored["groups"]
-        selected = None if groups is None else frozenset(groups)
-        return cls(**{**stored, "groups": selected})
+        bound = stored["bound"]
+        return cls(
+            groups=None if groups is None else frozenset(groups),
+            read_only=stored["read_only"],
+            all_tools=stored["all_tools"],
+            bound=None if bound is None else cls.from_json(bound),
+        )
+
+
+def of_token(groups: Iterable[str], *, read_only: bool) -> Selection | None:
+    """Return the selection to which a token is bound; None for one that is bound to nothing."""
+    named = frozenset(groups) or None
+    if named is None and not read_only:
+        return None
+    return Selection(bound=Selection(groups=named, read_only=read_only))
 
 
 def of_names(

@@ -17,6 +17,7 @@ from zlib import crc32
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 
+from django_mcp.auth import selection
 from django_mcp.auth.base import (
     INVALID_TOKEN,
     PERSONAL_TOKEN_PREFIX,
@@ -107,5 +108,6 @@ class TokenAuthentication(BaseAuthentication):
             user=row.owner,
             scopes=frozenset(row.scopes),
             claims={"token_id": row.pk, "token_name": row.name},
+            selection=selection.of_token(row.groups, read_only=row.read_only),
         )
         return Loaded(principal, None if row.expires_at is None else row.expires_at.timestamp())

@@ -26,13 +26,8 @@ FILE_LISTS = ("RECORD", "SOURCES.txt")
 
 @check(requires_settings=False)
 def check_names() -> Found:
-    # The lists of files are searched as strings: ``packages_distributions`` parses them, which
-    # takes longer than all other checks together.
-    owners = {
-        item.metadata["Name"].lower().replace("_", "-")
-        for item in metadata.distributions()
-        if any("django_mcp/__init__.py" in (item.read_text(name) or "") for name in FILE_LISTS)
-    }
+    installed = [item for item in metadata.distributions() if _has_package(item)]
+    owners = {item.metadata["Name"].lower().replace("_", "-") for item in installed}
     for name in sorted(owners - {DISTRIBUTION}):
         yield Error(
             f"The distribution {name!r} also installs a package django_mcp, so that Python may "
@@ -40,6 +35,16 @@ def check_names() -> Found:
             hint=f"Uninstall {name}, then install {DISTRIBUTION} again.",
             id="django_mcp.E001",
         )
+
+
+def _has_package(distribution: metadata.Distribution) -> bool:
+    """Whether a distribution installs a package of our name.
+
+    Its lists of files are searched as strings: ``packages_distributions`` parses them, which takes
+    longer than all other checks together.
+    """
+    lists = (distribution.read_text(name) or "" for name in FILE_LISTS)
+    return any("django_mcp/__init__.py" in files for files in lists)
 
 
 @check(requires_settings=False)

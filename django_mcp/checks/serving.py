@@ -76,6 +76,18 @@ def check_mount() -> Found:
         yield from _of_runserver(applications)
 
 
+def mounting() -> dict[Interface, tuple[str, bool]]:
+    """The applications of this project by their interface, and whether each mounts all servers."""
+    applications = _applications()
+    servers = registry.mountable()
+    mounts: dict[Interface, tuple[str, bool]] = {}
+    for interface, path in applications.items():
+        imports = not any(_import_errors(interface, path))
+        is_mounted = all(_is_mounted(server, [interface]) for server in servers)
+        mounts[interface] = (path, imports and is_mounted)
+    return mounts
+
+
 def _import_errors(interface: Interface, path: str) -> Found:
     try:
         import_string(path)

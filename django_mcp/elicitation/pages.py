@@ -169,7 +169,7 @@ Steps = Generator[Step, Any, ElicitResult[Any]]
 
 
 def _steps(frame: Frame, message: str, page: Page, key: str | None, timeout: float | None) -> Steps:
-    """Take the way of the client: its revision asks on a stream, or by a repeated call."""
+    """The steps of one elicitation; the revision of the client decides how it is asked."""
     if not getattr(frame.user, "is_authenticated", False):
         raise ToolError("This needs a page that only a user who is logged in can visit.")
     allowed = conf.get().client_response_timeout if timeout is None else timeout

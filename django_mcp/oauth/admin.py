@@ -13,11 +13,12 @@ from django.utils.translation import ngettext
 
 from django_mcp.oauth import clients
 from django_mcp.oauth.models import Consent
+from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
 from django_mcp.runtime.scope_descriptions import in_words
 
 
 @admin.register(Consent)
-class ConsentAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
+class ConsentAdmin(ReadOnlyAdmin):
     """To delete a consent is to take it back, with the tokens of its client for the server."""
 
     list_display = ("user", "client", "client_host", "resource", "scope", "created", "updated")
@@ -40,12 +41,6 @@ class ConsentAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for my
         "updated",
     )
     actions = ("take_back",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     @admin.display(description=_("client"), ordering="application__name")
     def client(self, row: Consent) -> str:

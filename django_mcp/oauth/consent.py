@@ -65,8 +65,10 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         query = request.GET.copy()
         # A client must not choose that past tokens, for whatever resource, stand for a consent.
         query.pop("approval_prompt", None)
-        if not query.getlist("resource") and (found := self._default_resource(query)):
-            query["resource"] = found
+        if not query.getlist("resource"):
+            resource = self._default_resource(query)
+            if resource is not None:
+                query["resource"] = resource
         request.GET = query  # type: ignore[assignment]
         response: HttpResponseBase = super().get(request, *args, **kwargs)
         return response

@@ -67,7 +67,7 @@ class RevocationView(views.RevokeTokenView):
 
 def _has_nul(request: HttpRequest) -> bool:
     """Whether a parameter contains a NUL, for which some databases cannot search."""
-    return any("\0" in value for values in request.POST.lists() for value in values[1])
+    return any("\0" in value for _, values in request.POST.lists() for value in values)
 
 
 def as_json(response: HttpResponseBase) -> HttpResponseBase:

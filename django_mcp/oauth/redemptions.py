@@ -10,8 +10,8 @@ States of a code or refresh token, and what a request that presents it is answer
 | refresh token, redeemed | a revoked row | invalid_grant; then it has ended |
 | ended | nothing valid of its family | invalid_grant |
 
-A refresh token is repeatable for ``REPEAT_SECONDS``, unless its successor is redeemed before. What
-has ended was revoked with all that came of it.
+A refresh token is repeatable for ``REPEAT_SECONDS``, unless its successor is redeemed before. When
+a code or refresh token ends, all tokens of its family are revoked.
 
 ``TokenView`` opens a transaction and calls ``lock``; ``ResourceValidator`` asks in which state it
 is, and moves it on.

@@ -13,7 +13,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 
 from django_mcp import McpError, Server
-from django_mcp.approvals import answers, holding
+from django_mcp.approvals import answers
+from django_mcp.approvals.holding import RUN_WAIT
 from django_mcp.approvals.models import Approval, Decision, Phase
 from django_mcp.approvals.signals import approval_decided, approval_requested
 from django_mcp.components.base import ConfigurationError
@@ -253,17 +254,29 @@ async def test_call_of_the_site_itself_waits_as_well(server: Server, ann: User) 
     assert carried_out == []
 
 
-async def test_call_within_an_approved_call_is_not_approved(
-    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
+async def test_call_within_an_approved_call_is_not_approved_and_does_not_wait_for_it(
+    server: Server, ann: User, bob: User
 ) -> None:
-    # The inner call repeats the outer one, and would wait for its result.
-    monkeypatch.setattr(holding, "RUN_WAIT", 0.05)
     async with Client(server, user=ann) as client:
         key = id_of(await client.call_tool("pay_twice", {"amount": 7}))
-        await decide(key, bob)
-        result = await client.call_tool("approval_status", {"id": key})
+        async with asyncio.timeout(RUN_WAIT / 2):
+            await decide(key, bob)
+            result = await client.call_tool("approval_status", {"id": key})
     assert carried_out == [7]
-    assert "call_tool" not in text_of(result)
+    assert "is being carried out" in text_of(result)
+
+
+@BOTH
+async def test_call_within_a_call_that_its_client_approved_does_not_wait_for_it(
+    version: str, server: Server, bob: User
+) -> None:
+    async with Client(
+        server, version=version, user=bob, elicitation=accept(comment="Go"), capabilities=FORM_ONLY
+    ) as client:
+        async with asyncio.timeout(RUN_WAIT / 2):
+            result = await client.call_tool("pay_twice", {"amount": 7})
+    assert carried_out == [7]
+    assert "is being carried out" in text_of(result)
 
 
 # The client supports input requests, and the caller may approve.

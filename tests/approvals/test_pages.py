@@ -42,6 +42,7 @@ from tests.approvals.till import (
     user,
 )
 from tests.spec import spec
+from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -383,8 +384,7 @@ async def test_process_that_stops_waits_for_an_approved_call(
     process = shutdown.here(asyncio.get_running_loop())
     try:
         async with asyncio.timeout(20):
-            while not begun.is_set():
-                await asyncio.sleep(0.01)
+            await until(begun.is_set)
             stopping = process.begin()
             await asyncio.wait([stopping], timeout=4 * shutdown.TICK)
             is_stopped = stopping.done()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 from typing import Any
@@ -13,6 +12,7 @@ from pydantic import BaseModel
 
 from django_mcp import Approval, Frame, Server, registry
 from django_mcp.approvals import models
+from tests.waiting import until
 
 PERMISSION = "auth.change_group"
 WAITS = re.compile(r'approval_status with id="([\w-]{22})"')
@@ -79,8 +79,7 @@ def till() -> Server:
     async def pay_slowly(amount: int) -> str:
         """Pay out money, which takes long."""
         carried_out.append(amount)
-        while not released.is_set():
-            await asyncio.sleep(0.01)
+        await until(released.is_set)
         return f"Paid {amount}"
 
     @server.tool(approval=PERMISSION)

@@ -1,4 +1,4 @@
-"""The discovery of an authorization server: where its metadata is, and that it is its own."""
+"""The discovery of an authorization server: its metadata, which has to name the same issuer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 from django_mcp.auth.issuers.fetching import FETCH_TIMEOUT, NotFound, Unavailable, fetch_json
 
 DISCOVERY_TIMEOUT = 10.0
-"""Seconds for all places at which metadata may be."""
+"""Seconds for all URLs at which metadata may be."""
 
 
 def discover(issuer: str) -> Mapping[str, Any]:

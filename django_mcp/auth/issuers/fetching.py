@@ -39,7 +39,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class Unavailable(Exception):
-    """An issuer does not answer, or not as it should. ``retry_after`` is in seconds."""
+    """An issuer does not answer, or its answer is not usable. ``retry_after`` is in seconds."""
 
     def __init__(self, message: str, *, retry_after: int = int(RETRY_AFTER)) -> None:
         super().__init__(message)
@@ -90,9 +90,9 @@ def fetch_json(
     except (OSError, HTTPException) as error:
         raise Unavailable(f"{url} cannot be read: {type(error).__name__}") from None
     if not 200 <= status < 300:
-        # Not all sites answer 404 for what they do not have.
-        kind = NotFound if status < 500 else Unavailable
-        raise kind(f"{url} answers {status}")
+        # Not all sites answer 404 for a page that they do not have.
+        error_class = NotFound if status < 500 else Unavailable
+        raise error_class(f"{url} answers {status}")
     if len(content) > limit:
         raise Unavailable(f"{url} has more than {limit} bytes")
     try:
@@ -108,13 +108,14 @@ def fetch_json(
 def _fetch(
     url: str, data: bytes | None, headers: Mapping[str, str], limit: int, timeout: float
 ) -> tuple[int, bytes]:
-    """Return the status and at most one byte more than ``limit``."""
+    """Return the status, and the content up to one byte more than ``limit``."""
     parts = urlsplit(url)
     target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
-    form = {} if data is None else FORM
+    method = "GET" if data is None else "POST"
+    form_headers = {} if data is None else FORM
+    all_headers = {**HEADERS, **form_headers, **headers}
     with _ended_after(timeout, _connection(parts, timeout)) as connection:
-        method = "GET" if data is None else "POST"
-        connection.request(method, target, data, {**HEADERS, **form, **headers})
+        connection.request(method, target, data, all_headers)
         response = connection.getresponse()
         return response.status, response.read(limit + 1)
 
@@ -143,9 +144,10 @@ def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
 
 @contextmanager
 def _ended_after(timeout: float, connection: HTTPConnection) -> Iterator[HTTPConnection]:
-    """End a connection after ``timeout`` seconds, whatever it has sent until then.
+    """Connect, and end the connection after ``timeout`` seconds; raises TimeoutError then.
 
-    The timeout of a socket is for each of its reads, so that a byte a second would never end.
+    The timeout of a socket is for each read: a server that sends one byte a second never exceeds
+    it.
     """
     has_ended = threading.Event()
     connection.connect()

@@ -33,24 +33,23 @@ KEYS_LIFETIME = 24 * 60 * 60.0
 class KeySet(Generic[K]):
     """The keys of an issuer: loaded when the first token arrives, and kept.
 
-    ``load`` returns them, in a thread. One load runs at a time, at most one every RETRY_AFTER
-    seconds, so that tokens with unknown keys cause few.
+    ``load`` returns them; it runs in a thread. One load runs at a time, at most one every
+    RETRY_AFTER seconds, so that tokens with unknown keys cause few loads.
 
-    The states of the keys, and who moves them; ``find`` starts a load in all but the second:
-
-    ======== ================================= ===========================================
-    state    what ``find`` does                next
-    ======== ================================= ===========================================
-    missing  waits for the load                fresh: ``_reload``
-    fresh    answers                           due: REFRESH_AFTER seconds
-    due      answers, while the load runs      fresh: ``_reload``; missing: KEYS_LIFETIME
-                                               seconds without a load that succeeds
-    ======== ================================= ===========================================
+    ======== ======================================== ======================================
+    state    what ``find`` does                       next state, and what moves the keys
+    ======== ======================================== ======================================
+    missing  starts a load and waits for it           fresh: ``_reload``
+    fresh    returns the key; for an unknown key, as  due: REFRESH_AFTER seconds
+             in *missing*
+    due      starts a load and returns the key; for   fresh: ``_reload``; missing:
+             an unknown key, as in *missing*          KEYS_LIFETIME seconds without a load
+    ======== ======================================== ======================================
     """
 
     def __init__(self, load: Callable[[], Sequence[K]]) -> None:
         self._load = load
-        # One waits while the thread of an earlier load comes to its end.
+        # A load may be submitted while the thread of the earlier one is about to end.
         self._pool = thread_pool(1, max_waiting=1)
         self._lock = threading.Lock()
         self._keys: Sequence[K] = ()
