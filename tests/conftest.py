@@ -7,12 +7,16 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 # Imported before a site calls gc.freeze(): later, Hypothesis cannot see what trio refers to.
 import hypothesis as hypothesis
 import pytest
 from pytest_django import DjangoDbBlocker
+from xdist.remote import Producer
+from xdist.scheduler import Scheduling
 
+from tests import scheduling
 from tests.constants import set_constants as set_constants
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -36,36 +40,16 @@ def pytest_configure() -> None:
     MESSAGE_CHECKS.append(spec_schemas.check)
 
 
-GROUPS = {
-    # They share servers and workers, which they kill.
-    "services": ("services",),
-    # They share what is costly to start: a site with each client, and a browser.
-    "clients": ("clients",),
-    "browser": ("browser",),
-    # Such a server creates one database at a time. The tests have a parameter of this name.
-    "postgresql": (),
-    "mysql": (),
-}
-"""Folders whose tests run in one process, the longest first; elsewhere those of one file do."""
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests pytest-xdist keeps together, and begin with what takes longest."""
-    group_of = {folder: group for group, folders in GROUPS.items() for folder in folders}
-    rank = {group: number for number, group in enumerate(GROUPS)}
+    """Begin with what takes longest, after pytest-randomly has chosen an order."""
+    items.sort(key=lambda item: scheduling.rank(item.nodeid))
 
-    def group(item: pytest.Item) -> str:
-        path = item.path.relative_to(TESTS)
-        callspec = getattr(item, "callspec", None)
-        for kind in ("postgresql", "mysql"):
-            if callspec is not None and kind in callspec.params.values():
-                return kind
-        return group_of.get(path.parts[0], str(path))
 
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
-    items.sort(key=lambda item: rank.get(group(item), len(rank)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    """Keep tests that share what is costly to start in one process."""
+    return scheduling.Groups(config, log)
 
 
 COMBINATIONS: Sequence[tuple[str, str]] = (("2026-07-28", "http"), ("2025-11-25", "stdio"))
@@ -171,16 +155,31 @@ def django_db_setup(
     """
     from django.conf import settings
     from django.db import connections
+    from django.test import TransactionTestCase
 
     from tests import migrated_file
 
     file = tmp_path_factory.mktemp("database") / "test.sqlite3"
     with django_db_blocker.unblock():
-        migrated_file.copy(file)
+        migrated = migrated_file.copy(file)
         connections["default"].close()
     settings.DATABASES["default"]["NAME"] = str(file)
     connections["default"].settings_dict["NAME"] = str(file)
-    yield
+    cases: Any = TransactionTestCase
+    flush = cases._fixture_teardown
+
+    def restore(case: Any) -> None:
+        """Change only rows that differ: Django empties all tables, and creates all permissions."""
+        names = list(case._databases_names(include_mirrors=False))
+        # A test case that an example runs is in the transaction of its test: no file is attached.
+        if names == ["default"] and not connections["default"].in_atomic_block:
+            migrated_file.restore("default", migrated)
+        else:
+            flush(case)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cases, "_fixture_teardown", restore)
+        yield
     with django_db_blocker.unblock():
         connections["default"].close()
 
@@ -215,6 +214,14 @@ def _outages_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
     from django_mcp.stores import base
 
     monkeypatch.setattr(base, "_outages", base._Outages())
+
+
+@pytest.fixture(autouse=True)
+def _calls_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write no rows of calls, which would outlive their test; those of tests/calls do."""
+    from django_mcp.dispatch import call_log
+
+    monkeypatch.setattr(call_log, "RECORDERS", [])
 
 
 @pytest.fixture

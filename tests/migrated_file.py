@@ -17,7 +17,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connections
+from django.db import connections, transaction
 from pytest_django import DjangoDbBlocker
 
 
@@ -34,8 +34,8 @@ class Run:
 RUN = Run()
 
 
-def copy(to: Path) -> None:
-    """Copy the file, which is made first where there is none."""
+def copy(to: Path) -> Path:
+    """Copy the file, which is made first where there is none, and return what was copied."""
     assert RUN.folder is not None
     made = RUN.folder / f"migrated-{key_of_apps()}.sqlite3"
     with (RUN.folder / "migrated.lock").open("w") as lock:
@@ -43,6 +43,34 @@ def copy(to: Path) -> None:
         if not made.exists():
             _migrate(made)
     shutil.copy(made, to)
+    return made
+
+
+def restore(alias: str, file: Path) -> None:
+    """Give the tables of a copy of the file the rows that they had at first."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute("PRAGMA foreign_keys = OFF")
+        cursor.execute("ATTACH DATABASE %s AS migrated", [str(file)])
+        try:
+            with transaction.atomic(using=alias):
+                _restore_rows(cursor)
+        finally:
+            cursor.execute("DETACH DATABASE migrated")
+            cursor.execute("PRAGMA foreign_keys = ON")
+
+
+def _restore_rows(cursor: Any) -> None:
+    tables = "SELECT name FROM migrated.sqlite_master WHERE type = 'table' AND sql NOT NULL"
+    cursor.execute(f"{tables} AND name NOT LIKE 'sqlite_%%'", [])
+    for (table,) in cursor.fetchall():
+        differs = (
+            f'SELECT EXISTS(SELECT * FROM main."{table}" EXCEPT SELECT * FROM migrated."{table}")'
+            f' OR EXISTS(SELECT * FROM migrated."{table}" EXCEPT SELECT * FROM main."{table}")'
+        )
+        cursor.execute(differs)
+        if cursor.fetchone()[0]:
+            cursor.execute(f'DELETE FROM main."{table}"')
+            cursor.execute(f'INSERT INTO main."{table}" SELECT * FROM migrated."{table}"')
 
 
 def key_of_apps() -> str:

@@ -12,9 +12,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from tests.waiting import wait_until
 
@@ -68,15 +69,17 @@ def server(
     folder: Path = ROOT,
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[ServerProcess]:
-    """Run a module of Python that serves HTTP, from its first answer to the end of the block.
+    """Run what serves HTTP, from its first answer to the end of the block.
 
-    ``{port}`` in the command is a free port.
+    A command begins with the path of a program, or with the name of a module of Python. ``{port}``
+    in it is a free port.
     """
     port = free_port()
     words = [str(word).format(port=port) for word in command]
     with tempfile.TemporaryDirectory(prefix="server-") as kept:
         log_file = Path(kept) / "log"
-        process = spawn([str(python), "-m", *words], log_file, folder, env=environment)
+        start = [] if isinstance(command[0], Path) else [str(python), "-m"]
+        process = spawn([*start, *words], log_file, folder, env=environment)
         started = ServerProcess(process, port, log_file)
         try:
             wait_until(
@@ -117,14 +120,10 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def answers(port: int) -> bool:
     """Whether an HTTP server answers there, with any status."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=START)
     try:
-        connection.request("GET", "/nothing")
-        connection.getresponse().read()
-    except (OSError, HTTPException):
+        httpx.get(f"http://127.0.0.1:{port}/nothing", timeout=START, trust_env=False)
+    except httpx.TransportError:
         return False
-    finally:
-        connection.close()
     return True
 
 

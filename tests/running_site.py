@@ -1,4 +1,4 @@
-"""The example site for real clients: daphne in its own process, on a free port."""
+"""The example site for real clients: in its own process, on a free port."""
 
 import os
 import subprocess
@@ -41,8 +41,18 @@ class RunningSite:
         manage(self.python, self.folder, self.environment, *arguments)
 
 
+def daphne(application: str) -> list[str]:
+    """The command of the server that most tests use."""
+    return ["daphne", "-b", "127.0.0.1", "-p", "{port}", application]
+
+
+EXAMPLE_SITE = daphne("example_site.asgi:application")
+
+
 @contextmanager
-def running_site(*, demo_data: bool = False, **settings: str) -> Iterator[RunningSite]:
+def running_site(
+    command: Sequence[str | Path] = EXAMPLE_SITE, *, demo_data: bool = False, **settings: str
+) -> Iterator[RunningSite]:
     """Run the example site with a new database; `settings` are environment variables."""
     with tempfile.TemporaryDirectory() as database:
         environment = os.environ | {
@@ -54,7 +64,7 @@ def running_site(*, demo_data: bool = False, **settings: str) -> Iterator[Runnin
         create_tables(python, environment)
         if demo_data:
             manage(python, ROOT, environment, "demo_data")
-        with serving("example_site.asgi:application", python, ROOT, environment) as site:
+        with serving_by(command, python, ROOT, environment) as site:
             yield site
 
 
@@ -79,16 +89,15 @@ def serving(
     application: str, python: Path, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[RunningSite]:
     """Run a Django project with daphne within the block."""
-    command = ["daphne", "-b", "127.0.0.1", "-p", "{port}", application]
-    with serving_by(command, python, folder, environment) as site:
+    with serving_by(daphne(application), python, folder, environment) as site:
         yield site
 
 
 @contextmanager
 def serving_by(
-    command: Sequence[str], python: Path, folder: Path, environment: Mapping[str, str]
+    command: Sequence[str | Path], python: Path, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[RunningSite]:
-    """Run a Django project with any module of Python that serves it."""
+    """Run a Django project with any program or module of Python that serves it."""
     with server(command, python=python, folder=folder, environment=environment) as process:
         yield RunningSite(
             port=process.port,

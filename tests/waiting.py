@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -15,13 +15,29 @@ SECONDS = 60.0
 PAUSE = 0.01
 
 
+@overload
 async def until(
-    condition: Callable[[], T | None | Awaitable[T | None]],
+    condition: Callable[[], Awaitable[T | None]],
+    what: str = "",
+    *,
+    seconds: float = ...,
+    pause: float = ...,
+) -> T: ...
+@overload
+async def until(
+    condition: Callable[[], T | None],
+    what: str = "",
+    *,
+    seconds: float = ...,
+    pause: float = ...,
+) -> T: ...
+async def until(
+    condition: Callable[[], Any],
     what: str = "",
     *,
     seconds: float = SECONDS,
     pause: float = PAUSE,
-) -> T:
+) -> Any:
     """The first true value of a condition, which may be a coroutine function."""
     deadline = time.monotonic() + seconds
     while True:
@@ -29,7 +45,7 @@ async def until(
         if inspect.isawaitable(value):
             value = await value
         if value:
-            return value  # type: ignore[no-any-return]
+            return value
         if time.monotonic() > deadline:
             _fail(condition, what, seconds)
         await asyncio.sleep(pause)

@@ -12,7 +12,8 @@ Sequence = ast.Tuple | ast.List
 
 LONG = 10
 """Lines of a function above which a name must say what it is."""
-NAMELESS = frozenset({"each", "found", "known", "named"})
+NAMELESS = frozenset({"each", "known", "named"})
+NAMELESS_EVERYWHERE = frozenset({"found"})
 
 
 def tuple_assignment(tree: ast.Module) -> Problems:
@@ -25,10 +26,10 @@ def tuple_assignment(tree: ast.Module) -> Problems:
 
 
 def is_swap(target: Sequence, value: Sequence) -> bool:
-    """Whether a value contains a target of the same statement, as ``a, b = b, a`` does."""
+    """Whether the values contain all targets, as those of ``a, b = b, a`` do."""
     assigned = {ast.unparse(item) for item in target.elts}
     parts = [item for item in ast.walk(value) if isinstance(item, ast.expr)]
-    return any(ast.unparse(item) in assigned for item in parts)
+    return assigned <= {ast.unparse(item) for item in parts}
 
 
 def lambda_with_logic(tree: ast.Module) -> Problems:
@@ -51,14 +52,16 @@ def nested_condition(tree: ast.Module) -> Problems:
 
 
 def nameless_result(tree: ast.Module) -> Problems:
-    """Name a result for what it is, in functions of more than ten lines.
+    """Name a result for what it is; some words are enough in functions of up to ten lines.
 
     The variable of a comprehension, or of a function inside, is in scope for its lines only.
     """
     for node in ast.walk(tree):
-        if isinstance(node, Function) and (node.end_lineno or 0) - node.lineno >= LONG:
+        if isinstance(node, Function):
+            is_long = (node.end_lineno or 0) - node.lineno >= LONG
+            words = NAMELESS_EVERYWHERE | NAMELESS if is_long else NAMELESS_EVERYWHERE
             for name, line in own_names(node):
-                if name in NAMELESS:
+                if name in words:
                     yield line, f"{name} in {node.name}"
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +20,18 @@ from tests.architecture.test_imports import PACKAGE, sources
 VERSION = re.compile("|".join(map(re.escape, BY_VERSION)))
 
 
+@cache
+def trees() -> Mapping[Path, ast.Module]:
+    """The syntax trees of the package."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sources()}
+
+
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
 def test_module_keeps_the_rule(rule: rules.Rule) -> None:
     problems = [
         f"{path.relative_to(PACKAGE)}:{line}: {text}"
-        for path in sources()
-        for line, text in sorted(rule(ast.parse(path.read_text(encoding="utf-8"))))
+        for path, tree in trees().items()
+        for line, text in sorted(rule(tree))
     ]
 
     assert not problems, "\n".join([str(rule.__doc__), *problems])
@@ -31,9 +40,9 @@ def test_module_keeps_the_rule(rule: rules.Rule) -> None:
 def test_protocol_versions_are_written_only_under_revisions() -> None:
     problems = [
         f"{path.relative_to(PACKAGE)}:{line}: {text!r}"
-        for path in sources()
+        for path, tree in trees().items()
         if path.parent.name != "revisions"
-        for line, text in rules.literals(ast.parse(path.read_text(encoding="utf-8")))
+        for line, text in rules.literals(tree)
         if VERSION.search(text)
     ]
 

@@ -23,6 +23,7 @@ NEEDS_APPS = {
     "django_mcp.management",
     "django_mcp.migrations",
     "django_mcp.approvals",
+    "django_mcp.calls",
     "django_mcp.elicitation",
     "django_mcp.models",
     "django_mcp.tasks",

@@ -12,8 +12,14 @@ PADDING = "    pass\n" * rules.LONG
 
 SAMPLES: dict[rules.Rule, tuple[list[str], list[str]]] = {
     rules.tuple_assignment: (
-        ["a, b = x, y", "self.a, b = [], None", "[a, b] = x, y", "a, b = b2, a2"],
-        ["a, b = b, a", "a, b = b, a + b", "x, self.x = self.x, []", "a, b = f()", "a = x, y"],
+        [
+            "a, b = x, y",
+            "self.a, b = [], None",
+            "[a, b] = x, y",
+            "a, b = b2, a2",
+            "x, self.x = self.x, []",
+        ],
+        ["a, b = b, a", "a, b = b, a + b", "a, b = f()", "a = x, y"],
     ),
     rules.lambda_with_logic: (
         ["lambda a: f(g(a))", "lambda a: a or b", "lambda a: b if a else c"],
@@ -29,12 +35,13 @@ SAMPLES: dict[rules.Rule, tuple[list[str], list[str]]] = {
     ),
     rules.nameless_result: (
         [
-            f"def f():\n    found = 1\n{PADDING}",
+            "def f():\n    found = 1\n",
+            f"def f():\n    known = 1\n{PADDING}",
             f"async def f(each):\n{PADDING}",
             f"def f():\n    for each in x:\n        pass\n{PADDING}",
         ],
         [
-            "def f():\n    found = 1\n",
+            "def f():\n    known = 1\n",
             f"def f():\n    x = [each for each in y]\n{PADDING}",
             f"def f():\n    def g(each): return each\n{PADDING}",
             f"def f():\n    value = found\n{PADDING}",

@@ -6,18 +6,15 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.http_client import TIMEOUT, call, connect, message, result
 from tests.processes import ROOT, server
 from tests.waiting import wait_until
 
-TIMEOUT = 30.0
 APPLICATION = "tests.asgi_servers.one_server:application"
-VERSION = "2026-07-28"
 
 SERVERS = {
     "daphne": ["daphne", "-b", "127.0.0.1", "-p", "{port}", APPLICATION],
@@ -41,64 +38,29 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
         yield running.port
 
 
-def message(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    """The body and headers of a tools/call in the stateless revision."""
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": VERSION,
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "progressToken": "t",
-    }
-    params = {"name": name, "arguments": arguments, "_meta": meta}
-    headers = {
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": VERSION,
-        "Mcp-Method": "tools/call",
-        "Mcp-Name": name,
-    }
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    return json.dumps(body), headers
-
-
-def call(port: int, name: str, **arguments: Any) -> tuple[HTTPMessage, str]:
-    """Call a tool; return the headers and body of the response with status 200."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
-    connection.request("POST", "/mcp", *message(name, arguments))
-    with connection.getresponse() as response:
-        assert response.status == 200
-        text = response.read().decode()
-    connection.close()
-    return response.headers, text
-
-
 @pytest.mark.parametrize("tool", ["add", "add_in_thread"])
 def test_tool_call_is_answered(port: int, tool: str) -> None:
-    _, text = call(port, tool, a=1, b=2)
-    assert json.loads(text)["result"]["structuredContent"] == 3
+    assert result(port, tool, a=1, b=2) == 3
 
 
 @pytest.mark.parametrize("tool", ["interrupt", "interrupt_thread"])
 def test_keyboard_interrupt_of_a_handler_ends_no_worker(port: int, tool: str) -> None:
-    _, text = call(port, tool)
-    assert json.loads(text)["result"]["isError"]
-    _, text = call(port, "add", a=1, b=2)
-    assert json.loads(text)["result"]["structuredContent"] == 3
+    assert call(port, tool).json()["result"]["isError"]
+    assert result(port, "add", a=1, b=2) == 3
 
 
 def test_progress_is_streamed_before_the_result(port: int) -> None:
-    headers, text = call(port, "count")
-    assert headers["Content-Type"] == "text/event-stream"
-    messages = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line]
+    response = call(port, "count")
+    assert response.headers["Content-Type"] == "text/event-stream"
+    lines = filter(None, response.text.splitlines())
+    messages = [json.loads(line.removeprefix("data: ")) for line in lines]
     assert [each["params"]["progress"] for each in messages[:-1]] == [1, 2, 3]
     assert messages[-1]["result"]["content"][0]["text"] == "done"
 
 
 def test_other_paths_are_answered_by_django(port: int) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
-    connection.request("GET", "/elsewhere")
-    with connection.getresponse() as response:
-        assert response.status == 404
-    connection.close()
+    with connect(port) as client:
+        assert client.get("/elsewhere").status_code == 404
 
 
 def test_disconnect_cancels_the_call(port: int, tmp_path: Path) -> None:

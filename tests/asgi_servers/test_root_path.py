@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from http.client import HTTPConnection
 
+import httpx
 import pytest
 
-from tests.asgi_servers.test_asgi_servers import APPLICATION, BARE, TIMEOUT, message
+from tests.asgi_servers.test_asgi_servers import APPLICATION, BARE
+from tests.http_client import connect, message
 from tests.processes import server
 
 PREFIXED = "tests.asgi_servers.prefixed:application"
@@ -37,23 +37,19 @@ def site(request: pytest.FixtureRequest) -> Iterator[str]:
         yield f"{running.port} {PATHS.get(request.param, '/app/mcp')}"
 
 
-def request(site: str, path: str, name: str) -> tuple[int, str]:
-    port = int(site.split()[0])
-    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
-    connection.request("POST", path, *message(name, {"a": 1, "b": 2}))
-    with connection.getresponse() as response:
-        text = response.read().decode()
-    connection.close()
-    return response.status, text
+def request(site: str, path: str, name: str) -> httpx.Response:
+    body, headers = message(name, {"a": 1, "b": 2})
+    with connect(int(site.split()[0])) as client:
+        return client.post(path, content=body, headers=headers)
 
 
 @pytest.mark.parametrize("tool", ["add", "add_in_thread"])
 def test_tool_below_a_prefix_is_answered(site: str, tool: str) -> None:
-    status, text = request(site, site.split()[1], tool)
-    assert status == 200, text
-    assert json.loads(text)["result"]["structuredContent"] == 3
+    response = request(site, site.split()[1], tool)
+    assert response.status_code == 200, response.text
+    assert response.json()["result"]["structuredContent"] == 3
 
 
 def test_other_paths_below_the_prefix_are_answered_by_django(site: str) -> None:
     path = site.split()[1].replace("/mcp", "/elsewhere")
-    assert request(site, path, "add")[0] == 404
+    assert request(site, path, "add").status_code == 404

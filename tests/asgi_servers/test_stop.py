@@ -16,9 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.asgi_servers.test_asgi_servers import BARE, TIMEOUT, message
+from tests.asgi_servers.test_asgi_servers import BARE
+from tests.http_client import TIMEOUT, message, stateless
 from tests.processes import server
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -127,8 +128,7 @@ class Clients:
         return self.ready.setdefault(name, asyncio.Event())
 
     async def _started(self, name: str) -> None:
-        while not (self.folder / name).exists():
-            await asyncio.sleep(0.02)
+        await until(lambda: (self.folder / name).exists())
 
     def _note(self, name: str, text: str) -> None:
         lines = [line.removeprefix("data:").strip() for line in text.splitlines()]
@@ -160,18 +160,9 @@ class Clients:
         self._note(name, text)
 
     def _listen(self) -> httpx.Request:
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": STATELESS,
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }
-        params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
-        body = {"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen", "params": params}
-        headers = {
-            "Accept": "application/json, text/event-stream",
-            "MCP-Protocol-Version": STATELESS,
-            "Mcp-Method": "subscriptions/listen",
-        }
-        return self.http.build_request("POST", f"{self.site}/mcp", json=body, headers=headers)
+        params = {"notifications": {"toolsListChanged": True}}
+        body, headers = stateless("subscriptions/listen", params)
+        return self.http.build_request("POST", f"{self.site}/mcp", content=body, headers=headers)
 
     def _get(self, session: dict[str, str]) -> httpx.Request:
         headers = {**session, "Accept": "text/event-stream"}
@@ -200,7 +191,7 @@ def test_call_that_takes_longer_than_the_timeout_receives_an_error(stopped: Stop
 
 def test_listen_stream_ends_at_once_with_its_result(stopped: Stopped) -> None:
     answer = stopped.answers["listen"][-1]
-    assert answer["id"] == 7
+    assert answer["id"] == 1
     assert answer["result"]["resultType"] == "complete"
     assert stopped.at["listen"] < SHUTDOWN_TIMEOUT
 

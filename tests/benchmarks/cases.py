@@ -159,6 +159,18 @@ def row_by_key(name: str, title: str, limit: float, connections: Mapping[str, st
     )
 
 
+def under_gunicorn(name: str, title: str, call: Call, **settings: str) -> Case:
+    """Return a case of one worker with one thread, beside django-mcpz on the same server."""
+    server = "gunicorn-sync"
+    return Case(
+        name=name,
+        title=f"{title}, under gunicorn sync",
+        subject=ours(call, server=server, **settings),
+        peers=(mcpz(call, server=server, **settings),),
+        bars=(best_peer(1), TAIL_OF_PEER),
+    )
+
+
 def row_on_postgresql(name: str, title: str, connections: Mapping[str, str]) -> Case:
     """Return a case of one row by its primary key on PostgreSQL."""
     return Case(
@@ -222,6 +234,8 @@ CASES: tuple[Case, ...] = (
     ),
     row_by_key("orm", "connections kept", 1.7, KEPT),
     row_by_key("orm-closed", "connections closed", 1.5, CLOSED),
+    under_gunicorn("wsgi", "sync tool, no database", ADD_SYNC),
+    under_gunicorn("wsgi-orm", "sync tool, one row by primary key", READ_ROW, **KEPT),
     row_on_postgresql("orm-postgresql", "connections kept", KEPT),
     row_on_postgresql("orm-postgresql-pool", "connections pooled", POOLED),
     async_row("orm-async", "connections closed", CLOSED),

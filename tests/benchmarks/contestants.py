@@ -41,7 +41,7 @@ SERVERS: Mapping[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 """The arguments for Python; one process for each list."""
-
+WSGI_SERVERS = ("gunicorn", "gunicorn-sync")
 
 POSTGRESQL = "DATABASE_URL"
 """The variable that names the server of the cases on PostgreSQL."""
@@ -85,11 +85,12 @@ SITE = {"DJANGO_SETTINGS_MODULE": "tests.benchmarks.site.settings"}
 def ours(
     call: Call, *, server: str = "uvicorn", database: str = "sqlite", **settings: str
 ) -> Contestant:
-    """Return the measured project."""
+    """Return the measured project, as an application of the kind that the server takes."""
+    interface = "wsgi" if server in WSGI_SERVERS else "asgi"
     return Contestant(
         name="django_mcp",
         environment="site",
-        application="tests.benchmarks.site.asgi:application",
+        application=f"tests.benchmarks.site.{interface}:application",
         server=server,
         call=call,
         database=database,

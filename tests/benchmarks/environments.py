@@ -24,6 +24,7 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
         f"{ROOT}[oauth,rest]",
         *UVICORN,
         "granian",
+        "gunicorn",
         "daphne",
         "channels_redis",
         PSYCOPG,

@@ -28,8 +28,15 @@ def oauth_site(pages: ClientPages) -> Iterator[RunningSite]:
         yield site
 
 
-@pytest.mark.parametrize("published", [False, True], ids=["registered", "published"])
-@pytest.mark.parametrize("command", [flow.python, flow.typescript])
+@pytest.mark.parametrize(
+    ("command", "published"),
+    [
+        pytest.param(flow.python, False, id="python-registered"),
+        pytest.param(flow.python, True, id="python-published", marks=pytest.mark.nightly),
+        pytest.param(flow.typescript, False, id="typescript-registered", marks=pytest.mark.nightly),
+        pytest.param(flow.typescript, True, id="typescript-published"),
+    ],
+)
 def test_sdk_logs_in_calls_steps_up_and_refreshes(
     command: Callable[[], Command], published: bool, oauth_site: RunningSite, pages: ClientPages
 ) -> None:

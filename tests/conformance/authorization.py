@@ -5,7 +5,6 @@ The suite registers no client and opens no browser: it prints the URL that a use
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -13,10 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
-from http.cookiejar import CookieJar
 from pathlib import Path
-from urllib.parse import urlencode, urljoin
-from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_opener, urlopen
+
+import httpx
 
 from tests.conformance import suite
 from tests.conformance.suite import Outcome, nothing
@@ -68,31 +66,26 @@ def _register(site: RunningSite, port: int) -> str:
         "redirect_uris": [f"http://127.0.0.1:{port}/callback"],
         "token_endpoint_auth_method": "none",
     }
-    headers = {"Content-Type": "application/json"}
-    request = Request(site.url("/o/register"), json.dumps(metadata).encode(), headers)
-    with urlopen(request, timeout=SECONDS) as response:
-        return str(json.load(response)["client_id"])
+    response = httpx.post(site.url("/o/register"), json=metadata, timeout=SECONDS, trust_env=False)
+    return str(response.raise_for_status().json()["client_id"])
 
 
 def _allow(url: str) -> None:
     """Visit a URL as a user: log in, allow the access, and follow the redirect to the client."""
-    browser = build_opener(HTTPCookieProcessor(CookieJar()))
-    login_url, page = _visit(browser, url)
-    consent_url, page = _submit(browser, login_url, page, username=USER, password=PASSWORD)
-    _submit(browser, consent_url, page, allow="on")
+    with httpx.Client(timeout=SECONDS, trust_env=False, follow_redirects=True) as browser:
+        login = browser.get(url).raise_for_status()
+        consent = _submit(browser, login, username=USER, password=PASSWORD)
+        _submit(browser, consent, allow="on")
 
 
-def _submit(browser: OpenerDirector, url: str, page: str, **fields: str) -> tuple[str, str]:
+def _submit(browser: httpx.Client, page: httpx.Response, **fields: str) -> httpx.Response:
     """Submit the form of a page with its hidden fields, and return the next page."""
     form = _Form()
-    form.feed(page)
-    data = urlencode(form.hidden | fields).encode()
-    return _visit(browser, Request(urljoin(url, form.action), data, {"Referer": url}))
-
-
-def _visit(browser: OpenerDirector, request: str | Request) -> tuple[str, str]:
-    with browser.open(request, timeout=SECONDS) as response:
-        return response.url, response.read().decode()
+    form.feed(page.text)
+    url = page.url.join(form.action)
+    headers = {"Referer": str(page.url)}
+    response = browser.post(url, data=form.hidden | fields, headers=headers)
+    return response.raise_for_status()
 
 
 class _Form(HTMLParser):

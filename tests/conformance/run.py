@@ -4,7 +4,8 @@ The requirement sets of the protocol run against the example site; "authorizatio
 scenarios for authorization servers, which run against a site of their own.
 
 extra_<set>.txt lists scenarios that the suite runs as optional, and that we require;
-not_yet_<set>.txt lists those with known failures. One name per line; # starts a comment.
+not_yet_<set>.txt lists those with known failures; wsgi_<set>.txt those which need an open stream,
+so that they fail under a WSGI server without WSGI_STREAMS. One name per line; # starts a comment.
 """
 
 import argparse
@@ -14,16 +15,28 @@ import tempfile
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.conformance import authorization, suite
 from tests.conformance.suite import PACKAGE, Outcome, nothing
-from tests.running_site import RunningSite, running_site
+from tests.running_site import EXAMPLE_SITE, RunningSite, running_site
 
 HERE = Path(__file__).resolve().parent
 REQUIREMENT_SETS = ("2025-11-25", "2026-07-28")
 AUTHORIZATION = "authorization"
 ENDPOINT = "/conformance"
+GUNICORN = [
+    *("gunicorn", "--bind", "127.0.0.1:{port}", "--threads", "8"),
+    "example_site.wsgi:application",
+]
+STREAMS = "tests.conformance.streams_settings"
+SERVERS: dict[str, list[str]] = {
+    "daphne": [*EXAMPLE_SITE],
+    "gunicorn": GUNICORN,
+    "gunicorn-streams": GUNICORN,
+}
+"""The servers of the example site; the last one admits standing streams."""
 
 # (is it required, is it a known failure, does it pass): the outcome.
 VERDICTS = {
@@ -48,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run_at_site(name: str, options: argparse.Namespace) -> bool:
     is_authorization = name == AUTHORIZATION
-    with authorization.running_site() if is_authorization else running_site() as site:
+    with authorization.running_site() if is_authorization else _site(options.server) as site:
         run = _run_authorization if is_authorization else _run_set
         is_good = run(site, name, options)
         if not is_good and options.verbose:
@@ -56,10 +69,16 @@ def _run_at_site(name: str, options: argparse.Namespace) -> bool:
     return is_good
 
 
+def _site(server: str) -> AbstractContextManager[RunningSite]:
+    module = STREAMS if server == "gunicorn-streams" else "example_site.settings"
+    return running_site(SERVERS[server], DJANGO_SETTINGS_MODULE=module)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/conformance", description=__doc__)
     sets = ", ".join([*REQUIREMENT_SETS, AUTHORIZATION])
     parser.add_argument("sets", nargs="*", metavar="requirement-set", help=f"default: {sets}")
+    parser.add_argument("--server", choices=SERVERS, default="daphne", help="for protocol sets")
     parser.add_argument("--only", metavar="SCENARIO", action="append", help="run no other")
     parser.add_argument("--verbose", action="store_true", help="print every message, and the log")
     return parser
@@ -69,6 +88,8 @@ def _run_set(site: RunningSite, name: str, options: argparse.Namespace) -> bool:
     """Run one requirement set, print a line per scenario, and return whether all match."""
     counted = _required(name) | _listed(f"extra_{name}.txt")
     not_yet = _listed(f"not_yet_{name}.txt")
+    if options.server == "gunicorn":
+        not_yet |= _listed(f"wsgi_{name}.txt")
     if options.only:
         outcomes = _run_singly(site, name, options.only)
         not_yet &= set(options.only)

@@ -38,7 +38,8 @@ from tests.databases import SERVERS, why_not_database
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = Path(__file__).resolve().parent / "project"
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+GUIDE = ROOT / "django_mcp" / "AGENTS.md"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), GUIDE)
 
 FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\w+(?:/\w+)*)\.py\n")

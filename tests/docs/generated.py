@@ -17,6 +17,7 @@ from typing import Any
 
 import django
 
+from django_mcp.management.discovery import CLIENTS
 from django_mcp.management.findings.base import Level
 from django_mcp.protocol.revisions import REVISIONS, Feature, Revision
 from tests.conversations.recorded import table
@@ -174,15 +175,21 @@ def snippets(group: str) -> str:
 # What mcp_doctor says.
 
 
-def doctor(client: str) -> str:
-    """A table of common faults: what ``mcp_doctor`` says of each for a client, and the remedy."""
-    lines = ["| fault | `mcp_doctor` says | remedy |", "|---|---|---|"]
+def doctor(_: str) -> str:
+    """A table of common faults: what ``mcp_doctor`` says of each, for which client, the remedy."""
+    lines = ["| fault | client | `mcp_doctor` says | remedy |", "|---|---|---|---|"]
     for fault in FAULTS:
-        found = findings_of(client.replace("_", "-"), fault)
-        wrong = [each for each in found if each.level is not Level.OK]
-        if wrong:
-            worst = next((each for each in wrong if each.level is Level.FAILURE), wrong[0])
-            lines.append(f"| {fault} | {worst.text} | {worst.remedy} |")
+        titles: dict[tuple[str, str], list[str]] = {}
+        for name, client in CLIENTS.items():
+            findings = findings_of(name, fault)
+            wrong = [finding for finding in findings if finding.level is not Level.OK]
+            if wrong:
+                failures = [finding for finding in wrong if finding.level is Level.FAILURE]
+                worst = [*failures, *wrong][0]
+                titles.setdefault((worst.text, worst.remedy), []).append(client.title)
+        for (text, remedy), named in titles.items():
+            which = "all" if len(named) == len(CLIENTS) else ", ".join(named)
+            lines.append(f"| {fault} | {which} | {text} | {remedy} |")
     return "\n".join(lines)
 
 

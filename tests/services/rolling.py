@@ -13,10 +13,10 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.benchmarks.faults import traffic
@@ -180,14 +180,11 @@ def why_not(proxy: str) -> str | None:
 
 
 def is_ready(port: int) -> bool:
-    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    url = f"http://127.0.0.1:{port}/mcp/readyz"
     try:
-        connection.request("GET", "/mcp/readyz")
-        return connection.getresponse().status == 200
-    except (OSError, HTTPException):
+        return httpx.get(url, timeout=5, trust_env=False).status_code == 200
+    except httpx.TransportError:
         return False
-    finally:
-        connection.close()
 
 
 class Site:

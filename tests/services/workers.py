@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.processes import ROOT, answers
+from tests.processes import ROOT, answers, descendants
 from tests.services.instances import Instance, PostgreSQL, Redis, running
 from tests.services.peer import Caller
 
@@ -90,6 +92,43 @@ class Worker(Instance):
 
     def _identity(self) -> dict[str, Any]:
         return {"env": self._environment}
+
+
+class Gunicorn(Worker):
+    """A process of gunicorn with three workers of one thread each; the kernel chooses one."""
+
+    threads = 1
+
+    def kill_one(self) -> None:
+        """Kill a worker, which gunicorn replaces."""
+        assert self._process is not None
+        with suppress(ProcessLookupError, IndexError):
+            os.kill(random.choice(descendants(self._process.pid)), signal.SIGKILL)
+
+    def reload(self) -> None:
+        """Replace all workers, which finish their requests."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
+
+    def _command(self) -> list[str]:
+        workers = ["--workers", "3", "--threads", str(self.threads)]
+        limits = ["--timeout", "60", "--graceful-timeout", "25"]
+        listen = ["--bind", f"127.0.0.1:{self.port}", "--log-level", "warning"]
+        return [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            f"{SITE}.wsgi:application",
+            *workers,
+            *limits,
+            *listen,
+        ]
+
+
+class GunicornWithThreads(Gunicorn):
+    """The same with threads, some of which may have open streams."""
+
+    threads = 8
 
 
 class QueueWorker(Instance):
@@ -180,6 +219,7 @@ class Cluster:
 def cluster(
     number: int = 3,
     *,
+    server: type[Worker] = Worker,
     redis: Redis | None = None,
     postgresql: PostgreSQL | None = None,
     cache: bool = False,
@@ -220,7 +260,7 @@ def cluster(
         manage(environment, "migrate", "--verbosity", "0")
         folders = [Path(tempfile.mkdtemp(dir=folder)) for _ in range(1 + number + queue_workers)]
         # They are started at once, since each takes seconds.
-        workers = [Worker(each, environment) for each in folders[1 : 1 + number]]
+        workers = [server(each, environment) for each in folders[1 : 1 + number]]
         queue = [QueueWorker(each, environment) for each in folders[1 + number :]]
         for worker in (*workers, *queue):
             stack.callback(worker.kill)
@@ -245,11 +285,12 @@ STORES = ("database", "cache", "sqlite")
 
 
 def settings_of(store: str, redis: Redis, postgresql: PostgreSQL) -> dict[str, Any]:
-    """The arguments of ``cluster`` for a store."""
+    """The arguments of ``cluster`` for a store, or for gunicorn with the database."""
     services: dict[str, dict[str, Any]] = {
         "database": {"postgresql": postgresql},
         "cache": {"postgresql": postgresql, "cache": True},
         "sqlite": {},
+        "gunicorn": {"postgresql": postgresql, "number": 1, "server": Gunicorn},
     }
     return {"redis": redis, **services[store]}
 

@@ -106,6 +106,20 @@ class Web:
         return wait_until(poll, f"The task is {statuses}", seconds=PATIENCE, pause=0.1)
 
 
+def cancel_loop(site: Site, web: Web) -> tuple[str, str, str]:
+    """Cancel a synchronous loop in a worker that runs one task at a time.
+
+    Return the status of its task, that of the next one, which the worker takes when the loop has
+    ended, and the last line that the loop has written.
+    """
+    task_id = web.create("loop")
+    wait_until(lambda: site.lines("loop"))
+    web.request("tasks/cancel", taskId=task_id)
+    status = web.request("tasks/get", taskId=task_id)["status"]
+    done = web.until(web.create("process", seconds=0), "completed", "failed")
+    return status, done["status"], site.lines("loop")[-1]
+
+
 def has_reported(web: Web, task_id: str) -> dict[str, Any]:
     """Wait until the task has a status message."""
 

@@ -23,10 +23,10 @@ from tests.tasks.processes import (
     PYTHON,
     Site,
     Web,
+    cancel_loop,
     has_reported,
     text_of,
 )
-from tests.waiting import wait_until
 
 reason = why_not() or databases.why_not_redis("redis")
 pytestmark = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -72,44 +72,40 @@ def web(site: Site) -> Iterator[Web]:
         yield web
 
 
-@pytest.fixture
+@pytest.fixture(scope="class")
 def worker(site: Site) -> Iterator[subprocess.Popen[bytes]]:
     """The only worker, which runs one task at a time."""
     with site.worker(command()) as worker:
         yield worker
 
 
-def test_celery_worker_runs_a_task_with_progress(web: Web, worker: subprocess.Popen[bytes]) -> None:
-    task_id = web.create("process", seconds=1.5)
-    reported = has_reported(web, task_id)
-    done = web.until(task_id, "completed", "failed")
+class TestOneWorker:
+    def test_celery_worker_runs_a_task_with_progress(
+        self, web: Web, worker: subprocess.Popen[bytes]
+    ) -> None:
+        task_id = web.create("process", seconds=1.5)
+        reported = has_reported(web, task_id)
+        done = web.until(task_id, "completed", "failed")
 
-    assert reported["statusMessage"] == f"In {worker.pid}"
-    assert text_of(done) == str(worker.pid)
+        assert reported["statusMessage"] == f"In {worker.pid}"
+        assert text_of(done) == str(worker.pid)
 
+    @pytest.mark.usefixtures("worker")
+    def test_input_reaches_a_task_in_a_celery_worker(self, web: Web) -> None:
+        task_id = web.create("greet")
+        waiting = web.until(task_id, "input_required")
+        accepted = {"action": "accept", "content": {"name": "Ada"}}
+        responses = dict.fromkeys(waiting["inputRequests"], accepted)
+        web.request("tasks/update", taskId=task_id, inputResponses=responses)
+        done = web.until(task_id, "completed", "failed")
 
-@pytest.mark.usefixtures("worker")
-def test_input_reaches_a_task_in_a_celery_worker(web: Web) -> None:
-    task_id = web.create("greet")
-    waiting = web.until(task_id, "input_required")
-    accepted = {"action": "accept", "content": {"name": "Ada"}}
-    responses = dict.fromkeys(waiting["inputRequests"], accepted)
-    web.request("tasks/update", taskId=task_id, inputResponses=responses)
-    done = web.until(task_id, "completed", "failed")
+        assert text_of(done) == "Hello, Ada!"
 
-    assert text_of(done) == "Hello, Ada!"
-
-
-@pytest.mark.usefixtures("worker")
-def test_cancelling_stops_a_synchronous_loop_in_a_celery_worker(site: Site, web: Web) -> None:
-    task_id = web.create("loop")
-    wait_until(lambda: site.lines("loop"))
-    web.request("tasks/cancel", taskId=task_id)
-    status = web.request("tasks/get", taskId=task_id)["status"]
-    # The worker runs one task at a time: it takes the next one when the loop has ended.
-    done = web.until(web.create("process", seconds=0), "completed", "failed")
-
-    assert (status, done["status"], site.lines("loop")[-1]) == ("cancelled", "completed", "ended")
+    @pytest.mark.usefixtures("worker")
+    def test_cancelling_stops_a_synchronous_loop_in_a_celery_worker(
+        self, site: Site, web: Web
+    ) -> None:
+        assert cancel_loop(site, web) == ("cancelled", "completed", "ended")
 
 
 @pytest.mark.nightly

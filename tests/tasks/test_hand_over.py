@@ -16,6 +16,7 @@ from django_mcp.models import McpTask
 from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client
 from tests.memory_stores import configure
+from tests.waiting import until
 
 __all__ = ["configure"]
 
@@ -62,8 +63,7 @@ def deleted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 async def is_set(event: threading.Event) -> None:
-    while not event.is_set():
-        await asyncio.sleep(0.005)
+    await until(event.is_set)
 
 
 def client_of(server: Server) -> Client:

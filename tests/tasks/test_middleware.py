@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -109,6 +110,21 @@ async def test_middleware_that_runs_in_tasks_runs_again() -> None:
 
     assert await run_task(make_server(middleware), STATELESS) == f"{middleware.value} 2"
     assert middleware.calls == 2
+
+
+async def test_hook_around_call_runs_around_the_handler_of_a_task(version: str) -> None:
+    server = make_server()
+    seen: list[str] = []
+
+    @server.hook
+    @contextmanager
+    def around_call(frame: Frame) -> Iterator[None]:
+        seen.append(frame.message.method)
+        yield
+        seen.append("done")
+
+    assert await run_task(server, version) == "None None"
+    assert seen == ["tools/call", "done"]
 
 
 async def test_value_that_cannot_be_stored_is_an_error(

@@ -16,8 +16,7 @@ from tests.processes import ROOT
 from tests.running_site import manage, serving
 from tests.spec import spec
 from tests.tasks.postgres import running_postgres, why_not
-from tests.tasks.processes import LEASE, PYTHON, Site, Web, has_reported, text_of
-from tests.waiting import wait_until
+from tests.tasks.processes import LEASE, PYTHON, Site, Web, cancel_loop, has_reported, text_of
 
 reason = why_not()
 pytestmark = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -38,21 +37,42 @@ def webs(site: Site) -> Iterator[tuple[Web, Web]]:
         yield one, other
 
 
-@pytest.fixture
+@pytest.fixture(scope="class")
 def worker(site: Site) -> Iterator[subprocess.Popen[bytes]]:
     with site.worker() as worker:
         yield worker
 
 
-def test_worker_runs_a_task_while_two_web_processes_answer(
-    webs: tuple[Web, Web], worker: subprocess.Popen[bytes]
-) -> None:
-    task_id = webs[0].create("process", seconds=1.5)
-    reports = [has_reported(web, task_id)["statusMessage"] for web in webs]
-    done = [web.until(task_id, "completed", "failed") for web in webs]
+class TestOneWorker:
+    def test_worker_runs_a_task_while_two_web_processes_answer(
+        self, webs: tuple[Web, Web], worker: subprocess.Popen[bytes]
+    ) -> None:
+        task_id = webs[0].create("process", seconds=1.5)
+        reports = [has_reported(web, task_id)["statusMessage"] for web in webs]
+        done = [web.until(task_id, "completed", "failed") for web in webs]
 
-    assert reports == [f"In {worker.pid}"] * 2
-    assert [text_of(task) for task in done] == [str(worker.pid)] * 2
+        assert reports == [f"In {worker.pid}"] * 2
+        assert [text_of(task) for task in done] == [str(worker.pid)] * 2
+
+    @spec("TASK-81")
+    @pytest.mark.usefixtures("worker")
+    def test_cancelling_stops_a_synchronous_loop_in_the_worker(
+        self, site: Site, webs: tuple[Web, Web]
+    ) -> None:
+        web = webs[0]
+        assert cancel_loop(site, web) == ("cancelled", "completed", "ended")
+
+    @pytest.mark.usefixtures("worker")
+    def test_input_reaches_a_task_in_another_process(self, webs: tuple[Web, Web]) -> None:
+        web = webs[0]
+        task_id = web.create("greet")
+        waiting = web.until(task_id, "input_required")
+        accepted = {"action": "accept", "content": {"name": "Ada"}}
+        responses = dict.fromkeys(waiting["inputRequests"], accepted)
+        webs[1].request("tasks/update", taskId=task_id, inputResponses=responses)
+        done = web.until(task_id, "completed", "failed")
+
+        assert text_of(done) == "Hello, Ada!"
 
 
 @pytest.mark.nightly
@@ -83,47 +103,16 @@ def test_task_of_a_killed_worker_fails_within_its_lease(site: Site, webs: tuple[
 
 
 @pytest.mark.nightly
-def test_restart_of_the_database_loses_no_task(
-    site: Site, webs: tuple[Web, Web], worker: subprocess.Popen[bytes]
-) -> None:
-    task_id = webs[0].create("process", seconds=3)
-    has_reported(webs[0], task_id)
-    site.database.stop()
-    site.database.start()
-    done = webs[0].until(task_id, "completed", "failed")
+def test_restart_of_the_database_loses_no_task(site: Site, webs: tuple[Web, Web]) -> None:
+    with site.worker() as worker:
+        task_id = webs[0].create("process", seconds=3)
+        has_reported(webs[0], task_id)
+        site.database.stop()
+        site.database.start()
+        done = webs[0].until(task_id, "completed", "failed")
 
     assert done["status"] == "completed", done
     assert text_of(done) == str(worker.pid)
-
-
-@spec("TASK-81")
-@pytest.mark.usefixtures("worker")
-def test_cancelling_stops_a_synchronous_loop_in_the_worker(
-    site: Site, webs: tuple[Web, Web]
-) -> None:
-    web = webs[0]
-    task_id = web.create("loop")
-    wait_until(lambda: site.lines("loop"))
-    web.request("tasks/cancel", taskId=task_id)
-    status = web.request("tasks/get", taskId=task_id)["status"]
-    # The worker has one process: it takes the next task when the loop has ended.
-    done = web.until(web.create("process", seconds=0), "completed", "failed")
-    ended = site.lines("loop")[-1]
-
-    assert (status, done["status"], ended) == ("cancelled", "completed", "ended")
-
-
-@pytest.mark.usefixtures("worker")
-def test_input_reaches_a_task_in_another_process(webs: tuple[Web, Web]) -> None:
-    web = webs[0]
-    task_id = web.create("greet")
-    waiting = web.until(task_id, "input_required")
-    accepted = {"action": "accept", "content": {"name": "Ada"}}
-    responses = dict.fromkeys(waiting["inputRequests"], accepted)
-    webs[1].request("tasks/update", taskId=task_id, inputResponses=responses)
-    done = web.until(task_id, "completed", "failed")
-
-    assert text_of(done) == "Hello, Ada!"
 
 
 @pytest.mark.nightly

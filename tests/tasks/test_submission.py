@@ -20,6 +20,7 @@ from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client, ErrorResponse
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
+from tests.waiting import until
 
 __all__ = ["configure"]
 
@@ -123,8 +124,7 @@ async def test_call_that_was_refused_never_runs_however_late_its_message_is(
         with pytest.raises(ErrorResponse, match="Unknown task"):
             await client.request("tasks/get", {"taskId": "unknown"})
         broker.set()
-        while not sent:
-            await asyncio.sleep(0.01)
+        await until(lambda: sent)
         await execution.run(sent[0])
 
     assert error.message == "The runner of tasks does not answer"

@@ -3,23 +3,23 @@
 Run as `python -m tests.wheel.check <wheel>`, with an interpreter that can create environments.
 """
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
-import urllib.request
 import venv
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from tests.http_client import TIMEOUT, message
 from tests.running_site import RunningSite, manage, serving
 
 MUST_HAVE = ("django_mcp/py.typed", "django_mcp/migrations/0001_initial.py")
 MAY_HAVE = ("django_mcp/", "django_mcp_channels-")
-VERSION = "2026-07-28"
 
 MCP = '''
 from django_mcp import tool
@@ -102,22 +102,10 @@ def _django_admin(python: Path, folder: Path, *arguments: str) -> None:
 
 
 def _call(site: RunningSite, tool: str, arguments: Mapping[str, Any]) -> Any:
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": VERSION,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    params = {"name": tool, "arguments": arguments, "_meta": meta}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    headers = {
-        "Accept": "application/json, text/event-stream",
-        "Content-Type": "application/json",
-        "MCP-Protocol-Version": VERSION,
-        "Mcp-Method": "tools/call",
-        "Mcp-Name": tool,
-    }
-    request = urllib.request.Request(site.url("/mcp"), json.dumps(message).encode(), headers)
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)["result"]
+    body, headers = message(tool, arguments)
+    with httpx.Client(timeout=TIMEOUT, trust_env=False) as client:
+        response = client.post(site.url("/mcp"), content=body, headers=headers)
+    return response.raise_for_status().json()["result"]
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ settings.configure(
 )
 django.setup()
 
+from django.contrib.auth.models import Group  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.db import connection  # noqa: E402
@@ -105,6 +106,22 @@ async def wait(started: str) -> None:
     """Waits until it is cancelled, after it has made a file."""
     Path(started).touch()
     await asyncio.Event().wait()
+
+
+@tool(task_support="required")
+def work(seconds: float, started: str) -> str:
+    """A task on a thread, which makes a file when it begins."""
+    Path(started).touch()
+    time.sleep(seconds)
+    return f"{Group.objects.count()} groups"
+
+
+@tool(task_support="required")
+async def work_in_loop(seconds: float, started: str) -> str:
+    """A task in the event loop, whose first query comes at its end."""
+    Path(started).touch()
+    await asyncio.sleep(seconds)
+    return f"{await Group.objects.acount()} groups"
 
 
 @tool(requests_input=True)

@@ -1,4 +1,7 @@
-"""The commands of docs/how-to/deploy.md, for the servers that tests install."""
+"""The commands of docs/how-to/deploy.md, for the servers that tests install.
+
+``servers`` uses its configuration of uWSGI and mod_wsgi, which ``test_servers`` runs.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import ROOT
+from tests.http_client import result
 from tests.processes import server
-from tests.wsgi.test_servers import environment, result
+from tests.wsgi import servers
+from tests.wsgi.servers import environment
 
-PAGE = (ROOT / "docs/how-to/deploy.md").read_text()
+PAGE = servers.PAGE.read_text()
 PROCFILE = [line.removeprefix("web: ") for line in PAGE.splitlines() if line.startswith("web: ")]
 COMMANDS = [line[2:] for line in PAGE.splitlines() if line.startswith("$ ")] + PROCFILE
 MODULES = {"waitress-serve": "waitress"}
-REPLACED = {
-    "127.0.0.1:8001": "127.0.0.1:{port}",
-    "0.0.0.0:$PORT": "127.0.0.1:{port}",
-    "mysite.wsgi:application": "tests.wsgi.one_site:application",
-    "mysite.asgi:application": "tests.wsgi.one_site:asgi_application",
-}
 
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_command_of_the_page_serves_the_site(line: str, tmp_path: Path) -> None:
-    for written, used in REPLACED.items():
-        line = line.replace(written, used)
-    program, *options = shlex.split(line)
+    program, *options = shlex.split(servers.replaced(line))
     command = [MODULES.get(program, program), *options]
     with server(command, environment=environment(tmp_path)) as running:
         assert result(running.port, "add", a=1, b=2) == 3

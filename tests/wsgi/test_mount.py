@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.wsgi import get_wsgi_application
 
 from django_mcp import routing
+from django_mcp.transports.wsgi import event_loop
 from tests.wsgi.requests import environ, perform
 
 
@@ -98,3 +101,20 @@ def test_paths_besides_that_of_the_endpoint_are_served(path: str) -> None:
 def test_prefix_of_the_site_is_not_a_part_of_the_path() -> None:
     variables = environ("GET", "/mcp/healthz", more={"SCRIPT_NAME": "/app"})
     assert perform(routing.mount(wsgi_function), variables).status == 200
+
+
+@pytest.mark.parametrize(("has_threads", "errors"), [(0, 1), (1, 0)])
+def test_first_request_in_uwsgi_without_threads_logs_the_missing_option(
+    has_threads: int,
+    errors: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(has_threads=has_threads))
+    monkeypatch.setattr(event_loop, "_current", None)
+    application = routing.mount(wsgi_function)
+    for _ in range(2):
+        assert perform(application, environ("GET", "/mcp/healthz")).status == 200
+    assert caplog.text.count("enable-threads = true") == errors
+    loop = event_loop.current().loop
+    loop.call_soon_threadsafe(loop.stop)

@@ -3,6 +3,7 @@
 scripts/faults faults [fault ...] [--seconds 60] [--store database ...]
 scripts/faults soak [--seconds 600] [--store database]
 
+With ``--store gunicorn``, the workers are three of gunicorn, with one thread each, on PostgreSQL.
 It starts its own servers of Redis, PostgreSQL and nginx, three workers, and two queue workers of
 Celery. ``faults`` prints the table of docs/reference/reliability.md (``--write`` puts it there),
 and fails if anything is lost, crossed, hung or started twice, if a request waits for longer than it
@@ -84,10 +85,12 @@ def _tallies(
 ) -> Iterator[tuple[str, Tally, list[str]]]:
     for fault in kinds.FAULTS[store]:
         if not given.faults or fault.name in given.faults:
-            seconds = given.seconds if fault in kinds.KILLS else given.seconds / 2
+            seconds = (
+                given.seconds if fault in (*kinds.KILLS, *kinds.PREFORK) else given.seconds / 2
+            )
             tally = asyncio.run(kinds.play(fault, site, store, seconds))
             yield fault.name, tally, [*tally.problems(), *fault.exceeded(tally, seconds)]
-    if store != "sqlite" and (not given.faults or BURST in given.faults):
+    if store in ("database", "cache") and (not given.faults or BURST in given.faults):
         tally = asyncio.run(bursts.play(site, given.sessions))
         yield BURST, tally, tally.problems()
 

@@ -12,7 +12,7 @@ from typing import Any
 from tests.benchmarks.faults import actor, traffic
 from tests.benchmarks.faults.tally import ANNOUNCED, WORK, Tally
 from tests.services.instances import Instance
-from tests.services.workers import Cluster
+from tests.services.workers import Cluster, Gunicorn
 
 BETWEEN_KILLS = 2.0
 BETWEEN_RESTARTS = 10.0
@@ -69,6 +69,8 @@ async def play(fault: Fault, cluster: Cluster, store: str, seconds: float) -> Ta
     silences = fault.service == EVENTS[store]
     drops = fault.service == "redis"
     described: dict[str, Any] = {"forgets": forgets, "silences": silences, "drops": drops}
+    if store == "gunicorn":
+        described["kinds"] = traffic.WITHOUT_STREAMS
     async with traffic.running(cluster.url, cluster, limit=limit, **described) as running:
         await fault.do(cluster, seconds)
         await asyncio.to_thread(_all_answer, cluster)
@@ -78,7 +80,7 @@ async def play(fault: Fault, cluster: Cluster, store: str, seconds: float) -> Ta
     return running.tally
 
 
-EVENTS = {"database": "postgresql", "cache": "redis", "sqlite": ""}
+EVENTS = {"database": "postgresql", "cache": "redis", "sqlite": "", "gunicorn": "postgresql"}
 """The service which has the events, by store."""
 
 
@@ -97,6 +99,26 @@ async def kill_workers(cluster: Cluster, seconds: float) -> None:
 
 async def kill_queue_workers(cluster: Cluster, seconds: float) -> None:
     await _kill_some(cluster.queue_workers, seconds)
+
+
+async def kill_prefork_workers(cluster: Cluster, seconds: float) -> None:
+    """Kill a worker of gunicorn at random every two seconds."""
+    for _ in range(round(seconds / BETWEEN_KILLS)):
+        gunicorn_of(cluster).kill_one()
+        await asyncio.sleep(BETWEEN_KILLS)
+
+
+async def reload_gunicorn(cluster: Cluster, seconds: float) -> None:
+    """Replace all workers, and again as often as there is time."""
+    for _ in range(round(seconds / BETWEEN_RESTARTS)):
+        gunicorn_of(cluster).reload()
+        await asyncio.sleep(BETWEEN_RESTARTS)
+
+
+def gunicorn_of(cluster: Cluster) -> Gunicorn:
+    (server,) = cluster.workers
+    assert isinstance(server, Gunicorn)
+    return server
 
 
 async def _kill_some(instances: Sequence[Instance], seconds: float) -> None:
@@ -179,6 +201,10 @@ KILLS = (
     Fault(name="workers killed", do=kill_workers, wait=until_notified),
     Fault(name="queue workers killed", do=kill_queue_workers, wait=at_once),
 )
+PREFORK = (
+    Fault(name="prefork workers killed", do=kill_prefork_workers, wait=until_notified),
+    Fault(name="gunicorn reloaded", do=reload_gunicorn, wait=until_notified),
+)
 REDIS = (
     Fault(
         name="Redis restarted", service="redis", do=restarted("redis"), wait=at_once, empties=True
@@ -214,5 +240,6 @@ FAULTS: Mapping[str, Sequence[Fault]] = {
     "database": (*KILLS, *REDIS, *POSTGRESQL),
     "cache": (*KILLS, *REDIS),
     "sqlite": KILLS,
+    "gunicorn": PREFORK,
 }
 """By the store of sessions and events. The channel layer is always in Redis."""

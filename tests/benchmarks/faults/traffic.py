@@ -449,20 +449,35 @@ ACTORS: Mapping[type[Actor], int] = {
     ApprovedCall: 2,
 }
 """How many there are of each kind."""
+WITHOUT_STREAMS: Mapping[type[Actor], int] = {
+    Stateless: 2,
+    Saving: 2,
+    Retry: 1,
+    InSession: 3,
+    ShortSession: 2,
+    Task: 2,
+    ApprovedTask: 1,
+    ApprovedCall: 1,
+}
+"""For a server with few threads, of which each open stream would occupy one."""
 
 
 @asynccontextmanager
 async def running(
-    url: str, site: Site, allowed: str | None = None, **options: Any
+    url: str,
+    site: Site,
+    allowed: str | None = None,
+    kinds: Mapping[type[Actor], int] = ACTORS,
+    **options: Any,
 ) -> AsyncIterator[Traffic]:
     """Let all actors work within the block, and check at its end what they were promised."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
     async with httpx.AsyncClient(timeout=None, limits=limits, trust_env=False) as http:
         traffic = Traffic(http, url, site, **options)
-        actors = list(_actors(traffic))
+        actors = list(_actors(traffic, kinds))
         tasks = [asyncio.create_task(actor.run()) for actor in actors]
         try:
-            await until_each_kind_has_worked(traffic, tasks, allowed)
+            await until_each_kind_has_worked(traffic, tasks, allowed, kinds)
             yield traffic
             traffic.is_over.set()
             async with asyncio.timeout(START + traffic.work_limit):
@@ -475,20 +490,23 @@ async def running(
             await asyncio.wait(tasks)
 
 
-def _actors(traffic: Traffic) -> Iterator[Actor]:
-    for kind, number in ACTORS.items():
+def _actors(traffic: Traffic, kinds: Mapping[type[Actor], int]) -> Iterator[Actor]:
+    for kind, number in kinds.items():
         for _ in range(number):
             yield kind(traffic)
 
 
 async def until_each_kind_has_worked(
-    traffic: Traffic, tasks: list[asyncio.Task[None]], allowed: str | None
+    traffic: Traffic,
+    tasks: list[asyncio.Task[None]],
+    allowed: str | None,
+    kinds: Mapping[type[Actor], int] = ACTORS,
 ) -> None:
     """Return when no kind of request is missing, so that a fault meets all of them.
 
     A failure other than ``allowed`` is raised.
     """
-    wanted = {actor.kind for actor in ACTORS}
+    wanted = {actor.kind for actor in kinds}
     async with asyncio.timeout(START):
         while wanted - traffic.tally.requests.keys():
             await asyncio.sleep(0.1)

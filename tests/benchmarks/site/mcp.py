@@ -5,6 +5,7 @@ import os
 from django_mcp import registry
 from tests.benchmarks.site.tools import register
 
+registry.default.page_size = int(os.environ.get("BENCH_PAGE_SIZE", "50"))
 register(
     registry.default,
     int(os.environ.get("BENCH_TOOLS", "0")),

@@ -39,7 +39,6 @@ DJANGO_MCP = {
         "sessions": {"BACKEND": f"django_mcp.stores.{_sessions}"},
         "events": {"BACKEND": f"django_mcp.stores.{_events}"},
     },
-    "PAGE_SIZE": int(os.environ.get("BENCH_PAGE_SIZE", "50")),
 }
 
 REDIS_URL = os.environ.get("BENCH_REDIS")

@@ -1,0 +1,1 @@
+"""What the documentation imports of django-simple-history."""
