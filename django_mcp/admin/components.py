@@ -1,32 +1,19 @@
-"""The admin: components, as rows of the registry without a table, active sessions, and tasks."""
+"""Components in the admin: rows of the registry, without a table."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-from asgiref.sync import async_to_sync
-from django.contrib import admin, messages
-from django.contrib.admin import actions
+from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
-from django.contrib.auth import get_user_model
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
-from django_mcp import registry, stores
-from django_mcp.models import Component, McpSession, McpTask
-from django_mcp.protocol.limits import cut
-from django_mcp.pubsub import publisher
+from django_mcp.models import Component
 from django_mcp.registry import Entry, entries
-from django_mcp.runtime import pools
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
-from django_mcp.stores.database import DatabaseSessionStore, live
-from django_mcp.tasks import port as tasks
-from django_mcp.tasks import store as task_store
 
 
 class Rows(list[Component]):
@@ -179,97 +166,3 @@ class ComponentAdmin(ReadOnlyAdmin):
             (_("Listed to clients"), {"fields": listed}),
             (_("Access"), {"fields": ["permission", "scopes", "cache"]}),
         ]
-
-
-@admin.register(McpSession)
-class McpSessionAdmin(ReadOnlyAdmin):
-    list_display = ("principal", "server", "version", "client", "created_at", "used_at")
-    list_filter = ("server", "version")
-    search_fields = ("principal",)
-    ordering = ("-used_at",)
-    fields = list_display
-    actions = ("delete_selected",)
-
-    @admin.display(description=_("client"))
-    def client(self, session: McpSession) -> str:
-        info = json.loads(session.data).get("client_info") or {}
-        return cut(f"{info.get('name', '')} {info.get('version', '')}".strip())
-
-    @admin.action(description=_("End selected sessions"), permissions=["delete"])
-    def delete_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
-        return actions.delete_selected(self, request, queryset)
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        """Only if the session store uses this table, which is empty otherwise."""
-        is_used = isinstance(stores.sessions(), DatabaseSessionStore)
-        return is_used and super().has_module_permission(request)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[McpSession]:
-        store = stores.sessions()
-        sessions = McpSession.objects.using(getattr(store, "using", None))
-        return sessions.filter(live(store))
-
-    def delete_model(self, request: HttpRequest, obj: McpSession) -> None:
-        self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> None:
-        ended = list(queryset.values_list("server", "pk", "principal"))
-        queryset.delete()
-        servers = {server.name: server for server in registry.servers()}
-        # On this thread: another one would wait for the transaction that this one may be in.
-        with pools.thread_sensitive():
-            for name, address, principal in ended:
-                async_to_sync(publisher.session_ended)(servers.get(name), address, principal)
-
-
-@admin.register(McpTask)
-class McpTaskAdmin(ReadOnlyAdmin):
-    """Tasks that have not expired. Arguments are not shown: they may be secret."""
-
-    list_display = ("tool", "server", "status", "owner_name", "created_at", "ended_at")
-    list_filter = ("status", "server", "tool")
-    search_fields = ("principal", "user_key", "tool")
-    ordering = ("-created_at",)
-    fields = (
-        "tool",
-        "server",
-        "status",
-        "status_message",
-        "owner_name",
-        "version",
-        "created_at",
-        "started_at",
-        "updated_at",
-        "ended_at",
-        "expires_at",
-        "lease_until",
-        "outcome_text",
-    )
-    actions = ("cancel_selected",)
-
-    @admin.display(description=_("owner"), ordering="principal")
-    def owner_name(self, task: McpTask) -> str:
-        if not task.user_key:
-            return task.principal
-        user = get_user_model()._default_manager.filter(pk=task.user_key).first()
-        return task.principal if user is None else f"{user} ({task.principal})"
-
-    @admin.display(description=_("result"))
-    def outcome_text(self, task: McpTask) -> str | None:
-        try:
-            outcome = task_store.outcome_of(task)
-        except ValueError:
-            return str(_("It cannot be decrypted."))
-        return as_json(outcome) if outcome else None
-
-    @admin.action(description=_("Cancel selected tasks"), permissions=["delete"])
-    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[McpTask]) -> None:
-        keys = list(queryset.values_list("pk", flat=True))
-        # On this thread, as above.
-        with pools.thread_sensitive():
-            count = sum(async_to_sync(tasks.cancel)(key) for key in keys)
-        text = ngettext("%d task was cancelled.", "%d tasks were cancelled.", count) % count
-        self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[McpTask]:
-        return task_store.live(super().get_queryset(request))

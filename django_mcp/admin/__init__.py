@@ -1,0 +1,5 @@
+"""The workbench in the admin. Importing the modules registers their pages."""
+
+from django_mcp.admin import components, sessions, tasks
+
+__all__ = ["components", "sessions", "tasks"]
