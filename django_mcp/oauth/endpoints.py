@@ -84,20 +84,13 @@ class RegistrationView(views.DynamicClientRegistrationView):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         request.user = AnonymousUser()
-        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BODY or len(request.body) > MAX_BODY:
+        stated_size = int(request.META.get("CONTENT_LENGTH") or 0)
+        if stated_size > MAX_BODY or len(request.body) > MAX_BODY:
             return failed("invalid_client_metadata", f"Send at most {MAX_BODY} bytes", 413)
         try:
-            metadata = json.loads(request.body)
-        except (ValueError, RecursionError):
-            return failed("invalid_client_metadata", "Send JSON")
-        if not isinstance(metadata, dict):
-            return failed("invalid_client_metadata", "Send a JSON object")
-        if not isinstance(metadata.get("client_name", ""), str):
-            return failed("invalid_client_metadata", "client_name must be a string")
-        metadata = without_unsupported(metadata)
-        method = metadata.get("token_endpoint_auth_method", registrations.DEFAULT_METHOD)
-        if method not in oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED:
-            return failed("invalid_client_metadata", "token_endpoint_auth_method is not supported")
+            metadata = metadata_in(request.body)
+        except ValueError as error:
+            return failed("invalid_client_metadata", str(error))
         # The toolkit reads the body, and has no hook for what is in it.
         request._body = json.dumps(metadata).encode()
         with transaction.atomic(using=redemptions.database()):
@@ -105,6 +98,23 @@ class RegistrationView(views.DynamicClientRegistrationView):
             if response.status_code != CREATED:
                 return response
             return registered(request, metadata, response)
+
+
+def metadata_in(body: bytes) -> Json:
+    """Return what a client registers; raises ValueError with the reason if it is refused."""
+    try:
+        metadata = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("Send JSON") from None
+    if not isinstance(metadata, dict):
+        raise ValueError("Send a JSON object")
+    if not isinstance(metadata.get("client_name", ""), str):
+        raise ValueError("client_name must be a string")
+    metadata = without_unsupported(metadata)
+    method = metadata.get("token_endpoint_auth_method", registrations.DEFAULT_METHOD)
+    if method not in oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED:
+        raise ValueError("token_endpoint_auth_method is not supported")
+    return metadata
 
 
 CREATED = 201

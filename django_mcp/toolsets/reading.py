@@ -88,29 +88,36 @@ class Reader:
     name: str
 
     def page(self, params: Arguments, frame: Frame) -> dict[str, Any]:
-        toolset = self.toolset
+        """Return the rows after a cursor, in their order, and the cursor of the next page."""
         sent = params.sent()
         choice = Choice(self.declaration, sent)
         ordering = keyset.terms(self.declaration, sent.get("ordering") or ())
         sorted_by = [term.column.path for term in ordering]
         columns = self.declaration.columns
         used = [*(column.path for column in columns), *choice.paths, *sorted_by]
-        visible_rows = access.visible_rows_of(toolset, frame, used)
+        visible_rows = access.visible_rows_of(self.toolset, frame, used)
+
         condition = choice.condition(visible_rows)
-        bound_to = [self.name, to_jsonable_python({n: sent[n] for n in sent if n not in PAGING})]
-        if (cursor := sent.get("cursor")) is not None:
+        bound_to = self._bound_to(sent)
+        cursor = sent.get("cursor")
+        if cursor is not None:
             values = keyset.decode(frame, "toolset", cursor, ordering, bound_to)
             condition &= keyset.after(visible_rows, ordering, values)
         order_by = keyset.order(visible_rows, ordering)
-        selected = [_value(visible_rows, column, toolset.max_text) for column in columns]
+
+        selected = [_value(visible_rows, column, self.toolset.max_text) for column in columns]
         positions = self._select(selected, [visible_rows.reference(path) for path in sorted_by])
-        limit = sent.get("limit") or toolset.page_size
+        # Read last: references to columns may annotate this query set.
         chosen = visible_rows.queryset.filter(condition) if condition else visible_rows.queryset
         queryset = chosen.order_by(*order_by).values_list(*selected)
+
         compared = choice.compared()
         for path in sorted_by:
             compared.setdefault(path.key, set()).update(keyset.LOOKUPS)
         allowed = self._allowed(visible_rows, used, compared, sorted_by)
+
+        limit = sent.get("limit") or self.toolset.page_size
+        # The row after the last one says that there is a next page.
         rows = self._run(queryset[: limit + 1], allowed)
         shown = self._fitting(rows[:limit])
         next_cursor = None
@@ -119,6 +126,11 @@ class Reader:
             sorted_values = [last[position] for position in positions]
             next_cursor = keyset.encode(frame, "toolset", sorted_values, bound_to)
         return {"items": shown, "next_cursor": next_cursor}
+
+    def _bound_to(self, sent: Mapping[str, Any]) -> list[Any]:
+        """What a cursor is valid for: this toolset, with the same filters, search and order."""
+        others = {name: value for name, value in sent.items() if name not in PAGING}
+        return [self.name, to_jsonable_python(others)]
 
     def get(self, params: Arguments, frame: Frame) -> dict[str, Any]:
         (value,) = params.sent().values()

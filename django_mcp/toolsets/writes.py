@@ -68,17 +68,25 @@ class Writer:
     def _save(
         self, frame: Frame, instance: Any, sent: Mapping[str, Any], operation: str
     ) -> dict[str, Any]:
+        """Save a row, and return what the caller may see of it.
+
+        Runs in a transaction: a row that the caller could not see is rolled back by the error.
+        """
         form = self._form(frame, instance, sent)
-        if problems := [*_problems(form, sent, operation)]:
+        problems = [*_problems(form, sent, operation)]
+        if problems:
             raise ToolError("\n".join(problems))
         allows = self.toolset.has_object_permission
         if operation == "create" and not allows(frame, form.instance, operation):
             raise ToolError(f"You may not create this {self.reader.name}.")
+
         try:
+            # A savepoint: without it, the transaction would be lost after a conflict.
             with transaction.atomic(using=form.instance._state.db):
                 saved = form.save()
         except IntegrityError as error:
             raise ToolError("The values conflict with those of another row.") from error
+
         key = self.declaration.key.path.field.attname
         row = self.reader.find(frame, getattr(saved, key), again=True)
         if row is None or not allows(frame, saved, "get"):

@@ -14,7 +14,7 @@ from django_mcp.runtime import background
 from django_mcp.server.server import Server
 
 METHOD = "notifications/keepalive"
-GIVEN_UP = "Keepalive failure threshold reached; closing transport"
+UNANSWERED = "Keepalive failure threshold reached; closing transport"
 """The reason which the server's ``handle_error`` receives, as the seeds have it."""
 
 
@@ -59,5 +59,5 @@ class Keepalive:
         if self._failures < keepalive.failure_threshold:
             self._schedule(keepalive.interval_ms)
             return
-        self._server.report(GIVEN_UP)
+        self._server.report(UNANSWERED)
         background.spawn(self._give_up())  # type: ignore[arg-type]

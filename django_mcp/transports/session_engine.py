@@ -35,7 +35,7 @@ MAX_CONCURRENT_IN_BATCH = 20
 """Requests of a batch that run at once, so that a long batch leaves room for other requests."""
 MAX_REASON = 200
 """Characters that are kept of the reason for a cancellation."""
-GIVEN_UP = "The client cancelled the request"
+CLIENT_CANCELLED = "The client cancelled the request"
 """The reason of a cancellation that has none."""
 NO_BATCHES = "Send one message at a time: this revision has no batches"
 INITIALIZED = Change("initialized", "set", value=True)

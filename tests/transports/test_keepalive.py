@@ -13,7 +13,7 @@ from django_mcp import Server, stores
 from django_mcp.testing import Client
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.http.session.standalone_stream import StandaloneStream
-from django_mcp.transports.keepalive import GIVEN_UP, METHOD, Keepalive
+from django_mcp.transports.keepalive import METHOD, UNANSWERED, Keepalive
 from tests.transports.http_peer import Peer, message_of
 
 TIMEOUT = 10
@@ -97,16 +97,16 @@ async def run_keepalive(threshold: int, outcomes: list[bool | None]) -> tuple[in
 
 class TestDeliveryFailure:
     async def test_keepalive_stops_and_reports_after_consecutive_failures(self) -> None:
-        assert await run_keepalive(3, [False] * 10) == (3, [GIVEN_UP])
+        assert await run_keepalive(3, [False] * 10) == (3, [UNANSWERED])
 
     async def test_keepalive_with_a_threshold_of_one_stops_after_one_failure(self) -> None:
-        assert await run_keepalive(1, [True, False, True]) == (2, [GIVEN_UP])
+        assert await run_keepalive(1, [True, False, True]) == (2, [UNANSWERED])
 
     async def test_success_resets_the_failure_count(self) -> None:
         assert await run_keepalive(2, [False, True, False, True, False, True]) == (7, [])
 
     async def test_broken_pipe_counts_as_a_failure(self) -> None:
-        assert await run_keepalive(2, [None] * 5) == (2, [GIVEN_UP])
+        assert await run_keepalive(2, [None] * 5) == (2, [UNANSWERED])
 
     async def test_keepalive_stops_when_it_is_disabled(self) -> None:
         assert await run_keepalive(3, []) == (1, [])
@@ -138,7 +138,7 @@ class TestOverHttp:
             session = await stores.sessions().load(peer.session or "")
             reply = await peer.post(peer.request("ping"))
 
-        assert recorder.messages == [GIVEN_UP]
+        assert recorder.messages == [UNANSWERED]
         assert session is None
         assert reply.status == 404
 
@@ -189,7 +189,7 @@ class TestOverStdio:
             await serving
 
         assert received == [{"jsonrpc": "2.0", "method": METHOD}] * 3
-        assert recorder.messages == [GIVEN_UP]
+        assert recorder.messages == [UNANSWERED]
 
 
 def _line(message: dict[str, Any]) -> bytes:

@@ -13,7 +13,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.server import Server
 from django_mcp.testing.asgi import Message
-from django_mcp.transports.session_engine import GIVEN_UP
+from django_mcp.transports.session_engine import CLIENT_CANCELLED
 
 
 class Listener(Protocol):
@@ -86,7 +86,7 @@ class Connection(ABC):
 
 
 def cancelled(message: Message) -> Message:
-    params = {"requestId": message["id"], "reason": GIVEN_UP}
+    params = {"requestId": message["id"], "reason": CLIENT_CANCELLED}
     return jsonrpc.notification("notifications/cancelled", params)
 
 

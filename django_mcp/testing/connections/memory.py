@@ -32,7 +32,7 @@ from django_mcp.testing.connections.base import Connection, Facts, Listener, for
 from django_mcp.transports import frames, site
 from django_mcp.transports.connection.request import TIMED_OUT, ConnectionExchange
 from django_mcp.transports.http.request import ScopeTransport
-from django_mcp.transports.session_engine import GIVEN_UP, NO_BATCHES, SessionEngine
+from django_mcp.transports.session_engine import CLIENT_CANCELLED, NO_BATCHES, SessionEngine
 
 
 class MemoryExchange(ConnectionExchange):
@@ -138,7 +138,7 @@ class MemoryConnection(Connection):
             call.cancellation.request(TIMED_OUT)
             return Cancelled().to_json_rpc(request.id, self.listener.revision)
         except asyncio.CancelledError:
-            call.cancellation.request(GIVEN_UP)
+            call.cancellation.request(CLIENT_CANCELLED)
             raise
         return cast(Message, jsonrpc.decode(encode_reply(reply.message)))
 

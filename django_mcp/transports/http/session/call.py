@@ -41,7 +41,7 @@ READ_EVERY = 4.0
 """Seconds after which a running call reads its session, which says that it is used, and whether
 another worker has cancelled the call: the hint of that may be lost."""
 ENDED = "The session has ended"
-GIVEN_UP = session_engine.GIVEN_UP
+CLIENT_CANCELLED = session_engine.CLIENT_CANCELLED
 TAKEN_OVER = "The caller of the session has logged in"
 
 
@@ -70,7 +70,7 @@ class SessionCall(InFlightRequest):
 
     def cancel(self, reason: str | None) -> None:
         self.is_given_up = True
-        self.end(reason or GIVEN_UP)
+        self.end(reason or CLIENT_CANCELLED)
 
     def end(self, reason: str) -> None:
         """Cancel it for another reason than that its client did."""
@@ -119,7 +119,7 @@ class SessionCall(InFlightRequest):
             return error_reply(self._frame, error)
         try:
             if self._is_ended:
-                monitor.end(GIVEN_UP)
+                monitor.end(CLIENT_CANCELLED)
                 await asyncio.sleep(0)  # Here the cancellation takes effect, before any handler.
             reply = await engine.answer(self._frame)
         except asyncio.CancelledError:
@@ -194,7 +194,7 @@ class SessionCallMonitor(CallMonitor):
         elif session.principal != self._call.principal:
             self.end(TAKEN_OVER)
         elif self._call.is_cancelled_in(session):
-            self._call.cancel(GIVEN_UP)
+            self._call.cancel(CLIENT_CANCELLED)
 
     def _receive_event(self, message: bus.Message) -> None:
         if message["event"] == "cancelled" and self._call.key in message["reasons"]:

@@ -23,7 +23,7 @@ async def cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
         request = session_engine.read_cancellation(cancelled)
         if request is not None:
             key, given = request
-            reason = given or session_engine.GIVEN_UP
+            reason = given or session_engine.CLIENT_CANCELLED
             if not calls.cancel(session.address, key, reason):
                 elsewhere[key] = reason
     if elsewhere and channel_layer.shared() is not None:
