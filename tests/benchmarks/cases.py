@@ -47,7 +47,7 @@ from tests.benchmarks.contestants import (
     ours,
     sdk,
 )
-from tests.benchmarks.meters import load, sessions, starts, stdio, streams
+from tests.benchmarks.meters import in_process, load, sessions, starts, stdio, streams
 from tests.benchmarks.samples import Meter, Ratio, cost, spread, tail, value
 
 Beside = Literal["baseline", "best peer", "itself"]
@@ -199,6 +199,13 @@ def async_row(
         baseline=ours(READ_ROW, database=database, **connections),
         bars=(at_least(1),),
         needs=needs,
+    )
+
+
+def in_one_process(name: str, title: str, meter: Meter) -> Case:
+    """Return a case of one call of an async tool without a server, beside the bare application."""
+    return Case(
+        name=name, title=f"async tool, {title}", subject=ours(ADD), baseline=bare(ADD), meter=meter
     )
 
 
@@ -371,6 +378,10 @@ CASES: tuple[Case, ...] = (
         meter=starts.METER,
         bars=(at_most(1.5),),
     ),
+    # What a call touches decides what it costs beside other work.
+    in_one_process("evicted", "caches evicted before each call", in_process.EVICTED),
+    in_one_process("functions", "distinct functions", in_process.FUNCTIONS),
+    in_one_process("function-calls", "calls of functions", in_process.CALLS),
     # Informative cases for the choice of a server, a kind of handler or a store.
     Case(
         name="fine-structure",
