@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from selenium import webdriver
@@ -17,8 +17,6 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
-
-from tests.running_site import RunningSite
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -60,10 +58,17 @@ def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
         driver.quit()
 
 
+class Site(Protocol):
+    """A site that is served on this machine."""
+
+    def url(self, path: str) -> str:
+        """The URL of a path."""
+
+
 class Visitor:
     """A user of a running site."""
 
-    def __init__(self, driver: webdriver.Chrome, site: RunningSite, screenshots: Path) -> None:
+    def __init__(self, driver: webdriver.Chrome, site: Site, screenshots: Path) -> None:
         self.driver = driver
         self.site = site
         self._screenshots = screenshots
