@@ -1,6 +1,8 @@
-"""The tables: sessions and the events of their streams, and calls that outlive their request.
+"""The tables: sessions and the events of their streams, calls that outlive their request, and what
+is switched off.
 
-``stores.database`` writes those of sessions and events, ``tasks.store`` those of tasks. Values
+``stores.database`` writes those of sessions and events, ``tasks.store`` those of tasks, and
+``pubsub.switches`` those of what is switched off. Values
 which are secret, or too long for an index, are stored as SHA-256 digests in hexadecimal.
 Columns that say so are encrypted by ``runtime.signing``.
 """
@@ -185,8 +187,32 @@ class McpTask(models.Model):
         return f"{self.server}: {self.tool}"
 
 
+class SwitchedOff(models.Model):
+    """A component that the site has switched off, on all workers: see ``pubsub.switches``."""
+
+    # The digest of its server, kind and key, which is too long for an index.
+    id = models.CharField(_("id"), max_length=DIGEST_LENGTH, primary_key=True, editable=False)
+    server = models.CharField(_("server"), max_length=200)
+    kind = models.CharField(_("kind"), max_length=32)
+    key = models.TextField(_("name or URI"))
+    # No foreign key, because the user may be in another database.
+    by = models.CharField(_("switched off by"), max_length=255, blank=True)
+    at = models.DateTimeField(_("switched off"))
+
+    class Meta:
+        verbose_name = _("switched off component")
+        verbose_name_plural = _("switched off components")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.key}"
+
+
 class Component(models.Model):
-    """A row of the admin without a table; it provides the permission to view components."""
+    """A row of the admin without a table; it provides the permissions for components.
+
+    Who may change components may switch them off and on.
+    """
 
     key = models.CharField(_("key"), max_length=500, primary_key=True)
     server = models.CharField(_("server"), max_length=200)
@@ -199,9 +225,27 @@ class Component(models.Model):
 
     class Meta:
         managed = False
-        default_permissions = ("view",)
+        default_permissions = ("view", "change")
+        permissions = (("see_as_user", _("Can see which components any user is listed")),)
         verbose_name = _("component")
         verbose_name_plural = _("components")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class McpServer(models.Model):
+    """A row of the admin without a table; it provides the permission to view servers."""
+
+    name = models.CharField(_("name"), max_length=200, primary_key=True)
+    path = models.CharField(_("path"), max_length=500)
+    server: Any  # The ``Server`` of the row.
+
+    class Meta:
+        managed = False
+        default_permissions = ("view",)
+        verbose_name = _("MCP server")
+        verbose_name_plural = _("MCP servers")
 
     def __str__(self) -> str:
         return self.name

@@ -304,6 +304,11 @@ class Entry:
         return "\n".join((item.name, item.key, item.listed_title or "", description)).casefold()
 
     @property
+    def is_switched_off(self) -> bool:
+        """Whether it is hidden from all clients, as far as this process knows."""
+        return self.server.components.is_switched_off(self.component.kind, self.component.key)
+
+    @property
     def descriptor(self) -> dict[str, Any]:
         return self.server.components.descriptor(NEWEST, self.component)
 
@@ -326,6 +331,7 @@ class Entry:
             "permission": self.permission,
             "scopes": sorted(component.scopes),
             "cache": component.cache and asdict(component.cache),
+            "switched_off": self.is_switched_off,
             "listed": self.server.components.descriptor(revision, component),
         }
 

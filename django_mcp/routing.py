@@ -27,12 +27,13 @@ from django.urls.resolvers import RoutePattern
 from django_mcp import conf, registry
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, path_in_site, with_prefix
-from django_mcp.pubsub import bus
+from django_mcp.pubsub import bus, switches
 from django_mcp.registry import Interface
 from django_mcp.runtime import background, lifespan
 from django_mcp.runtime.process import asgi_servers, garbage_collector, stop_signals, uwsgi
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.server.server import Server
+from django_mcp.transports import site
 from django_mcp.transports.http import health, http_sse, shutdown, well_known
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.http_sse import HttpSseConsumer
@@ -307,6 +308,7 @@ def _prepare_process(stop: stop_signals.Begin) -> None:
     """Prepare the process to serve: at its first message, since daphne sets its signal handlers
     after it has imported the application."""
     stop_signals.watch(stop)
+    switches.follow()
     garbage_collector.freeze()
 
 
@@ -351,7 +353,7 @@ async def _start_all() -> None:
     # The same event loop may have stopped before, as in a test.
     shutdown.here(asyncio.get_running_loop()).withdraw()
     for server in registry.servers():
-        await lifespan.start(server)
+        await site.start(server)
 
 
 async def _stop_all() -> None:

@@ -185,6 +185,14 @@ def django_db_setup(
 
 
 @pytest.fixture(autouse=True)
+def _table_of_switches_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what is mounted in a test read the database only where the test does."""
+    from django_mcp.pubsub import switches
+
+    monkeypatch.setattr(switches, "follow", int)
+
+
+@pytest.fixture(autouse=True)
 def _handlers_of_tests_may_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions store components whose handlers are in a test, which is in no installed app."""
     from django_mcp.components import stored

@@ -1,4 +1,4 @@
-"""Sessions, streams and their events, tasks, and the permission to view components."""
+"""Sessions, streams and their events, tasks, what is switched off, and permissions for the rest."""
 
 import django.db.models.deletion
 from django.db import migrations, models
@@ -30,7 +30,54 @@ class Migration(migrations.Migration):
                 "verbose_name": "component",
                 "verbose_name_plural": "components",
                 "managed": False,
+                "default_permissions": ("view", "change"),
+                "permissions": (("see_as_user", "Can see which components any user is listed"),),
+            },
+        ),
+        migrations.CreateModel(
+            name="McpServer",
+            fields=[
+                (
+                    "name",
+                    models.CharField(
+                        max_length=200, primary_key=True, serialize=False, verbose_name="name"
+                    ),
+                ),
+                ("path", models.CharField(max_length=500, verbose_name="path")),
+            ],
+            options={
+                "verbose_name": "MCP server",
+                "verbose_name_plural": "MCP servers",
+                "managed": False,
                 "default_permissions": ("view",),
+            },
+        ),
+        migrations.CreateModel(
+            name="SwitchedOff",
+            fields=[
+                (
+                    "id",
+                    models.CharField(
+                        editable=False,
+                        max_length=64,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="id",
+                    ),
+                ),
+                ("server", models.CharField(max_length=200, verbose_name="server")),
+                ("kind", models.CharField(max_length=32, verbose_name="kind")),
+                ("key", models.TextField(verbose_name="name or URI")),
+                (
+                    "by",
+                    models.CharField(blank=True, max_length=255, verbose_name="switched off by"),
+                ),
+                ("at", models.DateTimeField(verbose_name="switched off")),
+            ],
+            options={
+                "verbose_name": "switched off component",
+                "verbose_name_plural": "switched off components",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(

@@ -10,11 +10,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from functools import partial
-from weakref import WeakSet
 
 from django.apps import apps
 
+from django_mcp.concurrency.loop_timer import LoopTimer
 from django_mcp.runtime import pools
 from django_mcp.runtime.store_operations import StoreUnavailable
 
@@ -36,33 +35,6 @@ PAUSE = 0.05
 """Seconds between two statements that delete: they leave most of the database to requests."""
 ROUND = "housekeeping"
 THREADS = "housekeeping"
-
-Loop = asyncio.AbstractEventLoop
-
-
-def start() -> None:
-    """Begin with rounds on this event loop, unless it has them."""
-    loop = asyncio.get_running_loop()
-    if loop not in _with_timer:
-        _with_timer.add(loop)
-        _schedule(loop)
-
-
-def _schedule(loop: Loop) -> None:
-    # At random, so that workers which start together do not act together.
-    loop.call_later(INTERVAL * random.uniform(0.5, 1.0), _begin, loop)
-
-
-def _begin(loop: Loop) -> None:
-    task = loop.create_task(run(), context=pools.context_of_nobody())
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    task.add_done_callback(partial(_continue, loop))
-
-
-def _continue(loop: Loop, _: asyncio.Task[bool]) -> None:
-    if not loop.is_closed():
-        _schedule(loop)
 
 
 async def run() -> bool:
@@ -101,5 +73,10 @@ def _on_thread(prune: Callable[[], object]) -> Step:
     return step
 
 
-_with_timer: WeakSet[Loop] = WeakSet()
-_tasks: set[asyncio.Task[bool]] = set()
+def _pause() -> float:
+    return INTERVAL * random.uniform(0.5, 1.0)
+
+
+_timer = LoopTimer(run, pause=_pause, context=pools.context_of_nobody)
+start = _timer.start
+"""Begin with rounds on the running event loop, unless it has them."""

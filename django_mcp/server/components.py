@@ -8,7 +8,7 @@ on a thread for which an event loop waits (``build``). If one raises, none is ke
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from threading import Lock, RLock, Thread
@@ -54,6 +54,8 @@ _BUILDING = RLock()
 """Held while deferred components are built. It serves all servers: tests may copy a server."""
 _STARTING = Lock()
 """Held while a build in a thread is started or ends."""
+_CHANGING = Lock()
+"""Held while components of a kind are declared or switched."""
 
 
 class InOrder(NamedTuple):
@@ -82,17 +84,49 @@ class ComponentsOfKind:
 
     A change replaces both containers instead of modifying them, so that one thread may iterate
     over a list while another one adds to it.
+
+    What is switched off is declared, and is nowhere else: nothing asks for it when a client calls.
     """
 
     def __init__(self) -> None:
         self.is_used = False
         """Whether there ever was a component: clients may know the capability."""
+        self.declared: Mapping[str, Component] = {}
+        """All components, with those that are switched off."""
+        self.switched_off: frozenset[str] = frozenset()
+        """Keys, also of components that are not declared yet."""
         self.by_key: Mapping[str, Component] = {}
+        """The components that clients may use."""
         self._sorted = InOrder(self.by_key)
         self._selected: dict[tuple[Selection | None, bool], InOrder] = {}
 
+    def declare(self, declared: Mapping[str, Component]) -> None:
+        """Replace the declared components."""
+        with _CHANGING:
+            self.declared = declared
+            self.by_key = self._switched_on()
+
+    def switch_off(self, keys: frozenset[str]) -> bool:
+        """Switch off the components with these keys, and all others on; whether any changed."""
+        with _CHANGING:
+            before = self.by_key
+            self.switched_off = keys
+            self.by_key = self._switched_on()
+            return before.keys() != self.by_key.keys()
+
+    def _switched_on(self) -> Mapping[str, Component]:
+        if not self.switched_off:
+            return self.declared
+        return {key: item for key, item in self.declared.items() if key not in self.switched_off}
+
+    def declared_in_order(self) -> Sequence[Component]:
+        """Return the declared components in the order of lists."""
+        if not self.switched_off:
+            return self.in_order().listed
+        return sorted(self.declared.values(), key=lambda component: component.sort_key)
+
     def in_order(self) -> InOrder:
-        """Return all components in the order of lists."""
+        """Return the components that clients may use, in the order of lists."""
         # Sorted when first read, since a starting site adds one after the other. The order is
         # stored with its mapping: a thread which sorted before a change and finishes after
         # another one cannot store an outdated order.
@@ -246,7 +280,7 @@ class ComponentCollection:
                 return
             self._is_building = True
             to_build = self._deferred
-            before = {kind: components.by_key for kind, components in self._all.items()}
+            before = {kind: components.declared for kind, components in self._all.items()}
             try:
                 built = [component for deferred in to_build for component in deferred.build()]
                 for component in built:
@@ -255,8 +289,8 @@ class ComponentCollection:
                 # Building may defer others, which were added behind.
                 self._deferred = self._deferred[len(to_build) :]
             except BaseException:
-                for kind, by_key in before.items():
-                    self._all[kind].by_key = by_key
+                for kind, declared in before.items():
+                    self._all[kind].declare(declared)
                 raise
             finally:
                 self._is_building = False
@@ -267,7 +301,7 @@ class ComponentCollection:
         self.replace(component)
 
     def _check_key(self, component: Component) -> None:
-        present = self._all[component.kind].by_key.get(component.key)
+        present = self.registered_at(component.kind, component.key)
         if present is not None:
             raise ConfigurationError(
                 f"The {component.kind} {component.key!r} is registered twice: at {present.source} "
@@ -276,8 +310,10 @@ class ComponentCollection:
 
     def replace(self, component: Component) -> None:
         """Add or replace a component; clients are notified only if its descriptor changes."""
-        former = self._all[component.kind].by_key.get(component.key)
+        former = self.registered_at(component.kind, component.key)
         self._put(component)
+        if self.is_switched_off(component.kind, component.key):
+            return
         if former is None or former.descriptor() != component.descriptor():
             self._server.notifications.component_changed(component.kind)
 
@@ -287,7 +323,7 @@ class ComponentCollection:
             self.observer.observe(self._server, component)
         components = self._all[component.kind]
         components.is_used = True
-        components.by_key = {**components.by_key, component.key: component}
+        components.declare({**components.declared, component.key: component})
         self.clear_descriptors()
         for add_companion in COMPANIONS:
             add_companion(self._server, component)
@@ -308,12 +344,32 @@ class ComponentCollection:
     def remove(self, kind: str, key: str) -> bool:
         """Remove a component; returns False when there was none."""
         components = self._kinds[kind]
-        if key not in components.by_key:
+        if key not in components.declared:
             return False
-        components.by_key = {name: item for name, item in components.by_key.items() if name != key}
+        components.declare({at: item for at, item in components.declared.items() if at != key})
         self.clear_descriptors()
         self._server.notifications.component_changed(kind)
         return True
+
+    def switch_off(self, keys: Collection[tuple[str, str]], *, is_announced: bool = True) -> None:
+        """Hide the components with these kinds and keys as if they did not exist, and no others.
+
+        Those that are not declared yet are hidden when they are. Clients are notified of lists
+        that have changed.
+        """
+        changed: list[str] = []
+        for kind, components in self._all.items():
+            of_kind = frozenset(key for other, key in keys if other == kind)
+            if of_kind != components.switched_off and components.switch_off(of_kind):
+                changed.append(kind)
+        if changed:
+            self.clear_descriptors()
+        if is_announced:
+            for kind in changed:
+                self._server.notifications.component_changed(kind)
+
+    def is_switched_off(self, kind: str, key: str) -> bool:
+        return key in self._all[kind].switched_off
 
     def find(self, kind: str, key: str) -> Component | None:
         """Return the component of this kind and key (name, URI or template), or None."""
@@ -347,8 +403,8 @@ class ComponentCollection:
         return index
 
     def registered_at(self, kind: str, key: str) -> Component | None:
-        """Return a component, without building those that are deferred."""
-        return self._all[kind].by_key.get(key)
+        """Return a declared component, without building those that are deferred."""
+        return self._all[kind].declared.get(key)
 
     def of_group(self, group: str) -> Sequence[Component]:
         """Return the components of a group, of all kinds; those that everybody may use first."""
@@ -361,7 +417,8 @@ class ComponentCollection:
         groups = self._by_group
         if groups is None:
             groups = {}
-            public_first = sorted(self.all(), key=lambda component: not component.is_public)
+            usable = (item for kind in KINDS for item in self.of_kind(kind))
+            public_first = sorted(usable, key=lambda component: not component.is_public)
             for component in public_first:
                 if component.group is not None:
                     groups.setdefault(component.group, []).append(component)
@@ -389,8 +446,8 @@ class ComponentCollection:
         return [component for components in known for component in components]
 
     def registered(self) -> Iterator[Component]:
-        """All components, without building those that are deferred."""
-        return (item for components in self._all.values() for item in components.in_order().listed)
+        """All that are declared, without building those that are deferred."""
+        return (item for kind in self._all.values() for item in kind.declared_in_order())
 
     @property
     def has_deferred(self) -> bool:
@@ -402,8 +459,8 @@ class ComponentCollection:
         return not self._deferred and not any(self.registered())
 
     def all(self) -> Iterator[Component]:
-        kinds = self._kinds.values()
-        return (item for components in kinds for item in components.in_order().listed)
+        """All that are declared, with those that are switched off."""
+        return (item for kind in self._kinds.values() for item in kind.declared_in_order())
 
     def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
         """Return the entry of ``component`` in a list for clients of ``revision``."""

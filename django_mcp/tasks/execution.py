@@ -27,7 +27,7 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.protocol.tasks import Task
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import bus, publisher, switches
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import background, request_scope
 from django_mcp.server.server import Server
@@ -70,6 +70,7 @@ def run_in_new_loop(task_id: str) -> None:
 
 
 async def _run_and_close(task_id: str) -> None:
+    await switches.read()
     try:
         await run(task_id)
     finally:

@@ -16,7 +16,7 @@ from django_mcp.dispatch.handle import Site, Telemetry
 from django_mcp.frame.client import request_state
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session, address
-from django_mcp.pubsub import publisher
+from django_mcp.pubsub import publisher, switches
 from django_mcp.runtime import lifespan, signing
 from django_mcp.server.server import Server
 
@@ -30,7 +30,7 @@ def get() -> Site:
     settings = conf.get()
     single_use = signing.SingleUse(request_state.LIFETIME, settings.handler_timeout)
     return Site(
-        start=lifespan.start,
+        start=start,
         process=_process if settings.frame_processors else None,
         single_use=single_use if settings.request_state_single_use else None,
         commit=_commit,
@@ -54,6 +54,12 @@ def _telemetry() -> Telemetry | None:
     from django_mcp.dispatch import telemetry
 
     return telemetry if telemetry.is_configured() else None
+
+
+async def start(server: Server) -> None:
+    """Start a server, after what is switched off in it is hidden."""
+    await switches.loaded()
+    await lifespan.start(server)
 
 
 async def _process(frame: Frame) -> Frame:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.databases import REDIS_URL, why_not_redis
 from tests.running_site import RunningSite, two_workers
 from tests.spec import spec
 from tests.transports.http_peer import MODERN, PRIMED
+from tests.waiting import until
 
 NO_LAYER = why_not_redis("channels_redis")
 pytestmark = pytest.mark.skipif(NO_LAYER is not None, reason=str(NO_LAYER))
@@ -172,6 +174,39 @@ async def test_list_change_in_a_management_command_reaches_the_open_get(client: 
         )
         await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
         assert await notification_of(events, TOOLS_CHANGED)
+
+
+SWITCH = """
+from django_mcp import registry
+from django_mcp.pubsub import switches
+for entry in registry.entries(registry.get("conformance")):
+    if entry.component.name == "test_simple_text":
+        {}
+"""
+
+
+async def test_tool_is_switched_off_and_on_for_both_workers_by_another_process(
+    client: Client,
+) -> None:
+    def switch(code: str) -> None:
+        client.workers[0].manage("shell", "-c", SWITCH.format(code))
+
+    async def is_answered(worker: int) -> bool:
+        reply = await client.post(worker, client.call("test_simple_text"))
+        return "result" in reply.json()
+
+    async def is_refused(worker: int) -> bool:
+        return not await is_answered(worker)
+
+    async with client.active_stream(1) as events:
+        assert [await is_answered(worker) for worker in (0, 1)] == [True, True]
+        await asyncio.to_thread(switch, 'switches.switch_off([entry], by="boss")')
+        assert await notification_of(events, TOOLS_CHANGED)
+        for worker in (0, 1):
+            await until(partial(is_refused, worker))
+        await asyncio.to_thread(switch, "switches.switch_on([entry])")
+        for worker in (0, 1):
+            await until(partial(is_answered, worker))
 
 
 async def test_input_request_is_answered_through_another_worker(client: Client) -> None:

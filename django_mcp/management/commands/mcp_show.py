@@ -17,6 +17,7 @@ from django_mcp.management import callers, descriptions
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST
+from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import pools
 from django_mcp.transports import frames
@@ -73,6 +74,7 @@ def _entries(server: str | None) -> list[Entry]:
         servers = registry.servers() if server is None else (registry.get(server),)
     except LookupError as error:
         raise CommandError(str(error)) from error
+    switches.refresh_safely()
     return [*entries(*map(registry.configure, servers))]
 
 
@@ -93,7 +95,7 @@ async def _listed(origin: frames.RequestOrigin, registered: Sequence[Entry]) -> 
     for entry in registered:
         call = frames.IncomingRequest(entry.server, origin, LocalExchange())
         frame = frames.stateless(call, request, meta)
-        if await visibility.listed(frame, [entry.component], 1):
+        if not entry.is_switched_off and await visibility.listed(frame, [entry.component], 1):
             shown.append(entry)
     return shown
 
@@ -120,7 +122,8 @@ def _table(entries: Iterable[Entry]) -> Iterator[str]:
         server = entry.server
         item = entry.component
         permission = str(entry.permission or "-")
-        rows.append((server.name, server.path, entry.kind, item.key, permission, item.source))
+        name = f"{item.key} (switched off)" if entry.is_switched_off else item.key
+        rows.append((server.name, server.path, entry.kind, name, permission, item.source))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
@@ -130,7 +133,7 @@ def _details(facts: Mapping[str, Any]) -> str:
     """Return one line per fact, or JSON below its name."""
     lines = []
     for name, value in {**facts, **facts["listed"]}.items():
-        if name == "listed" or value in (None, "", []):
+        if name == "listed" or value in (None, "", [], False):
             continue
         is_short = isinstance(value, str | int)
         lines.append(f"{name}: {value}" if is_short else f"{name}:\n{_json(value)}")

@@ -27,9 +27,10 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.frame.transport import StdioTransport
+from django_mcp.pubsub import switches
 from django_mcp.runtime import background, lifespan
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
+from django_mcp.transports import frames, site
 from django_mcp.transports.connection import connection
 
 logger = logging.getLogger("django_mcp")
@@ -242,7 +243,8 @@ async def serve(
     ended: Callable[[], object],
 ) -> None:
     """Serve until the connection is ended, and call ``ended`` then."""
-    await lifespan.start(server)
+    switches.follow()
+    await site.start(server)
     connection = StdioConnection(server, out, principal, ended=ended)
     try:
         await connection.serve(read_lines(source, conf.get().max_body_size))
