@@ -22,16 +22,18 @@ from django_mcp.dispatch import call_log
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.mcp_apps import metadata
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
 from django_mcp.runtime import pools
 from django_mcp.server import failures
 from django_mcp.server.server import Server
-from django_mcp.testing import catalogue
+from django_mcp.testing import catalogue, rendered_app
 from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections import CONNECTIONS
 from django_mcp.testing.connections.base import Facts
 from django_mcp.testing.input_answers import Answer, InputAnswers
 from django_mcp.testing.received import Arrivals, ReceivedNotifications, Violations
+from django_mcp.testing.rendered_app import RenderedApp
 from django_mcp.testing.results import CallResult, ErrorResponse
 
 Transport = Literal["memory", "http", "stdio"]
@@ -254,6 +256,38 @@ class Client(ReceivedNotifications):
         """Return the messages of a prompt."""
         params = {"name": name, "arguments": dict(arguments or {})}
         return await self.request("prompts/get", params, meta=meta)
+
+    async def render_app(self, name: str, arguments: Json | None = None) -> RenderedApp:
+        """Return the view of a tool with the result of a call, as a host of MCP Apps shows them.
+
+        It has ``html``, ``meta`` and ``result``, and in ``blocked`` what a host would block.
+        Raises AssertionError if the tool is not listed, or has no view.
+        """
+        host = self._app_host()
+        tools = {tool["name"]: tool for tool in await host.list_tools()}
+        if name not in tools:
+            raise AssertionError(f"The tool {name!r} is not listed. These are: {[*tools]}")
+        uri = metadata.resource_uri(tools[name])
+        if uri is None:
+            raise AssertionError(f"The tool {name!r} has no view")
+        resource = await host.read_resource(uri)
+        resources = {listed["uri"]: listed for listed in await host.list_resources()}
+        result = await host.call_tool(name, arguments)
+        return rendered_app.of_call(tools[name], resources.get(uri, {}), resource, result)
+
+    def _app_host(self) -> Client:
+        """A client like this one, which shows views."""
+        extensions = self._capabilities.get("extensions", {})
+        if metadata.EXTENSION in extensions:
+            return self
+        shown = {**extensions, **metadata.CAPABILITY["extensions"]}
+        options = {**self._options, "capabilities": {**self._capabilities, "extensions": shown}}
+        facts = self.connection.facts
+        if facts.principal is not None:
+            options |= {"user": facts.principal.user, "scopes": facts.principal.scopes}
+        host = type(self)(self.server, session=facts.session, **options)
+        self._others.append(host)
+        return host
 
     async def complete(
         self,

@@ -65,6 +65,7 @@ class SyncClient(ReceivedNotifications):
     call_tool = _twin(Client.call_tool)
     read_resource = _twin(Client.read_resource)
     get_prompt = _twin(Client.get_prompt)
+    render_app = _twin(Client.render_app)
     complete = _twin(Client.complete)
     request = _twin(Client.request)
     notify = _twin(Client.notify)

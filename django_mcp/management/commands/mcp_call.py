@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,8 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django_mcp import registry
 from django_mcp.dispatch import handle
 from django_mcp.dispatch.reply import Reply
-from django_mcp.frame.transport import StdioTransport
-from django_mcp.management import addresses, callers, terminal
+from django_mcp.management import addresses, callers, calls, terminal
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
@@ -50,11 +48,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> str:
         registry.raise_broken()
         server = addresses.get_server(options["server"])
-        request = _request(server, options["name"], _arguments(options["arguments"]))
-        caller = frames.RequestOrigin(
-            principal=callers.principal("command", options["user"], options["scope"]),
-            transport=StdioTransport(env=dict(os.environ), os_pid=os.getpid()),
-        )
+        arguments = calls.read_arguments(options["arguments"])
+        request = _request(server, options["name"], arguments)
+        caller = calls.origin(callers.principal("command", options["user"], options["scope"]))
         level = LEVELS.get(options["verbosity"], "debug")
         # On this thread, a debugger that the handler starts has the terminal.
         with pools.thread_sensitive(), _configuration_errors() as errors:
@@ -128,16 +124,6 @@ def _configuration_errors() -> Iterator[list[ImproperlyConfigured]]:
         logger.removeFilter(collect)
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        arguments = json.loads(text)
-    except ValueError as error:
-        raise CommandError(f"The arguments are not JSON: {error}") from error
-    if not isinstance(arguments, dict):
-        raise CommandError('The arguments are an object, such as \'{"text": "printer"}\'')
-    return arguments
-
-
 def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
     """Return the request for the tool of this name, else the prompt, else the resource."""
     meta = {"progressToken": "mcp_call"}
@@ -167,13 +153,7 @@ def _remedy(reply: Reply) -> str:
     name = frame.message.params.get("name", "")
     components = frame.server.components
     called = components.find("tool", name) or components.find("prompt", name)
-    if called is None or not (called.permission or called.scopes):
-        return ""
-    if frame.principal.is_anonymous:
-        return " (It is not for everybody: see --user and --scope)"
-    needs = [f"the permission {called.permission}"] if called.permission else []
-    needs += [f"the scope {scope}" for scope in sorted(called.scopes)]
-    return f" (It needs {' and '.join(needs)}, which {frame.user} does not have)"
+    return calls.missing_rights(called, frame.principal)
 
 
 def _readable(result: dict[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""MCP Apps, extension ``io.modelcontextprotocol/ui``: views that a host shows in a sandbox."""

@@ -1,0 +1,117 @@
+"""The page of mcp_app_preview in Chromium, as a test drives it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests.browser.chromium import TIMEOUT
+from tests.waiting import wait_until
+
+MESSAGES = """
+return [...document.querySelectorAll("#messages li")].map(item => [
+    item.dataset.from, JSON.parse(item.dataset.message)
+]);
+"""
+BLOCKED = 'return [...document.querySelectorAll("#blocked li")].map(item => item.textContent);'
+
+
+class AppHost:
+    """An author who looks at one view."""
+
+    def __init__(self, driver: webdriver.Chrome, url: str) -> None:
+        self.driver = driver
+        driver.get(url)
+
+    # The page.
+
+    def choose(self, option: str, value: str) -> None:
+        """Choose a theme, a width or an origin."""
+        self.driver.find_element(By.CSS_SELECTOR, f"[name={option}][value={value}] + span").click()
+
+    def press(self, button: str) -> None:
+        self.driver.find_element(By.ID, button).click()
+
+    def wait_for_state(self, state: str) -> None:
+        body = self.driver.find_element(By.TAG_NAME, "body")
+        wait_until(
+            lambda: body.get_attribute("data-state") == state, f"is {state}", seconds=TIMEOUT
+        )
+
+    def messages(self, method: str | None = None, sender: str | None = None) -> list[Any]:
+        """The messages so far, in their order; those with a method, or of one side."""
+        pairs = self.driver.execute_script(MESSAGES)
+        return [
+            message
+            for side, message in pairs
+            if method in (None, message.get("method")) and sender in (None, side)
+        ]
+
+    def wait_for_message(self, method: str) -> dict[str, Any]:
+        """The parameters of the newest message of a method."""
+        wait_until(lambda: self.messages(method), f"{method} is sent", seconds=TIMEOUT)
+        params: dict[str, Any] = self.messages(method)[-1]["params"]
+        return params
+
+    def blocked(self) -> list[str]:
+        """What the page lists as blocked: found in the HTML, or reported by the browser."""
+        return [str(text) for text in self.driver.execute_script(BLOCKED)]
+
+    def text(self, selector: str) -> str:
+        return str(self.driver.find_element(By.CSS_SELECTOR, selector).get_attribute("textContent"))
+
+    def frame_size(self) -> dict[str, float]:
+        return dict(self.driver.find_element(By.TAG_NAME, "iframe").rect)
+
+    def console_errors(self) -> list[str]:
+        """The errors on the console, of the page and of the view."""
+        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
+
+    # The view.
+
+    @contextmanager
+    def view(self) -> Iterator[webdriver.Chrome]:
+        """Find elements of the view within the block."""
+        self.driver.switch_to.frame(self.driver.find_element(By.TAG_NAME, "iframe"))
+        try:
+            yield self.driver
+        finally:
+            self.driver.switch_to.default_content()
+
+    def view_text(self, selector: str = "body") -> str:
+        """The text of an element of the view; empty while there is none."""
+        with self.view():
+            try:
+                return self.driver.find_element(By.CSS_SELECTOR, selector).text
+            except (NoSuchElementException, StaleElementReferenceException):
+                return ""
+
+    def wait_for_text(self, selector: str, text: str) -> None:
+        """Wait until an element of the view contains a text."""
+        try:
+            wait_until(lambda: text in self.view_text(selector), seconds=TIMEOUT)
+        except TimeoutError:
+            shown = self.view_text()
+            exchange = json.dumps(self.messages(), indent=1)
+            raise AssertionError(f"{selector} has no {text!r}: {shown}\n{exchange}") from None
+
+    def click(self, selector: str) -> None:
+        with self.view():
+            self._element(selector).click()
+
+    def fill(self, selector: str, text: str) -> None:
+        with self.view():
+            element = self._element(selector)
+            element.clear()
+            element.send_keys(text)
+
+    def _element(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
