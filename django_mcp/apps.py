@@ -63,7 +63,7 @@ class SimpleMcpConfig(AppConfig):
         not_mounted.install()
         if settings.DEBUG and sys.argv[1:2] == ["runserver"]:
             log.print_calls()
-        _add_tool_search()
+        _add_companions()
         InProcessCalls.caller = DjangoInProcessCaller()
         model_changes.observe_models()
         Tasks.port = DjangoTasks()
@@ -91,12 +91,14 @@ def _keep_house() -> None:
     housekeeping.CLAIMS[:] = [stores.claim]
 
 
-def _add_tool_search() -> None:
+def _add_companions() -> None:
     from django_mcp.dispatch import tool_search
     from django_mcp.server import components
+    from django_mcp.ui import pages
 
-    if tool_search.add not in components.COMPANIONS:
-        components.COMPANIONS.append(tool_search.add)
+    for add in (tool_search.add, pages.add_page):
+        if add not in components.COMPANIONS:
+            components.COMPANIONS.append(add)
 
 
 def _has_permission(declared: ViewPermission, frame: Frame) -> Any:

@@ -14,6 +14,7 @@ from django_mcp.components.base import Component, ConfigurationError, InvalidArg
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import Signature
+from django_mcp.components.views import View
 from django_mcp.protocol.content import Annotations
 from django_mcp.protocol.errors import Json, ResourceNotFound
 from django_mcp.protocol.uri_templates import (
@@ -82,6 +83,8 @@ class ResourceComponent(ReadComponent):
     kind: ClassVar[str] = "resource"
     uri: str
     size: int | None = None
+    view: View | None = None
+    """The view, for the page of one. It is listed with its version, and read with any."""
 
     @property
     def key(self) -> str:
@@ -92,7 +95,8 @@ class ResourceComponent(ReadComponent):
         return {} if uri == self.uri else None
 
     def descriptor(self) -> dict[str, Any]:
-        return {"uri": self.uri, **self._describe_read(size=self.size)}
+        uri = self.uri if self.view is None else self.view.listed_uri
+        return {"uri": uri, **self._describe_read(size=self.size)}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ResourceComponent:

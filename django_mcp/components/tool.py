@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Literal, Unpack, cast, get_args
 
 from pydantic import BaseModel
 
-from django_mcp.components import declaration, outputs, stored
+from django_mcp.components import declaration, outputs, stored, views
 from django_mcp.components.base import Component, ConfigurationError, explain
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.outputs import OutputSchema
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import CallConvention
+from django_mcp.components.views import View
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
@@ -76,6 +77,8 @@ class Tool(ComponentAttributes):
     always_load: Any = None
     search_hint: Any = None
     max_result_chars: Any = None
+    ui: Any = None
+    app_only: Any = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,6 +98,10 @@ class ToolComponent(Component):
     """The arguments whose values the call log may store."""
     search_hint: str | None = None
     """Words that ``find_tools`` finds it by, in addition to its name and description."""
+    view: View | None = None
+    """The page in which a host shows its results."""
+    app_only: bool = False
+    """Whether hosts offer it to their views only. This is no permission."""
 
     @property
     def reads_only(self) -> bool:
@@ -117,13 +124,17 @@ class ToolComponent(Component):
 
     def descriptor(self) -> dict[str, Any]:
         may_be_task = self.task_support != "forbidden"
-        return self._describe(
+        described = self._describe(
             description=self.listed_description,
             inputSchema=self.input.schema,
             # Without a schema, the result may also say that the call waits for an approval.
             outputSchema=self.output_schema if self.approval is None else None,
             execution={"taskSupport": self.task_support} if may_be_task else None,
         )
+        if self.view is None and not self.app_only:
+            return described
+        shown = views.tool_meta(self.view, app_only=self.app_only)
+        return {**described, "_meta": {**shown, **(self.meta or {})}}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ToolComponent:
@@ -135,6 +146,11 @@ class ToolComponent(Component):
             raise ConfigurationError(
                 f"The tool {spec.get('name')!r} is registered for one session, which may be over "
                 "when a call is approved: declare tools with an approval on the server"
+            )
+        if spec.get("ui") is not None:
+            raise ConfigurationError(
+                f"The tool {spec.get('name')!r} is registered for one session, and hosts read "
+                "views before: declare tools with a view on the server"
             )
         if spec.get("log_arguments"):
             raise ConfigurationError(
@@ -166,6 +182,11 @@ class ToolOptions(Options, total=False):
     """Words by which a search finds it, in addition to its name and description."""
     max_result_chars: int | None
     """The characters of a result that a host should pass on to the model without cutting it."""
+    ui: View | None
+    """The view in which hosts show its results: ``template_view(…)`` of ``django_mcp.ui``."""
+    app_only: bool | None
+    """Hosts let views call it, and do not show it to models. It needs permissions like any tool:
+    the server cannot tell who calls."""
 
 
 def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
@@ -177,6 +198,8 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
             "title, and anything else into meta"
         )
     arguments, call = _read_input(source)
+    view = _view(source)
+    app_only = bool(source.get("app_only"))
     with explain(f"A header of {source.where}"):
         param_headers = headers.param_headers(arguments.schema)
     return ToolComponent(
@@ -190,7 +213,10 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         param_headers=param_headers,
         approval=_approval(source),
         log_arguments=_log_arguments(source, arguments.schema.get("properties", ())),
-        always_load=bool(source.get("always_load")),
+        # A host has to know a tool to show its results, or to let a view call it.
+        always_load=bool(source.get("always_load") or view or app_only),
+        view=view,
+        app_only=app_only,
         search_hint=_search_hint(source),
         handler=call.handler,
         invoke=call.invoke,
@@ -236,6 +262,16 @@ def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str
         return common
     own_meta = common["meta"] or {}
     return {**common, "meta": {**host_meta, **own_meta}}
+
+
+def _view(source: ComponentSource) -> View | None:
+    view = source.raw("ui")
+    if view is None or isinstance(view, View):
+        return view
+    raise ConfigurationError(
+        f'The ui of {source.where} is {view!r}: write template_view("shop/mcp/cart.html") of '
+        "django_mcp.ui"
+    )
 
 
 def _search_hint(source: ComponentSource) -> str | None:

@@ -47,14 +47,18 @@ async def find_tools(
     selection = frame.principal.selection
     usable: list[Component] = []
     for part in index.ranked(query):
-        # Tools that only lead to others are in every list.
-        others = [tool for tool in part if not tool.is_in_every_selection]
+        others = [tool for tool in part if not _is_left_out(tool)]
         ranked = [tool for tool in others if selection is None or selection.includes(tool)]
         usable += await visibility.listed(frame, ranked, limit - len(usable))
         if len(usable) >= limit:
             break
     described = [components.descriptor(frame.revision, tool) for tool in usable]
     return {"tools": [{name: it[name] for name in SHOWN if name in it} for it in described]}
+
+
+def _is_left_out(tool: Component) -> bool:
+    """Whether a model does not find a tool: it only leads to others, or is called by views."""
+    return tool.is_in_every_selection or (isinstance(tool, ToolComponent) and tool.app_only)
 
 
 async def call_tool(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import ConfigurationError
+from django_mcp.components.views import EXTENSION
 from django_mcp.protocol import meta
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Capabilities:
             return dict(self._replacement)
         available = (name for name, has in AVAILABLE.items() if has(self._server))
         declared = {name: dict(FLAGS.get(name, {})) for name in available} | {**self._overrides}
+        if self._server.components.has_any(_has_view):
+            declared["extensions"] = {EXTENSION: {}, **(declared.get("extensions") or {})}
         experimental = {**self._experimental(), **(declared.pop("experimental", None) or {})}
         if experimental:
             declared["experimental"] = experimental
@@ -121,6 +124,10 @@ def _has_completer(component: Component | Expected) -> bool:
 
 def _has_task_tools(server: Server) -> bool:
     return server.components.has_any(_supports_tasks)
+
+
+def _has_view(component: Component | Expected) -> bool:
+    return getattr(component, "view", None) is not None
 
 
 def _supports_tasks(component: Component | Expected) -> bool:

@@ -20,6 +20,7 @@ from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ReadComponent, ResourceComponent, TemplateComponent
 from django_mcp.components.serializers import copied
 from django_mcp.components.tool import ToolComponent
+from django_mcp.components.views import SCHEME, VERSION
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.texts import resolved
@@ -376,7 +377,17 @@ class ComponentCollection:
         # On the path of every call, which the property would slow down.
         if self._deferred:
             self._build_deferred()
-        return self._all[kind].by_key.get(key)
+        component = self._all[kind].by_key.get(key)
+        if component is None and key.startswith(SCHEME):
+            return self._page_of_version(key)
+        return component
+
+    def _page_of_version(self, uri: str) -> Component | None:
+        """Return the page of a view for a URI with a version, be it an old one."""
+        base, _, version = uri.rpartition("/")
+        page = self._all[ResourceComponent.kind].by_key.get(base)
+        is_page = isinstance(page, ResourceComponent) and page.view is not None
+        return page if is_page and VERSION.fullmatch(version) else None
 
     def of_kind(self, kind: str) -> Sequence[Component]:
         return self._kinds[kind].in_order().listed

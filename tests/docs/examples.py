@@ -42,6 +42,7 @@ GUIDE = ROOT / "django_mcp" / "AGENTS.md"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), GUIDE)
 
 FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+TEMPLATE = re.compile(r"\{# \w+/templates/([\w/.]+) #\}\n")
 FILE = re.compile(r"# (\w+(?:/\w+)*)\.py\n")
 ELSEWHERE = ("client",)
 """Files that need packages which are not installed here: ``test_tutorial`` runs them."""
@@ -103,6 +104,7 @@ class Project:
         self.file = "page"
         self.written: dict[str, str] = {}
         """The text of each file so far, by module name."""
+        self.templates: dict[str, str] = {}
 
     def run(self, page: Path) -> None:
         """Run every block of the page."""
@@ -186,6 +188,19 @@ class Project:
         after = "\n".join(line if line[:1] == "#" else line[1:] for line in kept)
         self.python(Block(block.location, "python", after + "\n"))
 
+    def html(self, block: Block) -> None:
+        """Add a template, which its first line names."""
+        named = TEMPLATE.match(block.text)
+        if named is None:
+            raise block.fail("name the template: {# shop/templates/shop/cart.html #}")
+        self.templates[named[1]] = block.text
+        loaders = [
+            ("django.template.loaders.locmem.Loader", self.templates),
+            "django.template.loaders.app_directories.Loader",
+        ]
+        engine = "django.template.backends.django.DjangoTemplates"
+        self.settings.TEMPLATES = [{"BACKEND": engine, "OPTIONS": {"loaders": loaders}}]
+
     def json(self, block: Block) -> None:
         """Check that it is JSON."""
         json.loads(block.text)
@@ -198,6 +213,7 @@ TAKE: Mapping[str, Callable[[Project, Block], None]] = {
     "python": Project.python,
     "diff": Project.diff,
     "console": Project.console,
+    "html": Project.html,
     "json": Project.json,
     # ``tests/services/test_rolling_restarts.py`` runs them.
     **dict.fromkeys(("nginx", "caddyfile", "yaml", "ini"), Project.text),

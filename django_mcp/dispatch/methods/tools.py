@@ -14,6 +14,7 @@ from django_mcp.components.base import (
 )
 from django_mcp.components.serializers import SCALARS
 from django_mcp.components.tool import ToolComponent
+from django_mcp.components.views import FRAGMENT
 from django_mcp.dispatch import approval, invocation, result_size, task_calls, visibility
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import (
@@ -44,7 +45,8 @@ async def call(frame: Frame) -> Answer:
     tool = visibility.find_public(frame, ToolComponent.kind, name)
     if tool is None:
         tool = await visibility.find(frame, ToolComponent.kind, name)
-    if not isinstance(tool, ToolComponent):
+    if not isinstance(tool, ToolComponent) or (tool.app_only and frame.private.get("is_indirect")):
+        # Hosts hide a tool of views from the model, which must not reach it through another tool.
         raise InvalidParams(f"Unknown tool: {cut(name)}")
     if tool.param_headers:
         _check_headers(frame, tool, arguments)
@@ -100,6 +102,8 @@ async def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
         encodes_early = frame.exchange.encodes and not server.middleware
         read_function = _read_encoded if encodes_early else _read
         read_value = partial(read_function, frame.revision, tool)
+        if tool.view is not None and tool.view.has_fragment:
+            read_value = partial(_read_with_fragment, frame, tool)
         read = result_size.bounded(frame, tool, read_value)
         handler = invocation.handler_of(tool, server.handle_tool_call, name)
         return await invocation.run(handler, frame, validated, read=read)
@@ -134,6 +138,19 @@ def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[s
         return _read(revision, tool, value)
     content = revision.encoded_structured_content(json, tool.output_schema)
     return {"structuredContent": PreEncodedResult(json, content)}
+
+
+def _read_with_fragment(frame: Frame, tool: ToolComponent, value: Any) -> dict[str, Any]:
+    """Return the result of ``_read`` with the fragment that the view of the tool shows.
+
+    It is in ``_meta``: hosts hand that to the view, and keep it from the model.
+    """
+    result = _read(frame.revision, tool, value)
+    meta = result.get("_meta") or {}
+    if tool.view is None or result.get("isError") or FRAGMENT in meta:
+        return result
+    html = tool.view.fragment_of(value, frame.message.params.get("arguments") or {})
+    return {**result, "_meta": {**meta, FRAGMENT: html}}
 
 
 def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:

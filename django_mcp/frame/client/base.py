@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from django_mcp.components.base import UnserializableResult
 from django_mcp.components.serializers import jsonable
+from django_mcp.components.views import renders_apps
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.input_requests import (
     ElicitResult,
@@ -128,6 +129,11 @@ class Client(ABC):
     _log_level: str | None = None
     _rate_limiter: LogRateLimiter | None = None
     state: CallState = field(default_factory=CallState, init=False)
+
+    @property
+    def renders_apps(self) -> bool:
+        """Whether it declares that it shows the views of tools; some clients do so without it."""
+        return renders_apps(self.capabilities)
 
     def log(
         self, level: str, message: str | None = None, *, data: Any = None, logger: str | None = None

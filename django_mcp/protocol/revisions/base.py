@@ -20,6 +20,9 @@ from django_mcp.protocol.schema.compiler import (
 )
 from django_mcp.protocol.texts import resolved
 
+VIEW = "ui"
+"""The member of ``_meta`` in which MCP Apps describe the view of a tool, and the policy of one."""
+
 
 class Statefulness(Enum):
     """Where a client describes itself: once per session, or in the metadata of every request."""
@@ -144,7 +147,7 @@ class Revision:
 
     def describe(self, kind: str, descriptor: Json) -> dict[str, Any]:
         """Return a descriptor as it is listed to clients of this revision."""
-        described = self.known_fields(kind, descriptor)
+        described = self._with_view(descriptor, self.known_fields(kind, descriptor))
         # The annotations of a tool are other ones: its hints.
         if "annotations" in described and kind != "tool":
             described["annotations"] = self.known_fields("annotations", described["annotations"])
@@ -160,6 +163,20 @@ class Revision:
             for member in described.keys() & {"inputSchema", "outputSchema"}:
                 described[member] = without_boolean_properties(described[member])
         return described
+
+    def _with_view(self, value: Json, known: dict[str, Any]) -> dict[str, Any]:
+        """Add to ``known``, a part of ``value``, what it says about a view.
+
+        Hosts read it in any revision, also in those in which tools and resources have no ``_meta``.
+        """
+        meta = value.get("_meta")
+        if meta is not None and "_meta" not in known and VIEW in meta:
+            known["_meta"] = meta
+        return known
+
+    def read_contents(self, contents: Json) -> dict[str, Any]:
+        """Return an item of a read resource as this revision has it."""
+        return self._with_view(contents, self.known_fields("contents", contents))
 
     def structured_content(self, value: Any, schema: Json | None) -> Any:
         """Return ``value``, wrapped as ``{"result": value}`` where the revision needs an object.
@@ -308,7 +325,7 @@ def _trim_prompt_result(revision: Revision, result: dict[str, Any]) -> dict[str,
 
 
 def _trim_read_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
-    contents = [revision.known_fields("contents", item) for item in result.get("contents", ())]
+    contents = [revision.read_contents(item) for item in result.get("contents", ())]
     # The cache hints that a resource may have are not known to this revision.
     kept = {name: member for name, member in result.items() if name == "_meta"}
     return {**kept, "contents": contents}

@@ -21,6 +21,8 @@ V2024_11_05 = Revision(
     ),
     server_requests=names("ping sampling/createMessage roots/list"),
     capabilities={
+        # Defined by SEP-2133 long after this revision, for its initialize as well.
+        "extensions": names("*"),
         "experimental": names("*"),
         "logging": names(""),
         "prompts": names("listChanged"),

@@ -6,8 +6,7 @@ from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
 V2025_11_25 = V2025_06_18.revise(
     "2025-11-25",
     adds={
-        # Defined by SEP-2133 after this revision, for its initialize as well.
-        "capabilities": {"extensions": "*", "tasks": "list cancel requests"},
+        "capabilities": {"tasks": "list cancel requests"},
         "requests": "tasks/get tasks/result tasks/list tasks/cancel",
         "server_notifications": "notifications/elicitation/complete notifications/tasks/status",
         "fields": {

@@ -1,0 +1,174 @@
+"""Views from Django templates: a page that is the same for everybody, and a fragment of results.
+
+The page is rendered once for each language, without a request and without data of a call. What a
+tool returns is shown by the script of the page, or by a *fragment*: a template that is rendered
+with the result, in the call, with autoescape.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.template.loader import render_to_string
+from django.utils import translation
+from pydantic import BaseModel
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.components.responses import MISSING, ToolResponse
+from django_mcp.components.views import SCHEME, Policy, View
+from django_mcp.protocol.errors import Json
+from django_mcp.protocol.uri_templates import is_uri
+
+logger = logging.getLogger("django_mcp")
+
+PAGE = "django_mcp/app.html"
+"""The page of a view that has a fragment only."""
+VERSION_DIGITS = 12
+FOLDERS = frozenset({"mcp", "templates"})
+"""Folders of templates that say nothing in a URI."""
+
+
+class TemplateView(View):
+    """A view from templates; ``template_view`` makes one."""
+
+    def __init__(
+        self,
+        template: str,
+        *,
+        uri: str,
+        fragment: str | None,
+        title: Any,
+        policy: Policy,
+    ) -> None:
+        self.template = template
+        self.uri = uri
+        self.fragment = fragment
+        self.title = title
+        self.policy = policy
+        self.has_fragment = fragment is not None
+        self._pages: dict[str, str] = {}
+        setting_changed.connect(self._forget)
+
+    def __repr__(self) -> str:
+        return f"<view {self.uri}>"
+
+    @cached_property
+    def listed_uri(self) -> str:
+        """The URI with the hash of the page in the language of the site.
+
+        A page that cannot be rendered has the URI without one: reading it tells why.
+        """
+        try:
+            with translation.override(settings.LANGUAGE_CODE):
+                html = self.page()
+        except Exception:
+            logger.exception("The view %s cannot be rendered", self.uri)
+            return self.uri
+        return f"{self.uri}/{sha256(html.encode()).hexdigest()[:VERSION_DIGITS]}"
+
+    def page(self) -> str:
+        """Return the HTML of the page in the current language; raises what rendering raises."""
+        language = translation.get_language() or ""
+        page = self._pages.get(language)
+        if page is None or settings.DEBUG:
+            page = render_to_string(self.template, self.context())
+            self._pages[language] = page
+        return page
+
+    def context(self) -> dict[str, Any]:
+        """Return the context of the page, which must not depend on the caller."""
+        return {"view": self}
+
+    def fragment_of(self, value: Any, arguments: Json) -> str:
+        """Return the fragment for a result; raises what rendering raises."""
+        if self.fragment is None:
+            return View.fragment_of(self, value, arguments)
+        return render_to_string(self.fragment, fragment_context(value, arguments))
+
+    def _forget(self, *, setting: str, **_: Any) -> None:
+        if setting in {"TEMPLATES", "LANGUAGE_CODE", "STATICFILES_DIRS"}:
+            self._pages = {}
+            self.__dict__.pop("listed_uri", None)
+
+
+def template_view(
+    template: str | None = None,
+    *,
+    fragment: str | None = None,
+    uri: str | None = None,
+    title: Any = None,
+    csp: Mapping[str, Iterable[str]] | None = None,
+    permissions: Iterable[str] = (),
+    domain: str | Mapping[str, str] | None = None,
+    prefers_border: bool | None = None,
+) -> TemplateView:
+    """Return a view from a template, for ``@tool(ui=…)``.
+
+    ``template`` is the page, which has ``{% mcp_app %}`` in its head; by default it is a page with
+    nothing but the fragment. ``fragment`` is a template that shows a result: its context are the
+    members of what the tool returned, the whole as ``result``, and the ``arguments``. The URI is
+    that of the template's name: ``shop/mcp/cart.html`` is at ``ui://shop/cart``.
+
+    ``csp`` names the origins that the page needs, by ``"connect"``, ``"resource"``, ``"frame"``
+    and ``"base_uri"``; ``permissions`` are of ``"camera"``, ``"microphone"``, ``"geolocation"``
+    and ``"clipboard_write"``. ``domain`` is the origin that a host gives to the page, and
+    ``prefers_border`` whether it draws a border. Raises ConfigurationError for invalid options.
+    """
+    name = template or fragment
+    if name is None:
+        raise ConfigurationError("A view needs a template: give a template, or a fragment")
+    where = f"the view of {name!r}"
+    policy = Policy.of(
+        where,
+        csp=csp,
+        permissions=permissions,
+        domain=domain,
+        prefers_border=prefers_border,
+    )
+    return TemplateView(
+        template or PAGE,
+        uri=_checked_uri(where, uri or uri_of(name)),
+        fragment=fragment,
+        title=title,
+        policy=policy,
+    )
+
+
+def uri_of(template: str) -> str:
+    """Return the URI of a view by the name of its template."""
+    *folders, name = template.split("/")
+    parts = [folder for folder in folders if folder not in FOLDERS]
+    parts.append(name.partition(".")[0].strip("_") or name)
+    return SCHEME + "/".join(re.sub(r"[^A-Za-z0-9_~-]", "-", part) for part in parts)
+
+
+def _checked_uri(where: str, uri: str) -> str:
+    is_plain = uri.startswith(SCHEME) and is_uri(uri) and not uri.endswith("/")
+    if is_plain and not any(character in uri for character in "{}?#"):
+        return uri
+    raise ConfigurationError(f'The uri of {where} is {uri!r}: write one such as "ui://shop/cart"')
+
+
+def fragment_context(value: Any, arguments: Json) -> dict[str, Any]:
+    """Return the context in which a fragment shows the return value of a tool."""
+    if isinstance(value, ToolResponse):
+        value = None if value.structure is MISSING else value.structure
+    return {**_members(value), "result": value, "arguments": arguments}
+
+
+def _members(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return {name: member for name, member in value.items() if isinstance(name, str)}
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {}
