@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp import registry
 from django_mcp.calls import dashboard, export
 from django_mcp.calls.chart import chart
-from django_mcp.calls.dashboard import NONE, in_words
+from django_mcp.calls.dashboard import NONE, in_words, size_in_words
 from django_mcp.calls.models import Call
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
 
@@ -104,7 +104,7 @@ class ByServer(admin.SimpleListFilter):
 
 @admin.register(Call)
 class CallAdmin(ReadOnlyAdmin):
-    list_display = ("called_at", "called", "end", "took", "caller", "program")
+    list_display = ("called_at", "called", "end", "took", "size", "caller", "program")
     list_filter = (
         ("day", admin.DateFieldListFilter),
         "outcome",
@@ -135,6 +135,7 @@ class CallAdmin(ReadOnlyAdmin):
         "arguments_table",
         "end",
         "took",
+        "sizes",
         "revision",
         "client_name",
         "client_version",
@@ -180,6 +181,17 @@ class CallAdmin(ReadOnlyAdmin):
     @admin.display(description=_("duration"))
     def took(self, row: Call) -> str:
         return in_words(row.duration)
+
+    @admin.display(description=_("size"))
+    def size(self, row: Call) -> str:
+        return size_in_words(row.response_size)
+
+    @admin.display(description=_("sizes"))
+    def sizes(self, row: Call) -> str:
+        """The bytes of the arguments and of the response; "-" for what there is none of."""
+        sent = size_in_words(row.arguments_size) or "-"
+        received = size_in_words(row.response_size) or "-"
+        return _("arguments %(sent)s, response %(received)s") % {"sent": sent, "received": received}
 
     @admin.display(description=_("arguments"))
     def arguments_table(self, row: Call) -> str | None:

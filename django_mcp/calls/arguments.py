@@ -1,10 +1,12 @@
-"""The values of arguments that a tool allows to be stored, as JSON of bounded size."""
+"""The size of arguments, and the values that a tool allows to be stored, as bounded JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from typing import Any
+
+from django_mcp.protocol import jsonrpc
 
 MAX_TEXT = 200
 """Characters of one string."""
@@ -13,6 +15,16 @@ MAX_VALUES = 50
 MAX_JSON = 4000
 """Characters of the JSON; beyond, each value is replaced by CUT."""
 CUT = "…"
+
+
+def size_of(arguments: Any) -> int | None:
+    """The bytes of arguments as compact JSON; None without any, or for what is no JSON."""
+    if not arguments:
+        return None
+    try:
+        return len(jsonrpc.encode(arguments))
+    except ValueError:
+        return None
 
 
 def logged(names: Iterable[str], arguments: Any) -> str:

@@ -7,13 +7,13 @@ index in its order, so that it neither reads the table nor sorts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.auth import get_user_model
-from django.db.models import Count
+from django.db.models import Count, Sum
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -24,6 +24,16 @@ MOST = 50
 """Lines of a table: those with the most calls."""
 
 
+class Group(NamedTuple):
+    """Calls that the database has counted: of one component or user, error and class."""
+
+    is_error: bool
+    duration_class: int
+    number: int
+    responses: int
+    bytes: int | None
+
+
 @dataclass
 class Counts:
     """The calls of a day, a component or a user."""
@@ -31,12 +41,18 @@ class Counts:
     calls: int = 0
     errors: int = 0
     by_class: Counter[int] = field(default_factory=Counter)
+    responses: int = 0
+    """Calls with a response; those that were cancelled have none."""
+    bytes: int = 0
+    """Of all responses."""
 
-    def add(self, number: int, *, is_error: bool, duration_class: int) -> None:
-        self.calls += number
-        self.by_class[duration_class] += number
-        if is_error:
-            self.errors += number
+    def add(self, group: Group) -> None:
+        self.calls += group.number
+        self.by_class[group.duration_class] += group.number
+        self.responses += group.responses
+        self.bytes += group.bytes or 0
+        if group.is_error:
+            self.errors += group.number
 
     @property
     def error_rate(self) -> str:
@@ -45,6 +61,11 @@ class Counts:
             return ""
         percent = 100 * self.errors / self.calls
         return f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %"
+
+    @property
+    def mean_size(self) -> str:
+        """The mean size of a response, such as "1.2 kB"; "" without any."""
+        return size_in_words(self.bytes // self.responses) if self.responses else ""
 
     @property
     def median(self) -> str:
@@ -87,16 +108,12 @@ def read(days: int) -> Dashboard:
     rows = Call.objects.filter(day__gte=first).order_by()
     total = Counts()
     by_component: dict[Any, Counts] = {}
-    for *component, is_error, duration_class, number in _counted(
-        rows, "server", "kind", "component"
-    ):
-        of_component = by_component.setdefault(tuple(component), Counts())
-        for counts in (total, of_component):
-            counts.add(number, is_error=is_error, duration_class=duration_class)
+    for component, group in _counted(rows, "server", "kind", "component"):
+        for counts in (total, by_component.setdefault(component, Counts())):
+            counts.add(group)
     by_user: dict[Any, Counts] = {}
-    for user, is_error, duration_class, number in _counted(rows, "user"):
-        of_user = by_user.setdefault(user, Counts())
-        of_user.add(number, is_error=is_error, duration_class=duration_class)
+    for (user,), group in _counted(rows, "user"):
+        by_user.setdefault(user, Counts()).add(group)
     since = {"day__gte": first.isoformat()}
     return Dashboard(
         first,
@@ -109,10 +126,14 @@ def read(days: int) -> Dashboard:
     )
 
 
-def _counted(rows: CallQuerySet, *columns: str) -> Iterable[tuple[Any, ...]]:
-    """The number of calls by these columns, error and class of duration."""
-    grouped = rows.values_list(*columns, "is_error", "duration_class")
-    return grouped.annotate(number=Count("*")).iterator()
+def _counted(rows: CallQuerySet, *columns: str) -> Iterator[tuple[tuple[Any, ...], Group]]:
+    """The calls by these columns, error and class of duration."""
+    grouped = rows.values_list(*columns, "is_error", "duration_class").annotate(
+        number=Count("*"), responses=Count("response_size"), bytes=Sum("response_size")
+    )
+    width = len(columns)
+    for values in grouped.iterator():
+        yield values[:width], Group(*values[width:])
 
 
 def _by_day(rows: CallQuerySet, first: date, days: int) -> list[tuple[date, Counts]]:
@@ -169,3 +190,14 @@ def in_words(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min"
+
+
+def size_in_words(size: int | None) -> str:
+    """Bytes with two digits, such as "870 B" or "1.4 kB"."""
+    if size is None:
+        return ""
+    if size < 1000:
+        return f"{size} B"
+    unit = "kB" if size < 1_000_000 else "MB"
+    number = size / 1000 if unit == "kB" else size / 1_000_000
+    return f"{number:.1f} {unit}" if number < 10 else f"{number:.0f} {unit}"

@@ -30,7 +30,8 @@ TEXTS = (
     "outcome",
     "arguments",
 )
-COLUMNS = ("called_at", "user", "duration", *TEXTS)
+SIZES = ("arguments_size", "response_size")
+COLUMNS = ("called_at", "user", "duration", *SIZES, *TEXTS)
 
 
 def response(request: HttpRequest, rows: CallQuerySet) -> StreamingHttpResponse:
@@ -73,8 +74,10 @@ def _part(rows: CallQuerySet, last: int | None) -> tuple[str, int] | None:
 def _cells(row: Call) -> list[str]:
     """The cells of a row, in the order of COLUMNS."""
     user = "" if row.user is None else row.user.get_username()
-    texts = [user, f"{row.duration:.6f}", *(getattr(row, name) for name in TEXTS)]
-    return [row.called_at.isoformat(), *map(_safe, texts)]
+    sizes = [getattr(row, name) for name in SIZES]
+    numbers = [f"{row.duration:.6f}", *("" if size is None else str(size) for size in sizes)]
+    texts = [getattr(row, name) for name in TEXTS]
+    return [row.called_at.isoformat(), _safe(user), *numbers, *map(_safe, texts)]
 
 
 def _safe(cell: str) -> str:

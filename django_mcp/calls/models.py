@@ -1,4 +1,7 @@
-"""The table of calls. It never has results, and of arguments only those that a tool names."""
+"""The table of calls. It never has results, and of arguments only those that a tool names.
+
+``rows.Row`` has the same columns.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +101,10 @@ class Call(models.Model):
     duration_class = models.PositiveSmallIntegerField(_("class of the duration"))
     # JSON of the arguments that the tool names in log_arguments. No JSON column: see McpSession.
     arguments = models.TextField(_("arguments"), blank=True)
+    # Bytes of JSON; none for a call without arguments.
+    arguments_size = models.PositiveIntegerField(_("size of the arguments"), null=True)
+    # Bytes of JSON, as they are sent; none for a call that was cancelled.
+    response_size = models.PositiveIntegerField(_("size of the response"), null=True)
 
     objects = CallQuerySet.as_manager()
 
@@ -111,11 +118,15 @@ class Call(models.Model):
             # in front, the groups of each day would have to be merged.
             models.Index(fields=["day", "is_error"], name="mcp_call_by_day"),
             models.Index(
-                fields=["server", "kind", "component", "is_error", "duration_class", "day"],
+                fields=[
+                    *("server", "kind", "component", "is_error", "duration_class", "day"),
+                    "response_size",
+                ],
                 name="mcp_call_by_component",
             ),
             models.Index(
-                fields=["user", "is_error", "duration_class", "day"], name="mcp_call_by_user"
+                fields=["user", "is_error", "duration_class", "day", "response_size"],
+                name="mcp_call_by_user",
             ),
             # A filter of the list, newest first.
             models.Index(fields=["component", "id"], name="mcp_call_of_component"),

@@ -69,19 +69,22 @@ class Entry(NamedTuple):
     revision: str
     client: Mapping[str, Any] | None
     arguments: str
+    arguments_size: int | None
+    response_size: int | None
 
 
-def record(frame: Frame, outcome: str, duration: float) -> None:
+def record(frame: Frame, outcome: str, duration: float, response_size: int | None) -> None:
     """Append a call that is over to the queue, of which a batch is written soon."""
     request = frame.message
     method = request.method
     params = request.params
     target = params.get(TARGETS[method])
+    sent = params.get("arguments")
     logged = ""
     if method == "tools/call":
         names = _logged_names(frame, target)
         if names:
-            logged = arguments.logged(names, params.get("arguments"))
+            logged = arguments.logged(names, sent)
     if len(_waiting) == MAX_WAITING:
         log_repeated(logging.WARNING, DROPPED)
     _waiting.append(
@@ -97,6 +100,8 @@ def record(frame: Frame, outcome: str, duration: float) -> None:
             frame.revision.version,
             frame.private.get("client_info"),
             logged,
+            arguments.size_of(sent),
+            response_size,
         )
     )
     writer = _writers.here()

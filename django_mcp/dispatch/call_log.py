@@ -14,7 +14,7 @@ from logging import INFO
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from django_mcp.dispatch.reply import Reply
+from django_mcp.dispatch.reply import Reply, encoded
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.limits import MAX_QUOTED, quoted, shown
 
@@ -27,9 +27,10 @@ TARGETS: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri", "pr
 """The parameter which names what is called, by method."""
 
 
-RECORDERS: list[Callable[[Frame, str, float], object]] = []
-"""Port: each takes the Frame of a call that is over, its outcome and its duration, and returns at
-once. ``django_mcp.calls`` adds the one that writes rows."""
+RECORDERS: list[Callable[[Frame, str, float, int | None], object]] = []
+"""Port: each takes the Frame of a call that is over, its outcome, its duration in seconds and the
+bytes of its response, None for a cancelled call. It returns at once. ``django_mcp.calls`` adds the
+one that writes rows."""
 
 is_recorded = ContextVar("django_mcp.is_recorded", default=True)
 """Whether calls are recorded: the test client turns it off, since its rows would be rolled back."""
@@ -54,15 +55,19 @@ async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Repl
     """What ``answer`` returns; the call is logged, and its signal is sent, when it is over."""
     began = perf_counter()
     outcome = "cancelled"
+    size = None
+    is_stored = RECORDERS and is_recorded.get()
     try:
         reply = await answer
         outcome = outcome_of(reply)
+        if is_stored:
+            reply, size = encoded(reply)
         return reply
     finally:
         duration = perf_counter() - began
-        if RECORDERS and is_recorded.get():
+        if is_stored:
             for record in RECORDERS:
-                record(frame, outcome, duration)
+                record(frame, outcome, duration, size)
         if signal.receivers or calls.isEnabledFor(INFO):
             await _log(frame, signal, outcome, duration)
 

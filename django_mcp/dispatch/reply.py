@@ -30,8 +30,23 @@ def error_reply(frame: Frame, error: McpError) -> Reply:
     return Reply(jsonrpc.error(frame.message.id, frame.revision.error(error)), frame, error)
 
 
+class EncodedMessage(dict[str, Any]):
+    """A response with its JSON. Nothing may change it: the JSON is what is sent."""
+
+    json: bytes
+
+
+def encoded(reply: Reply) -> tuple[Reply, int]:
+    """The reply, which is encoded now instead of when it is sent, and its bytes."""
+    message = EncodedMessage(reply.message)
+    message.json = encode_reply(reply.message)
+    return Reply(message, reply.frame, reply.error), len(message.json)
+
+
 def encode_reply(message: dict[str, Any]) -> bytes:
     """The encoded response; an internal error for one that is not serializable."""
+    if type(message) is EncodedMessage:
+        return message.json
     is_encoded = preencoded.has_encoded(message.get("result") or {})
     try:
         return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)

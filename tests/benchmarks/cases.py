@@ -48,7 +48,7 @@ from tests.benchmarks.contestants import (
     sdk,
 )
 from tests.benchmarks.meters import in_process, load, sessions, starts, stdio, streams
-from tests.benchmarks.samples import Meter, Ratio, cost, spread, tail, value
+from tests.benchmarks.samples import Meter, Ratio, cost, processor, spread, tail, value
 
 Beside = Literal["baseline", "best peer", "itself"]
 
@@ -209,6 +209,18 @@ def in_one_process(name: str, title: str, meter: Meter) -> Case:
     )
 
 
+def logged_calls(name: str, title: str, database: str = "sqlite", needs: str | None = None) -> Case:
+    """Return a case of calls that are stored in the call log, beside those that are not."""
+    return Case(
+        name=name,
+        title=f"async tool with a row for each call, {title}",
+        subject=ours(ADD, database=database, BENCH_CALL_LOG="1"),
+        baseline=ours(ADD, database=database),
+        bars=(at_most(1.03, of=processor),),
+        needs=needs,
+    )
+
+
 def sessions_in(name: str, title: str, limit: float, needs: str | None, store: Contestant) -> Case:
     """Return a case of sessions in a store, beside the memory store."""
     return Case(
@@ -295,6 +307,8 @@ CASES: tuple[Case, ...] = (
         baseline=ours(ADD),
         bars=(at_most(1.15, of=cost),),
     ),
+    logged_calls("call-log", "SQLite"),
+    logged_calls("call-log-postgresql", "PostgreSQL", "postgresql", POSTGRESQL),
     Case(
         name="structure",
         title="structured result of 100 kB of text",

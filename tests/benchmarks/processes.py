@@ -112,7 +112,8 @@ def database(kind: str) -> Mapping[str, str]:
     named = {"sqlite": _sqlite_file, "postgresql": _postgresql_database}[kind]()
     both = "token.TokenAuthentication oauth_toolkit.OAuthToolkitAuthentication"
     for arguments in (("migrate", "--verbosity", "0"), ("shell", "--command", FIRST_ROWS)):
-        _run_python("-m", "django", *arguments, **SITE, **named, BENCH_AUTHENTICATORS=both)
+        apps = {"BENCH_AUTHENTICATORS": both, "BENCH_CALL_LOG": "1"}
+        _run_python("-m", "django", *arguments, **SITE, **named, **apps)
     return named
 
 

@@ -72,6 +72,13 @@ def cost(subject: Sample, other: Sample) -> float:
     return other.value / subject.value
 
 
+def processor(subject: Sample, other: Sample) -> float:
+    """The ratio of the processor time."""
+    assert subject.processor is not None
+    assert other.processor is not None
+    return subject.processor / other.processor
+
+
 def tail(subject: Sample, other: Sample) -> float:
     """The ratio of the durations at the 99th percentile."""
     assert subject.p99 is not None

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 from pydantic import BaseModel
 
 from django_mcp import Frame, Server
+from django_mcp.auth.base import Principal
 from django_mcp.calls import recording
 from django_mcp.calls.models import Call
 from django_mcp.dispatch import call_log
@@ -75,6 +77,17 @@ def server() -> Server:
         return f"Summarise {text}"
 
     return server
+
+
+def entry(server: Server, principal: Principal, **changes: Any) -> recording.Entry:
+    """A call of ``close`` that ended now, with changes."""
+    moment = timezone.now().timestamp()
+    client = {"name": "c" * 300, "version": 2}
+    of_call = (moment, 0.5, "ok", "tools/call", "close")
+    made = recording.Entry(
+        *of_call, server, principal, principal.user, "2025-11-25", client, "", 2, 99
+    )
+    return made._replace(**changes)
 
 
 async def rows() -> list[Call]:

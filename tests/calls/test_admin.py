@@ -19,7 +19,7 @@ from django.utils import timezone
 from django_mcp.calls import admin as calls_admin
 from django_mcp.calls import dashboard, export
 from django_mcp.calls.chart import HEIGHT, chart
-from django_mcp.calls.dashboard import Counts, in_words
+from django_mcp.calls.dashboard import Counts, in_words, size_in_words
 from django_mcp.calls.durations import class_of
 from django_mcp.calls.models import FAILURES, Call
 
@@ -109,11 +109,13 @@ def test_list_counts_no_more_than_it_shows(
 
 
 def test_call_is_shown_with_its_arguments_and_cannot_be_changed(manager: Browser) -> None:
-    row = call(arguments='{"note": "<b>tea</b>"}', outcome="error", user_id=999_999)
+    columns: Any = {"arguments": '{"note": "<b>tea</b>"}', "response_size": 12_000}
+    row = call(**columns, outcome="error", user_id=999_999)
     url = reverse("admin:django_mcp_calls_call_change", args=[row.pk])
     page = manager.get(url).content.decode()
     assert "&lt;b&gt;tea&lt;/b&gt;" in page
     assert "✗ error for the model" in page
+    assert "arguments -, response 12 kB" in page
     assert "<input type" not in page.split('id="content-main"')[1].split("csrf")[2:][:1]
     assert manager.post(url, {}).status_code == 403
     assert manager.get(url.replace("change", "delete")).status_code == 403
@@ -134,7 +136,14 @@ def test_numbers_are_those_of_an_example(ann: User) -> None:
     """Ten calls of close by Ann, of 10 ms to 100 ms; two failed. One of refund, by nobody."""
     for number in range(10):
         outcome = "error" if number < 2 else "ok"
-        call(duration=0.01 * (number + 1), outcome=outcome, user=ann, days_ago=number % 2)
+        size = 100 * number
+        call(
+            duration=0.01 * (number + 1),
+            outcome=outcome,
+            user=ann,
+            days_ago=number % 2,
+            response_size=size,
+        )
     call(component="refund", duration=3, outcome="server_error")
     call(days_ago=7, duration=9)
     numbers = dashboard.read(7)
@@ -145,6 +154,7 @@ def test_numbers_are_those_of_an_example(ann: User) -> None:
     # The fifth and the tenth of ten, to 5 percent.
     assert close.counts.median in ("48 ms", "49 ms", "50 ms", "51 ms", "52 ms")
     assert close.counts.percentile_95 in {f"{number} ms" for number in range(95, 106)}
+    assert (close.counts.mean_size, refund.counts.mean_size) == ("450 B", "")
     assert (refund.name, refund.counts.calls, refund.counts.errors) == ("refund", 1, 1)
     by_ann, by_nobody = numbers.users
     assert (by_ann.name, by_ann.counts.calls, by_ann.counts.errors) == ("ann", 10, 2)
@@ -200,6 +210,12 @@ def test_durations_are_short_words() -> None:
     assert [in_words(value) for value in values] == expected
 
 
+def test_sizes_are_short_words() -> None:
+    expected = ["", "0 B", "999 B", "1.0 kB", "12 kB", "4.2 MB"]
+    sizes = (None, 0, 999, 1000, 12_345, 4_200_000)
+    assert [size_in_words(size) for size in sizes] == expected
+
+
 def exported(parts: Iterable[bytes]) -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(b"".join(parts).decode())))
 
@@ -208,8 +224,9 @@ def test_export_has_what_is_filtered(
     manager: Browser, ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "AT_ONCE", 2)
+    columns: Any = {"arguments": '{"number": 7}', "arguments_size": 12}
     for number in range(5):
-        call(target=f"{number}", user=ann, arguments='{"number": 7}', duration=1.5)
+        call(target=f"{number}", user=ann, duration=1.5, **columns)
     call(target="other")
     response: Any = manager.get(EXPORT, {"user": "ann"})
     assert response.headers["Content-Type"] == "text/csv; charset=utf-8"
@@ -218,6 +235,7 @@ def test_export_has_what_is_filtered(
     assert rows[0]["user"] == "ann"
     assert rows[0]["duration"] == "1.500000"
     assert rows[0]["arguments"] == '{"number": 7}'
+    assert (rows[0]["arguments_size"], rows[0]["response_size"]) == ("12", "")
     assert manager.get(EXPORT, {"unknown": "1"}).headers["Location"] == f"{LIST}?e=1"
 
 

@@ -25,7 +25,7 @@ from django_mcp.dispatch import call_log
 from django_mcp.runtime import background, housekeeping
 from django_mcp.testing import Client, accept
 from django_mcp.testing.results import ErrorResponse
-from tests.calls.conftest import rows
+from tests.calls.conftest import entry, rows
 from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,12 +79,24 @@ async def test_each_outcome_is_a_row(server: Server) -> None:
     assert cancelled.duration > 0.1
 
 
-def entry(server: Server, principal: Principal, **changes: Any) -> recording.Entry:
-    moment = timezone.now().timestamp()
-    client = {"name": "c" * 300, "version": 2}
-    of_call = (moment, 0.5, "ok", "tools/call", "close")
-    made = recording.Entry(*of_call, server, principal, principal.user, "2025-11-25", client, "")
-    return made._replace(**changes)
+async def test_row_has_the_bytes_of_arguments_and_response(server: Server) -> None:
+    async with Client(server) as client:
+        await client.call_tool("close", {"number": 7, "note": "ä"})
+        await client.call_tool("close", {"number": 7, "note": "ä" * 1000})
+        await client.read_resource("desk://tickets/5")
+        await client.read_resource("desk://tickets/" + "5" * 1000)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await client.call_tool("wait", {})
+    short, long, ticket, long_ticket, cancelled = await rows()
+    assert short.arguments_size == len('{"number":7,"note":"ä"}'.encode())
+    assert long.arguments_size == short.arguments_size + 2 * 999
+    assert short.response_size == long.response_size
+    # The URI and the text of the resource.
+    assert ticket.response_size is not None
+    assert long_ticket.response_size == ticket.response_size + 2 * 999
+    assert (ticket.arguments_size, cancelled.arguments_size) == (None, None)
+    assert cancelled.response_size is None
 
 
 def test_row_has_the_token_or_the_program(server: Server, ann: User) -> None:
@@ -94,9 +106,9 @@ def test_row_has_the_token_or_the_program(server: Server, ann: User) -> None:
     by_token, by_program, by_issuer = (
         rows_module.row(entry(server, principal)) for principal in (token, oauth, issued)
     )
-    assert (by_token.token, by_token.program, by_token.user_id) == ("3", "CI", ann.pk)
+    assert (by_token.token, by_token.program, by_token.user) == ("3", "CI", ann.pk)
     assert (by_program.token, by_program.program) == ("", "vscode")
-    assert (by_issuer.program, by_issuer.user_id) == ("(list)", None)
+    assert (by_issuer.program, by_issuer.user) == ("(list)", None)
     assert len(by_issuer.principal) == 500
     assert (len(by_token.client_name), by_token.client_version) == (100, "2")
 

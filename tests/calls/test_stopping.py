@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import httpx
 import pytest
@@ -41,14 +42,14 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "db.sqlite3"
 
 
-def stored(database: Path) -> list[str]:
-    """The outcomes of the rows."""
+def stored(database: Path, column: str = "outcome") -> list[Any]:
+    """A column of the rows."""
     connection = sqlite3.connect(database)
     try:
-        rows = connection.execute("SELECT outcome FROM django_mcp_calls_call").fetchall()
+        rows = connection.execute(f"SELECT {column} FROM django_mcp_calls_call").fetchall()
     finally:
         connection.close()
-    return [outcome for (outcome,) in rows]
+    return [value for (value,) in rows]
 
 
 class Callers:
@@ -94,7 +95,7 @@ def test_each_answered_call_is_a_row_after_a_stop(name: str, database: Path) -> 
     assert callers.answered >= CALLS
 
 
-def test_each_call_over_stdio_is_a_row(database: Path) -> None:
+def test_each_call_over_stdio_is_a_row_with_the_bytes_that_were_sent(database: Path) -> None:
     environment = {**os.environ, "EXAMPLE_DATABASE": str(database)}
     create_tables(Path(sys.executable), environment)
     body, _headers = message("last_calculation", {})
@@ -108,8 +109,10 @@ def test_each_call_over_stdio_is_a_row(database: Path) -> None:
         text=True,
         timeout=TIMEOUT,
     )
-    assert len(done.stdout.splitlines()) == 20, done.stderr
-    assert len(stored(database)) == 20
+    sent = done.stdout.splitlines()
+    assert len(sent) == 20, done.stderr
+    sizes = [len(line.encode()) for line in sent]
+    assert sorted(stored(database, "response_size")) == sorted(sizes)
 
 
 def test_call_of_a_command_is_a_row(database: Path) -> None:

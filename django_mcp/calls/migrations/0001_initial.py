@@ -71,6 +71,14 @@ class Migration(migrations.Migration):
                 ),
                 ("arguments", models.TextField(blank=True, verbose_name="arguments")),
                 (
+                    "arguments_size",
+                    models.PositiveIntegerField(null=True, verbose_name="size of the arguments"),
+                ),
+                (
+                    "response_size",
+                    models.PositiveIntegerField(null=True, verbose_name="size of the response"),
+                ),
+                (
                     "user",
                     models.ForeignKey(
                         blank=True,
@@ -92,11 +100,19 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["day", "is_error"], name="mcp_call_by_day"),
                     models.Index(
-                        fields=["server", "kind", "component", "is_error", "duration_class", "day"],
+                        fields=[
+                            "server",
+                            "kind",
+                            "component",
+                            "is_error",
+                            "duration_class",
+                            "day",
+                            "response_size",
+                        ],
                         name="mcp_call_by_component",
                     ),
                     models.Index(
-                        fields=["user", "is_error", "duration_class", "day"],
+                        fields=["user", "is_error", "duration_class", "day", "response_size"],
                         name="mcp_call_by_user",
                     ),
                     models.Index(fields=["component", "id"], name="mcp_call_of_component"),

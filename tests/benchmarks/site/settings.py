@@ -23,6 +23,8 @@ NEEDED_APPS = {
     "oauth_toolkit.OAuthToolkitAuthentication": "oauth2_provider",
 }
 INSTALLED_APPS += [NEEDED_APPS[each] for each in AUTHENTICATORS if each in NEEDED_APPS]
+if os.environ.get("BENCH_CALL_LOG"):
+    INSTALLED_APPS.append("django_mcp.calls")
 
 STORES = {
     "memory": ("memory.MemorySessionStore", "memory.MemoryEventStore"),
