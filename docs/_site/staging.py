@@ -20,6 +20,7 @@ START = "index.md"
 OUTSIDE: Mapping[str, str] = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting.md",
     "django_mcp/AGENTS.md": "agents.md",
 }
 """Pages from outside docs/, and their names on the site."""

@@ -82,7 +82,7 @@ def test_numbers_of_comparisons_are_those_of_the_benchmarks() -> None:
     known = re.findall(r"([\d.,]+) (?:requests|calls|sessions)/s", measured)
     rounded = {f"{float(number.replace(',', '')):,.0f}" for number in known}
     performance = (ROOT / "docs" / "reference" / "performance.md").read_text()
-    for text, heading in ((README, "Comparison"), (performance, "Measurements")):
+    for text, heading in ((README, "Speed"), (performance, "Measurements")):
         for _, *cells in rows(heading, text):
             numbers = [cell.strip("*") for cell in cells if cell.strip("|* ")]
             assert {*numbers} <= rounded

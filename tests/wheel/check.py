@@ -1,15 +1,16 @@
-"""Installs the built wheel into a project made by startproject, and calls a tool of it over HTTP.
+"""Installs built distributions into a project made by startproject, and calls a tool over HTTP.
 
-Run as `python -m tests.wheel.check <wheel>`, with an interpreter that can create environments.
+Run as `python -m tests.wheel.check dist/*`, for a wheel and a source distribution. With `--matrix`,
+each is installed on every Python of this machine, with every Django for it.
 """
 
+import argparse
 import os
 import subprocess
 import sys
 import tempfile
-import venv
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,20 @@ import httpx
 from tests.http_client import TIMEOUT, message
 from tests.running_site import RunningSite, manage, serving
 
-MUST_HAVE = ("django_mcp/py.typed", "django_mcp/migrations/0001_initial.py")
+MUST_HAVE = (
+    "django_mcp/py.typed",
+    "django_mcp/AGENTS.md",
+    "django_mcp/migrations/0001_initial.py",
+    "django_mcp/static/django_mcp/pages.css",
+    "django_mcp/templates/django_mcp/page.html",
+)
+DJANGO: Mapping[str, tuple[str, ...]] = {
+    "3.11": ("5.2",),
+    "3.12": ("5.2", "6.0"),
+    "3.13": ("5.2", "6.0"),
+    "3.14": ("5.2", "6.0"),
+}
+"""The versions of Django for each Python."""
 MAY_HAVE = ("django_mcp/", "django_mcp_channels-")
 
 MCP = '''
@@ -45,11 +59,49 @@ MOUNTED = {
 }
 
 
-def main(wheel: Path) -> None:
-    _check_contents(wheel)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("distributions", nargs="+", type=Path)
+    parser.add_argument("--matrix", action="store_true")
+    options = parser.parse_args()
+    environments = list(_matrix()) if options.matrix else [(Path(sys.executable), "")]
+    for distribution in options.distributions:
+        if distribution.suffix == ".whl":
+            _check_contents(distribution)
+        for base, django in environments:
+            _serve(distribution.resolve(), base, django)
+
+
+def _matrix() -> Iterator[tuple[Path, str]]:
+    """Each Python of this machine, with the versions of Django for it."""
+    for version, django in DJANGO.items():
+        base = _interpreter(version)
+        if base is None:
+            print(f"There is no Python {version} here.")
+        for each in django if base else ():
+            yield Path(str(base)), each
+
+
+def _interpreter(version: str) -> Path | None:
+    """The Python of this version on PATH or of pyenv, as far as it runs: some are only shims."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    folders = [*map(Path, os.environ["PATH"].split(os.pathsep)), *versions.glob("*/bin")]
+    for program in (folder / f"python{version}" for folder in folders):
+        if program.exists() and _runs(program):
+            return program
+    return None
+
+
+def _runs(program: Path) -> bool:
+    done = subprocess.run([program, "-c", "import venv, ensurepip"], capture_output=True)
+    return done.returncode == 0
+
+
+def _serve(distribution: Path, base: Path, django: str) -> None:
+    """Install a distribution in a new environment, and call a tool of a new project."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        python = _environment(folder / "env", wheel)
+        python = _environment(folder / "env", distribution, base, django)
         project = _project(folder / "project", python)
         environment = _clean_environment()
         manage(python, project, environment, "migrate", "--verbosity", "0")
@@ -57,7 +109,7 @@ def main(wheel: Path) -> None:
         with serving("project.asgi:application", python, project, environment) as site:
             text = _call(site, "add", {"a": 2, "b": 3})["content"][0]["text"]
             assert text == "5", text
-    print(f"{wheel.name} serves a tool.")
+    print(f"{distribution.name} serves a tool with {base.name}, Django {django or 'newest'}.")
 
 
 def _check_contents(wheel: Path) -> None:
@@ -68,10 +120,13 @@ def _check_contents(wheel: Path) -> None:
     assert not missing, f"The wheel lacks {missing}"
 
 
-def _environment(folder: Path, wheel: Path) -> Path:
-    venv.create(folder, with_pip=True)
+def _environment(folder: Path, distribution: Path, base: Path, django: str) -> Path:
+    subprocess.run([base, "-m", "venv", folder], check=True)
     python = folder / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", wheel], check=True)
+    versions = [f"django~={django}.0"] if django else []
+    options = ["--quiet", "--disable-pip-version-check"]
+    install: list[str | Path] = [python, "-m", "pip", "install", *options, distribution, *versions]
+    subprocess.run(install, check=True)
     return python
 
 
@@ -109,4 +164,4 @@ def _call(site: RunningSite, tool: str, arguments: Mapping[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main()

@@ -1,0 +1,100 @@
+"""The picture of the README: python -m tests.browser.overview
+
+A call of an agent, the page that approves it, and the rows of the admin, all of the example site.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import tempfile
+from pathlib import Path
+
+from tests.browser.chromium import Visitor, chromium
+from tests.browser.screenshots import FOLDER
+from tests.browser.test_approval_pages import ISSUE, call
+from tests.running_site import RunningSite, running_site
+
+ARGUMENTS = {"number": 3, "amount": "49.90", "reason": "The printer was charged twice."}
+WIDTH = 1400
+PAGE = """<!doctype html>
+<meta charset="utf-8">
+<style>
+body {{ background: #f4f6f8; font: 17px/1.5 system-ui, sans-serif; margin: 0; }}
+main {{ display: grid; gap: 24px; grid-template-columns: 3fr 2fr; padding: 24px; }}
+.second {{ grid-column: 2; grid-row: 1 / 3; }}
+h2 {{ font-size: 20px; margin: 0 0 12px; }}
+section {{ background: #fff; border: 1px solid #d4dae0; border-radius: 10px; padding: 20px; }}
+pre {{ background: #f4f6f8; border-radius: 6px; font-size: 15px; padding: 12px;
+       white-space: pre-wrap; }}
+img {{ width: 100%; }}
+</style>
+<main>
+<section><h2>1. An assistant calls a tool</h2><pre>{call}</pre><p>{answer}</p></section>
+<section class="second"><h2>2. A person approves it</h2><img src="{approval}"></section>
+<section><h2>3. The admin shows each call</h2><img src="{rows}"></section>
+</main>
+"""
+
+
+def take(folder: Path) -> None:
+    """Write ``overview.png`` into a folder."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        running_site(demo_data=True) as site,
+        chromium(Path(name) / "profile") as driver,
+    ):
+        own = Path(name)
+        visitor = Visitor(driver, site, own)
+        token = issued_token(site, own / "token")
+        for text in ("printer", "invoice", "late"):
+            call(site, token, "search_tickets", text=text)
+        call(site, token, "check_answer_times")
+        answer = call(site, token, "refund", **ARGUMENTS)
+        visitor.log_in("admin", "admin")
+        approval, rows = photographs(visitor, answer)
+        shown = ",\n  ".join(f"{key}={value!r}" for key, value in ARGUMENTS.items())
+        page = own / "overview.html"
+        page.write_text(
+            PAGE.format(
+                call=html.escape(f"refund(\n  {shown},\n)"),
+                answer=html.escape(answer.partition(" They can")[0]),
+                approval=approval,
+                rows=rows,
+            )
+        )
+        driver.set_window_size(WIDTH, 1200)
+        driver.get(page.as_uri())
+        assert visitor.one("main").screenshot(str(folder / "overview.png"))
+
+
+def issued_token(site: RunningSite, file: Path) -> str:
+    """A token of the agent."""
+    site.manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(file)))
+    return file.read_text()
+
+
+def photographs(visitor: Visitor, answer: str) -> tuple[str, str]:
+    """The page of the approval, and the rows of the call log, as data URLs."""
+    key = answer.partition('id="')[2].partition('"')[0]
+    visitor.driver.set_window_size(640, 1200)
+    visitor.open(f"/approvals/{key}/")
+    approval = visitor.one("main").screenshot_as_base64
+    visitor.driver.set_window_size(1100, 900)
+    visitor.open("/admin/django_mcp_calls/call/")
+    visitor.run(HIDE_FILTERS)
+    rows = visitor.one("#result_list").screenshot_as_base64
+    return data_url(approval), data_url(rows)
+
+
+HIDE_FILTERS = "document.querySelectorAll('#changelist-filter').forEach(each => each.remove())"
+
+
+def data_url(image: str) -> str:
+    """The URL of an image in base64."""
+    assert base64.b64decode(image)
+    return f"data:image/png;base64,{image}"
+
+
+if __name__ == "__main__":
+    take(FOLDER)
