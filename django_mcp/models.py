@@ -222,6 +222,10 @@ class Component(models.Model):
     app = models.CharField(_("app"), max_length=200)
     permission = models.CharField(_("permission"), max_length=200)
     entry: Any  # The ``registry.Entry`` of the row.
+    # Of the last days, in a list.
+    call_count: int
+    error_count: int
+    is_switched_off: bool
 
     class Meta:
         managed = False

@@ -1,4 +1,4 @@
-"""The admin: components, which have no table, and sessions, without their secrets."""
+"""The admin: components, which have no table and a switch, and sessions, without their secrets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_django import Settings
 from django_mcp import CacheHint, Server, registry, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.frame.session import Session
-from django_mcp.models import McpSession
+from django_mcp.models import McpSession, SwitchedOff
 from django_mcp.protocol.content import Icon
 from django_mcp.runtime import pools
 from tests.spec import spec
@@ -212,8 +212,8 @@ def test_component_list_does_not_evaluate_descriptions(browser: Browser, shop: S
 
 def test_component_page_shows_all_details(browser: Browser) -> None:
     html = unescape(page(browser, detail("shop:tool:stock")))
-    assert "<h1>View component</h1>" in html
-    assert 'pre>{\n  "type": "object",\n  "properties": {\n    "item": {' in html
+    assert "<h1>stock</h1>" in html
+    assert '>{\n  "type": "object",\n  "properties": {\n    "item": {' in html
     assert '"additionalProperties": {\n    "type": "integer"' in html
     assert '"readOnlyHint": true' in html
     assert "https://site.example/shelf.png" in html
@@ -276,7 +276,7 @@ def test_components_are_read_only(admin_client: Browser) -> None:
     assert admin_client.post(stock, {"name": "other"}).status_code == 403
     assert admin_client.get(stock.replace("change", "delete")).status_code == 403
     html = page(admin_client, COMPONENTS) + page(admin_client, stock)
-    doors = ("component/add/", "delete/", "history/", 'name="_save"')
+    doors = ("component/add/", "delete/", 'name="_save"')
     assert [door for door in doors if door in html] == []
 
 
@@ -287,6 +287,64 @@ def test_component_pages_use_no_component_table(browser: Browser) -> None:
         page(browser, detail("shop:tool:stock"))
     selects = [query["sql"] for query in queries if "mcp_component" in query["sql"]]
     assert selects == []
+
+
+# The switch.
+
+
+@pytest.fixture
+def operator(staff: User) -> Browser:
+    """The browser of a user who may view components and switch them."""
+    return browser_of(staff, "view_component", "change_component")
+
+
+def switch(browser: Browser, identity: str, to: str) -> Any:
+    address = f"{COMPONENTS}{quote(identity)}/switch/"
+    return browser.post(address, {"switch": to}, follow=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_component_is_switched_off_and_on_from_its_page(operator: Browser, shop: Server) -> None:
+    switched = switch(operator, "shop:tool:stock", "off").content.decode()
+    assert shop.components.find("tool", "stock") is None
+    assert "no client can list or use it" in switched
+    assert "by staff" in switched
+    assert "Switched off." in page(operator, detail("shop:tool:stock").replace("change", "history"))
+
+    switch(operator, "shop:tool:stock", "on")
+    assert shop.components.find("tool", "stock") is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_selected_components_are_switched_off_and_found_by_the_filter(
+    operator: Browser, shop: Server
+) -> None:
+    chosen = ["shop:tool:stock", "shop:resource_template:shop://item/{number}"]
+    operator.post(COMPONENTS, {"action": "switch_off", "_selected_action": chosen})
+    assert shop.components.find("tool", "stock") is None
+    assert names(page(operator, f"{COMPONENTS}?switch=off")) == ["stock", "item"]
+    assert names(page(operator, f"{COMPONENTS}?switch=on")) == ["everything", "add_up", "haggle"]
+
+    operator.post(COMPONENTS, {"action": "switch_on", "_selected_action": chosen})
+    assert names(page(operator, f"{COMPONENTS}?switch=off")) == []
+
+
+@pytest.mark.parametrize("permissions", [("view_component",), ("view_mcpsession",), ()])
+def test_switch_needs_the_permission_to_change(
+    staff: User, permissions: tuple[str, ...], shop: Server
+) -> None:
+    browser = browser_of(staff, *permissions)
+    assert switch(browser, "shop:tool:stock", "off").status_code == 403
+    browser.post(COMPONENTS, {"action": "switch_off", "_selected_action": ["shop:tool:stock"]})
+    assert not SwitchedOff.objects.exists()
+    if "view_component" in permissions:
+        html = page(browser, detail("shop:tool:stock")) + page(browser, COMPONENTS)
+        assert "Switch off" not in html
+
+
+def test_switch_of_an_unknown_component_changes_nothing(operator: Browser) -> None:
+    assert switch(operator, "shop:tool:nothing", "off").status_code == 404
+    assert not SwitchedOff.objects.exists()
 
 
 # Sessions.

@@ -1,29 +1,24 @@
-"""Components in the admin: rows of the registry, without a table."""
+"""Components in the admin: rows of the registry, which can be switched off and on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin
-from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ORDER_VAR, ChangeList
-from django.http import HttpRequest
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST
 
+from django_mcp.admin import call_numbers, component_page
+from django_mcp.admin.registry_rows import RegistryAdmin, Rows
 from django_mcp.models import Component
+from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
-from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
-
-
-class Rows(list[Component]):
-    """Rows from the registry, with the methods of a query set that a change list calls."""
-
-    def count(self) -> int:  # type: ignore[override]
-        return len(self)
-
-    def _clone(self) -> Rows:
-        return self
 
 
 def row(entry: Entry) -> Component:
@@ -40,7 +35,7 @@ def row(entry: Entry) -> Component:
     return component
 
 
-def rows() -> Rows:
+def rows() -> Rows[Component]:
     return Rows(map(row, entries()))
 
 
@@ -72,97 +67,134 @@ class ByApp(ByColumn):
     parameter_name = "app"
 
 
-class RegistryChangeList(ChangeList):
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        filters = self.get_filters(request)
-        self.filter_specs, self.has_filters, unknown, _, self.has_active_filters = filters
-        if unknown:
-            raise IncorrectLookupParameters
-        self.clear_all_filters_qs = self.get_query_string(remove=self.get_filters_params())
-        rows: Any = self.root_queryset
-        for spec in self.filter_specs:
-            rows = spec.queryset(request, rows)
-        terms = self.query.casefold().split()
-        rows = Rows(row for row in rows if all(term in row.entry.search_text for term in terms))
-        # Without a chosen column, the rows keep the listed order.
-        columns = self.get_ordering_field_columns() if ORDER_VAR in self.params else {}
-        for index, direction in reversed(columns.items()):
-            if index < len(self.list_display):
-                name = str(self.list_display[index])
-                rows.sort(key=lambda each: getattr(each, name), reverse=direction == "desc")
-        return rows
+class BySwitch(admin.SimpleListFilter):
+    title = _("switch")
+    parameter_name = "switch"
 
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("on", _("On")), ("off", _("Off"))]
 
-class DescriptorField:
-    """A field of the detail view which shows one member of the component's descriptor."""
-
-    def __init__(self, member: str, label: Any, show: Callable[[Any], Any] = as_json) -> None:
-        self.member = member
-        self.short_description = label
-        self._show = show
-
-    def __call__(self, component: Component) -> Any:
-        return self._show(component.entry.descriptor[self.member])
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        if (chosen := self.value()) is None:
+            return queryset
+        return Rows(item for item in queryset if item.entry.is_switched_off == (chosen == "off"))
 
 
 @admin.register(Component)
-class ComponentAdmin(ReadOnlyAdmin):
-    list_display = ("server", "kind", "name", "title", "app", "permission")
+class ComponentAdmin(RegistryAdmin):
+    list_display = ("server", "kind", "name", "title", "app", "permission", "calls", "is_on")
     list_display_links = ("name",)
-    list_filter = (ByServer, ByKind, ByApp)
+    list_filter = (ByServer, ByKind, ByApp, BySwitch)
     search_fields = ("name",)
     search_help_text = _("Searches names, URIs, titles and descriptions.")
-    show_facets = admin.ShowFacets.NEVER
+    actions = ("switch_off", "switch_on")
+    sort_keys = {"calls": "call_count", "is_on": "is_switched_off"}
 
-    class Media:
-        css = {"all": ["django_mcp/admin.css"]}
+    @admin.display(description=_("calls"), ordering="call_count")
+    def calls(self, component: Component) -> str:
+        """The calls of the last days; errors are marked by more than their colour."""
+        calls = str(component.call_count)
+        if not component.error_count:
+            return calls
+        return format_html('{} <span class="mcp-error">✗ {}</span>', calls, component.error_count)
 
-    description = DescriptorField("description", _("description"), str)
-    uri = DescriptorField("uri", _("URI"), str)
-    uri_template = DescriptorField("uriTemplate", _("URI template"), str)
-    mime_type = DescriptorField("mimeType", _("MIME type"), str)
-    size = DescriptorField("size", _("size"), str)
-    arguments = DescriptorField("arguments", _("arguments"))
-    input_schema = DescriptorField("inputSchema", _("input schema"))
-    output_schema = DescriptorField("outputSchema", _("output schema"))
-    annotations = DescriptorField("annotations", _("annotations"))
-    execution = DescriptorField("execution", _("execution"))
-    icons = DescriptorField("icons", _("icons"))
-    meta = DescriptorField("_meta", _("metadata"))
+    @admin.display(description=_("on"), boolean=True, ordering="is_switched_off")
+    def is_on(self, component: Component) -> bool:
+        return not component.entry.is_switched_off
 
-    @admin.display(description=_("source"))
-    def source(self, component: Component) -> str:
-        return str(component.entry.component.source)
+    def has_switch_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("django_mcp.change_component"))
 
-    @admin.display(description=_("scopes"))
-    def scopes(self, component: Component) -> str | None:
-        return ", ".join(sorted(component.entry.component.scopes)) or None
-
-    @admin.display(description=_("cache hint"))
-    def cache(self, component: Component) -> str | None:
-        hint = component.entry.component.cache
-        return None if hint is None else f"{hint.ttl_ms} ms, {hint.scope}"
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False  # Components are declared in code.
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        shows_calls = call_numbers.are_visible(request)
+        return [name for name in self.list_display if name != "calls" or shows_calls]
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        return rows()
+        switches.refresh_safely()
+        shown = rows()
+        shows_calls = call_numbers.are_visible(request)
+        counted = call_numbers.by_component() if shows_calls else {}
+        for component in shown:
+            counts = counted.get(call_numbers.key_of(component.entry))
+            component.call_count = counts.calls if counts else 0
+            component.error_count = counts.errors if counts else 0
+            component.is_switched_off = component.entry.is_switched_off
+        return shown
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        switches.refresh_safely()
         return next((each for each in rows() if each.key == object_id), None)
 
-    def get_changelist(self, request: HttpRequest, **_: Any) -> type[ChangeList]:
-        return RegistryChangeList
+    def get_urls(self) -> list[Any]:
+        switch = self.admin_site.admin_view(require_POST(self.switch_view))
+        name = "django_mcp_component_switch"
+        return [path("<path:object_id>/switch/", switch, name=name), *super().get_urls()]
 
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        listed = [
-            name
-            for name, field in vars(ComponentAdmin).items()
-            if isinstance(field, DescriptorField) and field.member in obj.entry.descriptor
-        ]
-        return [
-            (None, {"fields": ["server", "kind", "name", "title", "app", "source"]}),
-            (_("Listed to clients"), {"fields": listed}),
-            (_("Access"), {"fields": ["permission", "scopes", "cache"]}),
-        ]
+    # The page of a component.
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, obj: Any = None, **kwargs: Any
+    ) -> HttpResponse:
+        entry = obj.entry
+        shows_calls = call_numbers.are_visible(request)
+        shown = {
+            **context,
+            "title": obj.name,
+            "subtitle": None,
+            "entry": entry,
+            "quoted_key": quote(obj.pk),
+            "facts": component_page.facts(entry),
+            "access": component_page.access(entry),
+            "tables": component_page.tables(entry),
+            "details": component_page.details(entry),
+            "revisions": component_page.revisions(entry),
+            "switched_off": switches.row_of(entry) if entry.is_switched_off else None,
+            "may_switch": self.has_switch_permission(request),
+            "numbers": call_numbers.context_of(entry, self.admin_site) if shows_calls else None,
+        }
+        return self.page(request, "admin/django_mcp/component/page.html", shown)
+
+    # The switch.
+
+    def switch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Switch one component off, or on."""
+        if not (self.has_view_permission(request) and self.has_switch_permission(request)):
+            raise PermissionDenied
+        component = self.get_object(request, unquote(object_id))
+        if component is None:
+            raise Http404
+        self._switch(request, [component], is_off=request.POST.get("switch") == "off")
+        name = f"{self.admin_site.name}:django_mcp_component_change"
+        return HttpResponseRedirect(reverse(name, args=[quote(component.pk)]))
+
+    @admin.action(description=_("Switch off selected components"), permissions=["switch"])
+    def switch_off(self, request: HttpRequest, queryset: Rows[Component]) -> None:
+        self._switch(request, queryset, is_off=True)
+
+    @admin.action(description=_("Switch on selected components"), permissions=["switch"])
+    def switch_on(self, request: HttpRequest, queryset: Rows[Component]) -> None:
+        self._switch(request, queryset, is_off=False)
+
+    def _switch(self, request: HttpRequest, chosen: list[Component], *, is_off: bool) -> None:
+        changed = [item for item in chosen if item.entry.is_switched_off != is_off]
+        selected = [item.entry for item in changed]
+        if is_off:
+            switches.switch_off(selected, by=request.user.get_username())
+        else:
+            switches.switch_on(selected)
+        text = _("Switched off.") if is_off else _("Switched on.")
+        for component in changed:
+            self.log_change(request, component, str(text))
+        self.message_user(request, _message(len(changed), is_off=is_off), messages.SUCCESS)
+
+
+def _message(count: int, *, is_off: bool) -> str:
+    if is_off:
+        text = ngettext(
+            "%d component is switched off: no client can list or use it.",
+            "%d components are switched off: no client can list or use them.",
+            count,
+        )
+    else:
+        text = ngettext("%d component is switched on.", "%d components are switched on.", count)
+    return text % count

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django_mcp.calls.dashboard import Counts
 
-WIDTH = 720
 HEIGHT = 200
 """Of the bars, without the labels below them."""
+WIDTH = 720
+SMALL_HEIGHT = 96
+SMALL_WIDTH = 560
 LEFT = 56
 """For the labels of the axis."""
 RIGHT = 16
@@ -32,8 +34,8 @@ class Bar(NamedTuple):
     errors_top: int
     errors_height: int
     middle: int
-    has_label: bool
-    query: str
+    has_label: bool = False
+    query: str = ""
     """The filters of the list that shows these calls."""
 
 
@@ -49,55 +51,78 @@ class Chart(NamedTuple):
 
     bars: list[Bar]
     ticks: list[Tick]
-    width: int = WIDTH
-    height: int = HEIGHT
+    width: int
+    height: int
     left: int = LEFT
-    full_height: int = HEIGHT + 28
-    labels_y: int = HEIGHT + 20
+
+    @property
+    def full_height(self) -> int:
+        return self.height + 28
+
+    @property
+    def labels_y(self) -> int:
+        return self.height + 20
 
 
-def chart(days: Sequence[tuple[date, Counts]]) -> Chart:
-    """The chart of these days, oldest first."""
-    highest = _rounded_up(max(counts.calls for _, counts in days))
-    step = (WIDTH - LEFT - RIGHT) / len(days)
+class Scale(NamedTuple):
+    """The height of the bars, and the number of calls that is as high."""
+
+    height: int
+    highest: int
+
+    def y(self, number: int) -> int:
+        return round(self.height - self.height * number / self.highest)
+
+
+def chart(
+    days: Sequence[tuple[date, Counts]],
+    *,
+    width: int = WIDTH,
+    height: int = HEIGHT,
+    filters: Mapping[str, str] = {},
+) -> Chart:
+    """The chart of these days, oldest first; ``filters`` are those of the lists behind its bars."""
+    scale = Scale(height, _rounded_up(max(counts.calls for _, counts in days)))
+    step = (width - LEFT - RIGHT) / len(days)
     every = -(-len(days) // LABELS)
     bars = []
     for number, (day, counts) in enumerate(days):
         is_labelled = (len(days) - 1 - number) % every == 0
-        bars.append(_bar(day, counts, LEFT + step * number, step, highest, is_labelled))
-    ticks = [Tick(number, _y(number, highest)) for number in (0, highest // 2, highest)]
-    return Chart(bars, ticks)
+        bar = _bar(day, counts, LEFT + step * number, step, scale)
+        query = urlencode({**filters, **_filters_of(day)})
+        bars.append(bar._replace(has_label=is_labelled, query=query))
+    ticks = [Tick(number, scale.y(number)) for number in (0, scale.highest // 2, scale.highest)]
+    return Chart(bars, ticks, width, height)
 
 
-def _bar(
-    day: date, counts: Counts, left: float, step: float, highest: int, is_labelled: bool
-) -> Bar:
+def small_chart(days: Sequence[tuple[date, Counts]], filters: Mapping[str, str]) -> Chart:
+    """The chart of one component, beside other facts about it."""
+    return chart(days, width=SMALL_WIDTH, height=SMALL_HEIGHT, filters=filters)
+
+
+def _filters_of(day: date) -> dict[str, str]:
+    return {"day__gte": day.isoformat(), "day__lt": (day + timedelta(days=1)).isoformat()}
+
+
+def _bar(day: date, counts: Counts, left: float, step: float, scale: Scale) -> Bar:
     gap = max(step * 0.15, 1)
     width = min(round(step - 2 * gap), 64)
     middle = round(left + step / 2)
-    top = _y(counts.calls, highest)
     # One error among thousands of calls is seen.
-    errors_height = max(HEIGHT - _y(counts.errors, highest), 2) if counts.errors else 0
-    top = min(top, HEIGHT - errors_height)
+    errors_height = max(scale.height - scale.y(counts.errors), 2) if counts.errors else 0
+    top = min(scale.y(counts.calls), scale.height - errors_height)
     errors_end = top + errors_height
-    filters = {"day__gte": day.isoformat(), "day__lt": (day + timedelta(days=1)).isoformat()}
     return Bar(
         day,
         counts,
         middle - width // 2,
         width,
         errors_end,
-        HEIGHT - errors_end,
+        scale.height - errors_end,
         top,
         errors_height,
         middle,
-        is_labelled,
-        urlencode(filters),
     )
-
-
-def _y(number: int, highest: int) -> int:
-    return round(HEIGHT - HEIGHT * number / highest)
 
 
 def _rounded_up(number: int) -> int:

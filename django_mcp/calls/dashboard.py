@@ -126,6 +126,44 @@ def read(days: int) -> Dashboard:
     )
 
 
+def calls_by_component(days: int) -> dict[tuple[str, str, str], Counts]:
+    """Count the calls of so many days by server, kind and component, without durations."""
+    rows = Call.objects.filter(day__gte=_first_day(days)).order_by()
+    counted = rows.values_list("server", "kind", "component", "is_error")
+    counts: dict[tuple[str, str, str], Counts] = {}
+    for server, kind, component, is_error, number in counted.annotate(number=Count("*")):
+        of_component = counts.setdefault((server, kind, component), Counts())
+        of_component.calls += number
+        of_component.errors += number if is_error else 0
+    return counts
+
+
+@dataclass(frozen=True)
+class ComponentCalls:
+    """The calls of one component."""
+
+    total: Counts
+    days: list[tuple[date, Counts]]
+    filters: Mapping[str, str]
+    """Those of the list that shows its calls."""
+
+
+def of_component(server: str, kind: str, component: str, days: int) -> ComponentCalls:
+    """Count the calls of one component on so many days; the last one is today."""
+    first = _first_day(days)
+    rows = Call.objects.filter(server=server, kind=kind, component=component, day__gte=first)
+    total = Counts()
+    for _no_columns, group in _counted(rows.order_by()):
+        total.add(group)
+    filters = {"server": server, "kind__exact": kind, "component": component}
+    return ComponentCalls(total, _by_day(rows.order_by(), first, days), filters)
+
+
+def _first_day(days: int) -> date:
+    last = timezone.localdate(timezone=timezone.get_default_timezone())
+    return last - timedelta(days=days - 1)
+
+
 def _counted(rows: CallQuerySet, *columns: str) -> Iterator[tuple[tuple[Any, ...], Group]]:
     """The calls by these columns, error and class of duration."""
     grouped = rows.values_list(*columns, "is_error", "duration_class").annotate(

@@ -1,0 +1,63 @@
+"""Numbers of the call log for other pages of the admin, where the site has installed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.apps import apps
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+
+from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.registry import Entry
+
+if apps.is_installed("django_mcp.calls"):
+    from django_mcp.calls import chart, dashboard
+
+LISTED_DAYS = 7
+"""Days of which the list of components shows the number of calls."""
+CHART_DAYS = 14
+"""Days in the chart of a component."""
+
+Key = tuple[str, str, str]
+"""Server, kind and component, as a row of the call log has them."""
+
+
+def are_visible(request: HttpRequest) -> bool:
+    """Whether there is a call log that the user of a request may view."""
+    is_installed = apps.is_installed("django_mcp.calls")
+    return is_installed and request.user.has_perm("django_mcp_calls.view_call")
+
+
+def key_of(entry: Entry) -> Key:
+    # A template is read as a resource.
+    kind = entry.component.kind
+    if kind == TemplateComponent.kind:
+        kind = ResourceComponent.kind
+    return entry.server.name, kind, entry.component.key
+
+
+def by_component() -> Mapping[Key, Any]:
+    """Return the calls and errors of LISTED_DAYS by component."""
+    return dashboard.calls_by_component(LISTED_DAYS)
+
+
+def context_of(entry: Entry, site: AdminSite) -> dict[str, Any]:
+    """Return what the template of a component's page shows of its calls."""
+    calls = dashboard.of_component(*key_of(entry), days=CHART_DAYS)
+    return {
+        "calls": calls.total,
+        "chart": chart.small_chart(calls.days, calls.filters),
+        "days": CHART_DAYS,
+        "list_url": list_url(site),
+    }
+
+
+def list_url(site: AdminSite) -> str:
+    """Return the URL of the list of calls; "" for an admin site that does not have it."""
+    try:
+        return reverse(f"{site.name}:django_mcp_calls_call_changelist")
+    except NoReverseMatch:
+        return ""

@@ -1,0 +1,159 @@
+"""A JSON schema as the rows of a table: one for each parameter, also within objects and lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+Json = Mapping[str, Any]
+
+MAX_DEPTH = 4
+"""Levels of nested objects that have rows; what is deeper is in the JSON."""
+LIMITS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "pattern": "matches {}",
+}
+"""What a keyword of a schema says, in words."""
+MAX_CHOICES = 12
+"""Values of an enumeration that the table shows."""
+MAX_TYPES = 4
+"""Types within each other that the table names: a schema may refer to itself."""
+
+
+class Parameter(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    """With the names of the objects around it: ``address.city``, ``lines[].amount``."""
+    type: str
+    is_required: bool
+    default: str
+    """As JSON; "" without one."""
+    description: str
+    limits: str
+
+
+def of_schema(schema: Json) -> list[Parameter]:
+    """Return a row for each property of an object or of those in a list, up to MAX_DEPTH."""
+    items = schema.get("items")
+    if isinstance(items, Mapping):
+        return [*_of_object(_resolved(items, schema), schema, "[].", MAX_DEPTH)]
+    return [*_of_object(_resolved(schema, schema), schema, "", MAX_DEPTH)]
+
+
+def of_prompt(arguments: list[Json]) -> list[Parameter]:
+    """Return the rows of a prompt's arguments, which are strings."""
+    return [
+        Parameter(
+            str(argument["name"]),
+            "string",
+            bool(argument.get("required")),
+            "",
+            str(argument.get("description", "")),
+            "",
+        )
+        for argument in arguments
+    ]
+
+
+def _of_object(schema: Json, root: Json, prefix: str, depth: int) -> Iterator[Parameter]:
+    if depth == 0:
+        return
+    required = schema.get("required", ())
+    for name, declared in schema.get("properties", {}).items():
+        member = _resolved(declared, root)
+        path = f"{prefix}{name}"
+        default = member.get("default")
+        yield Parameter(
+            path,
+            _type(member, root),
+            name in required,
+            "" if default is None else _json(default),
+            str(member.get("description", "")),
+            ", ".join(_limits(member)),
+        )
+        yield from _nested(member, root, path, depth - 1)
+
+
+def _nested(member: Json, root: Json, path: str, depth: int) -> Iterator[Parameter]:
+    """The rows of an object within a property, or of those in its list."""
+    for choice in _choices(member, root):
+        items = choice.get("items")
+        if isinstance(items, Mapping):
+            yield from _of_object(_resolved(items, root), root, f"{path}[].", depth)
+        else:
+            yield from _of_object(choice, root, f"{path}.", depth)
+
+
+def _choices(member: Json, root: Json) -> list[Json]:
+    """The alternatives of a schema, each as it is declared; itself without any."""
+    alternatives = member.get("anyOf") or member.get("oneOf")
+    if not alternatives:
+        return [member]
+    return [_resolved(alternative, root) for alternative in alternatives]
+
+
+def _resolved(schema: Any, root: Json) -> Json:
+    """The schema to which a reference within the document leads, with what stands beside it."""
+    if not isinstance(schema, Mapping):
+        return {}
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return schema
+    target: Any = root
+    for step in reference[2:].split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        target = target.get(name, {}) if isinstance(target, Mapping) else {}
+    own = {key: value for key, value in schema.items() if key != "$ref"}
+    return {**(target if isinstance(target, Mapping) else {}), **own}
+
+
+def _type(member: Json, root: Json, depth: int = MAX_TYPES) -> str:
+    """The type in words: ``string (date)``, ``list of integer``, ``"open" or "closed"``."""
+    if depth == 0:
+        return "…"
+    if "const" in member:
+        return _json(member["const"])
+    if "enum" in member:
+        return _enumeration(member["enum"])
+    choices = _choices(member, root)
+    if choices != [member]:
+        return " or ".join(dict.fromkeys(_type(choice, root, depth - 1) for choice in choices))
+    kinds = member.get("type", "any")
+    all_kinds = [kinds] if isinstance(kinds, str) else kinds
+    return " or ".join(_one_type(str(kind), member, root, depth) for kind in all_kinds)
+
+
+def _one_type(kind: str, member: Json, root: Json, depth: int) -> str:
+    if kind == "array":
+        items = _resolved(member.get("items"), root)
+        return f"list of {_type(items, root, depth - 1)}" if items else "list"
+    if kind == "string" and "format" in member:
+        return f"string ({member['format']})"
+    return kind
+
+
+def _enumeration(values: list[Any]) -> str:
+    shown = [_json(value) for value in values[:MAX_CHOICES]]
+    if len(values) > MAX_CHOICES:
+        shown.append("…")
+    return " or ".join(shown)
+
+
+def _limits(member: Json) -> Iterator[str]:
+    for keyword, text in LIMITS.items():
+        if keyword in member:
+            yield text.format(member[keyword])
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
