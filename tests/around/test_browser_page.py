@@ -49,6 +49,14 @@ async def test_browser_gets_the_configuration_of_clients(server: Server) -> None
     assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
+async def test_page_is_in_the_language_of_the_browser(server: Server) -> None:
+    headers = {**BROWSER, "accept-language": "de-AT, en;q=0.5"}
+    reply = await perform(endpoint(server), http_scope("GET", "/in/the/shop", headers=headers))
+    text = reply.body.decode()
+    assert '<html lang="de' in text
+    assert "Dies ist ein MCP-Server." in text
+
+
 async def test_page_is_for_allowed_hosts_only(server: Server) -> None:
     headers = {**BROWSER, "host": "evil.example"}
     reply = await perform(endpoint(server), http_scope("GET", "/", headers=headers))

@@ -22,6 +22,7 @@ from tests.running_site import RunningSite, manage, serving
 MUST_HAVE = (
     "django_mcp/py.typed",
     "django_mcp/AGENTS.md",
+    "django_mcp/locale/de/LC_MESSAGES/django.mo",
     "django_mcp/migrations/0001_initial.py",
     "django_mcp/static/django_mcp/pages.css",
     "django_mcp/templates/django_mcp/page.html",
