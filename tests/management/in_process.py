@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 from django.core.handlers.asgi import ASGIHandler
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_mcp.management.commands import mcp_doctor
+from django_mcp.management import examination
 from django_mcp.management.discovery import Probe
 from django_mcp.management.findings.base import Answer
 from django_mcp.routing import mount
@@ -41,4 +41,4 @@ def serve(monkeypatch: pytest.MonkeyPatch, proxy: Change = lambda scope: scope) 
 
     # The connection of a test outlives a request.
     monkeypatch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", lambda _: None)
-    monkeypatch.setattr(mcp_doctor.Http, "_send_once", send)
+    monkeypatch.setattr(examination.Http, "_send_once", send)

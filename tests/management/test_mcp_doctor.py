@@ -13,9 +13,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from django_mcp.management.commands import mcp_doctor
-from django_mcp.management.commands.mcp_doctor import Http
+from django_mcp.management import examination
 from django_mcp.management.discovery import Probe
+from django_mcp.management.examination import Http
 from tests.running_site import running_site
 
 Handle = Callable[[BaseHTTPRequestHandler], None]
@@ -109,8 +109,8 @@ def test_redirect_to_a_file_is_not_followed(web: WebServer) -> None:
 
 
 def test_body_is_read_up_to_its_limit(web: WebServer) -> None:
-    web.handle_one = lambda each: respond(each, 200, b"x" * (mcp_doctor.MAX_BODY + 1000))
-    assert len(get(web).body) == mcp_doctor.MAX_BODY
+    web.handle_one = lambda each: respond(each, 200, b"x" * (examination.MAX_BODY + 1000))
+    assert len(get(web).body) == examination.MAX_BODY
 
 
 def test_slow_response_ends_after_the_timeout(web: WebServer) -> None:

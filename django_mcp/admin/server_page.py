@@ -1,0 +1,166 @@
+"""What the page of a server shows, and what ``mcp_doctor`` says of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp import conf, registry
+from django_mcp.admin.component_page import Fact
+from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.management import examination
+from django_mcp.management.discovery import CLIENTS, Probe
+from django_mcp.management.examination import Http
+from django_mcp.management.findings.base import Answer, Finding
+from django_mcp.protocol.revisions import Statefulness
+from django_mcp.registry import Entry
+from django_mcp.server.components import KINDS
+from django_mcp.server.server import Server
+
+TIMEOUT = 3.0
+"""Seconds for each request of an examination."""
+EXAMINE_WITHIN = 20.0
+"""Seconds for all of them: somebody waits for the page."""
+
+
+class Count(NamedTuple):
+    """The components of one kind."""
+
+    kind: str
+    number: int
+    switched_off: int
+    tokens: int
+
+
+class Group(NamedTuple):
+    """A group that connections may select."""
+
+    name: str
+    number: int
+    scopes: str
+
+
+def authenticators(server: Server) -> list[str]:
+    """Return the names of the classes that say who calls."""
+    try:
+        return [type(authenticator).__name__ for authenticator in registry.authenticators(server)]
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
+
+
+def versions(server: Server) -> list[str]:
+    """Return the revisions that the server speaks, newest first."""
+    registry.make_ready(server)
+    served = [revision for kind in Statefulness for revision in server.revisions(kind)]
+    return sorted((revision.version for revision in served), reverse=True)
+
+
+def facts(server: Server, url: str | None) -> list[Fact]:
+    """Return how clients reach a server, and what they need for all of it."""
+    registry.make_ready(server)
+    info = server.info
+    policy = server.when_denied or _("hidden, or challenged where a component has scopes")
+    return [
+        Fact(_("Name"), server.name, True),
+        Fact(_("Title"), info.get("title") or "-"),
+        Fact(_("Version"), info.get("version") or "-"),
+        Fact(_("Path"), registry.path(server), True),
+        *([] if url is None else [Fact(_("URL"), url, True)]),
+        Fact(_("Revisions"), ", ".join(versions(server))),
+        Fact(_("Authenticators"), ", ".join(authenticators(server))),
+        Fact(_("Scopes"), ", ".join(sorted(server.scopes)) or _("none")),
+        Fact(_("Who may not use"), policy),
+        Fact(_("Tool search"), _("yes") if server.tool_search else _("no")),
+    ]
+
+
+def counts(server: Server) -> list[Count]:
+    """Return how many components of each kind there are, and how much models read of them."""
+    by_kind: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
+    for entry in registry.entries(server):
+        by_kind[entry.component.kind].append(entry)
+    return [_count(listed) for listed in by_kind.values() if listed]
+
+
+def _count(listed: Sequence[Entry]) -> Count:
+    off = sum(entry.is_switched_off for entry in listed)
+    tokens = sum(entry.tokens for entry in listed if not entry.is_switched_off)
+    return Count(listed[0].kind, len(listed), off, tokens)
+
+
+def groups(server: Server) -> list[Group]:
+    """Return the groups of a server, in the order of their names."""
+    by_group: dict[str, list[Component]] = {}
+    for component in server.components.all():
+        if component.group is not None:
+            by_group.setdefault(component.group, []).append(component)
+    scopes = server.group_scopes or {}
+    return [
+        Group(name, len(members), ", ".join(sorted(scopes.get(name, ()))))
+        for name, members in sorted(by_group.items())
+    ]
+
+
+def instructions(server: Server) -> str:
+    """Return the text that clients give their model; "" for none."""
+    text = server.instructions
+    return str((text() if callable(text) else text) or "")
+
+
+# What mcp_doctor says.
+
+
+class Section(NamedTuple):
+    """Findings below a heading."""
+
+    heading: str
+    findings: Sequence[Finding]
+
+
+class BoundedHttp(Http):
+    """Sends no request after a while: somebody waits for all of them."""
+
+    def __init__(self) -> None:
+        super().__init__(TIMEOUT, str)
+        self._until = time.monotonic() + EXAMINE_WITHIN
+
+    def _send_once(self, probe: Probe, url: str) -> Answer:
+        if time.monotonic() > self._until:
+            return Answer(0, error="not sent, because the others took too long")
+        return super()._send_once(probe, url)
+
+
+def url_of(server: Server, request: HttpRequest) -> str | None:
+    """Return the URL at which the server is examined; None if only a client would name its host.
+
+    Without BASE_URL it is the host of the request, which has to be one that ALLOWED_HOSTS names:
+    else the site would send requests wherever a user of the admin likes.
+    """
+    path = f"/{registry.path(server).strip('/')}"
+    base = conf.get().base_url
+    if base:
+        return f"{base}{path}"
+    is_any_host_allowed = "*" in settings.ALLOWED_HOSTS
+    return None if is_any_host_allowed else request.build_absolute_uri(path)
+
+
+def examine(url: str) -> list[Section]:
+    """Return what ``mcp_doctor`` says of a server of this project: first of the project itself."""
+    http = BoundedHttp()
+    sections: Mapping[Any, Any]
+    try:
+        findings = {client.title: http.play(client, url) for client in CLIENTS.values()}
+        sections = examination.of_project(url, http)
+    except CommandError as error:
+        raise ConfigurationError(str(error)) from error
+    of_clients = [
+        Section(examination.heading(titles, findings), shared)
+        for titles, shared in examination.by_clients(findings).items()
+    ]
+    return [*(Section(title, of_title) for title, of_title in sections.items()), *of_clients]

@@ -1,0 +1,55 @@
+"""A shop with components of each kind, and users of the admin with some permissions."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import Client as Browser
+
+from django_mcp import Server, registry
+from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.registry import Entry
+
+TAG = re.compile(r"<[^>]+>")
+
+
+def shop() -> Server:
+    server = Server(
+        "shop",
+        title="The shop",
+        instructions="Begin with stock.",
+        authenticators=[AnonymousAuthentication()],
+        group_scopes={"office": ["office"], "counter": []},
+    )
+    server.tool(name="stock", group="counter")(lambda: 3)
+    server.tool(name="order", group="office")(lambda: "ordered")
+    server.tool(name="audit", permission="auth.view_user")(lambda: "fine")
+    server.tool(name="close", scopes={"write"})(lambda: "closed")
+    server.resource("shop://news", name="news")(lambda: "Nothing new")
+    server.prompt(name="greet")(lambda: "Hello")
+    return server
+
+
+def entry_of(server: Server, name: str) -> Entry:
+    return next(entry for entry in registry.entries(server) if entry.component.name == name)
+
+
+def browser_of(name: str, *permissions: str, is_staff: bool = True) -> Browser:
+    """The browser of a user with these permissions."""
+    user = get_user_model().objects.create_user(name, is_staff=is_staff)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    browser = Browser()
+    browser.force_login(user)
+    return browser
+
+
+def text_of(response: Any) -> str:
+    """What a page says, without markup, in one line."""
+    assert response.status_code == 200, response
+    html = response.content.decode()
+    content = html[html.index('<div id="content"') :]
+    return " ".join(unescape(TAG.sub(" ", content)).split())
