@@ -230,7 +230,10 @@ class Component(models.Model):
     class Meta:
         managed = False
         default_permissions = ("view", "change")
-        permissions = (("see_as_user", _("Can see which components any user is listed")),)
+        permissions = (
+            ("see_as_user", _("Can see which components any user is listed")),
+            ("try_component", _("Can try components as themselves")),
+        )
         verbose_name = _("component")
         verbose_name_plural = _("components")
 
