@@ -146,7 +146,7 @@
     const focused = document.activeElement?.id;
     const position = document.activeElement?.selectionStart;
     target.innerHTML = html;
-    const again = focused && document.getElementById(focused);
+    const again = focused ? document.getElementById(focused) : null;
     again?.focus();
     if (again && position != null && again.setSelectionRange) again.setSelectionRange(position, position);
     target.querySelector("[autofocus]")?.focus();
