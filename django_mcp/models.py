@@ -50,6 +50,10 @@ class McpSession(models.Model):
     created_at = models.DateTimeField(_("created"))
     used_at = models.DateTimeField(_("last used"), db_index=True)
 
+    # In the admin.
+    user_name: str
+    stream_count: int | None
+
     class Meta:
         verbose_name = _("MCP session")
         verbose_name_plural = _("MCP sessions")
