@@ -26,9 +26,9 @@ USERS = 200
 SQLITE_NUMBERS = """
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {rows})
 """
-POSTGRESQL_NUMBERS = (
-    "WITH numbers AS (SELECT n FROM generate_series(0::bigint, {rows}::bigint - 1) AS n)"
-)
+POSTGRESQL_NUMBERS = """
+WITH numbers AS (SELECT n FROM generate_series(0::bigint, {rows}::bigint - 1) AS n)
+"""
 INSERT = """
 INSERT INTO django_mcp_calls_call (
     called_at, day, user_id, principal, program, token, server, kind, component, target, revision,
