@@ -142,7 +142,7 @@ def _measured() -> Iterator[tuple[str, list[float]]]:
     from django.utils import timezone
 
     client = Client(SERVER_NAME="127.0.0.1")
-    client.force_login(User.objects.create_superuser("root"))
+    client.force_login(User.objects.create_superuser("root", pk=USERS + 1))
     today = timezone.now().date()
     days = {"today": today, "week": today - timedelta(days=7)}
     listed = reverse("admin:django_mcp_calls_call_changelist")
