@@ -13,8 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from django_mcp.approvals import decisions
+from django_mcp.approvals.cards import readable
 from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
-from django_mcp.approvals.views import captured, readable
+from django_mcp.approvals.views import captured
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
 
 

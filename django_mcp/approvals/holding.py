@@ -14,7 +14,7 @@ from secrets import token_urlsafe
 from typing import Any
 
 from django_mcp import conf
-from django_mcp.approvals import answers, decisions, prompts
+from django_mcp.approvals import answers, cards, decisions, prompts
 from django_mcp.approvals.models import Approval, fingerprint
 from django_mcp.approvals.signals import approval_requested
 from django_mcp.dispatch import task_calls
@@ -277,4 +277,5 @@ async def outcome(frame: Frame, row: Approval, *, waits: bool = False) -> dict[s
     if waits:
         await changes.wait_while(ACTIVE, row, RUN_WAIT)
         row = await find_own(frame, row.pk) or row
-    return answers.describe(row, answers.page_url(frame, row.pk))
+    url = answers.page_url(frame, row.pk)
+    return cards.with_card(frame, row, url, answers.describe(row, url))

@@ -5,7 +5,6 @@ To change them, override the templates in ``django_mcp_approvals/``, or subclass
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +24,7 @@ from django.views.generic import FormView, ListView
 
 from django_mcp import registry
 from django_mcp.approvals import decisions
+from django_mcp.approvals.cards import readable
 from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision, Phase
 from django_mcp.protocol.tasks import Status
 from django_mcp.runtime.pages import ProtectedPage
@@ -154,25 +154,12 @@ def title_of(name: str) -> str:
         return name
 
 
-def readable(row: Approval) -> list[tuple[str, str]] | None:
-    """Return the arguments as pairs of text; None where they cannot be decrypted any more."""
-    try:
-        arguments = row.arguments
-    except ValueError:
-        return None
-    return [(name, as_text(value)) for name, value in arguments.items()]
-
-
 def captured(row: Approval) -> list[tuple[str, str]]:
     """Return what the path captured, such as the tenant for which the call is."""
     try:
         return [*row.path_params.items()]
     except ValueError:
         return []
-
-
-def as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def is_stuck(row: Approval) -> bool:

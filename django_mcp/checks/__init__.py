@@ -5,12 +5,12 @@ There is one module for each subject. ``docs/reference/checks.md`` explains ever
 
 from django_mcp.checks import (
     authentication,
-    clients,
     codenames,
     components,
     deferred,
     project,
     serving,
+    views,
     workers,
 )
 from django_mcp.checks.base import TAG
@@ -18,11 +18,11 @@ from django_mcp.checks.base import TAG
 __all__ = [
     "TAG",
     "authentication",
-    "clients",
     "codenames",
     "components",
     "deferred",
     "project",
     "serving",
+    "views",
     "workers",
 ]

@@ -14,9 +14,8 @@ from typing import Any
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.mcp_apps.metadata import EXTENSION, FLAT_URI, MIME_TYPE
 
-EXTENSION = "io.modelcontextprotocol/ui"
-MIME_TYPE = "text/html;profile=mcp-app"
 FRAGMENT = "django-mcp/html"
 """The member of a result's ``_meta`` with the fragment that the page puts into itself."""
 SCHEME = "ui://"
@@ -149,7 +148,7 @@ def tool_meta(view: View | None, *, app_only: bool) -> dict[str, Any]:
         uri = view.listed_uri
         meta["ui"] = {"resourceUri": uri, **ui}
         # Deprecated, but some hosts read nothing else.
-        meta["ui/resourceUri"] = uri
+        meta[FLAT_URI] = uri
         meta["openai/outputTemplate"] = uri
     return meta
 

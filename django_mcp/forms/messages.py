@@ -14,8 +14,13 @@ MAX_LENGTH = 300
 
 def tool_error(summary: str, lines: Iterable[str]) -> ToolError:
     """Return an error of ``summary`` and the first of the lines."""
+    return ToolError(described(summary, lines))
+
+
+def described(summary: str, lines: Iterable[str]) -> str:
+    """Return ``summary`` and the first of the lines."""
     first = [*islice(lines, MAX_LINES + 1)]
     shown = [f"{line[:MAX_LENGTH]}..." if len(line) > MAX_LENGTH else line for line in first]
     if len(first) > MAX_LINES:
         shown[-1] = "and more"
-    return ToolError("\n".join([summary, *shown]))
+    return "\n".join([summary, *shown])

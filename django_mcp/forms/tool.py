@@ -63,6 +63,14 @@ def form_tool(
     (registry.default if server is None else server).components.add(component)
 
 
+class InvalidForm(ToolError):
+    """The form is not valid; the message has a line for each error."""
+
+    def __init__(self, form: Any) -> None:
+        super().__init__(messages.described("The form is not valid.", error_lines(form)))
+        self.form = form
+
+
 class FormRunner:
     """Fills in, validates and processes a form for each call."""
 
@@ -80,8 +88,24 @@ class FormRunner:
         empty = self._form_class(**kwargs)
         data, uploads = form_data(empty, arguments)
         form = self._form_class(**kwargs, data=data, files=uploads)
+        return self._finish(form, frame)
+
+    def submit(self, sent: Mapping[str, Any], frame: Frame) -> Any:
+        """Process the form with the values that a browser sent, by the names of its inputs."""
+        with transaction.atomic():
+            kwargs = self._form_kwargs(frame)
+            data = sent_data(self._form_class(**kwargs), sent)
+            return self._finish(self._form_class(**kwargs, data=data), frame)
+
+    def filled_in(self, arguments: Mapping[str, Any], frame: Frame) -> Any:
+        """Return the form for a user, with the arguments as its initial values."""
+        kwargs = dict(self._form_kwargs(frame))
+        initial = {**kwargs.pop("initial", {}), **arguments}
+        return self._form_class(**kwargs, initial=initial)
+
+    def _finish(self, form: Any, frame: Frame) -> Any:
         if not form.is_valid():
-            raise messages.tool_error("The form is not valid.", error_lines(form))
+            raise InvalidForm(form)
         return self._on_valid(form, frame)
 
 
@@ -164,6 +188,33 @@ def form_data(form: Any, arguments: Mapping[str, Any]) -> tuple[Any, MultiValueD
         for suffix, values in widget_values(field, shown):
             data.setlist(f"{key}{suffix}", values)
     return data, uploads
+
+
+def sent_data(form: Any, sent: Mapping[str, Any]) -> MultiValueDict[str, Any]:
+    """Return the data of a form that a user filled in; hidden fields keep their initial values."""
+    data: MultiValueDict[str, Any] = MultiValueDict()
+    for name, field in form.fields.items():
+        key = form.add_prefix(name)
+        if not is_filled_in(field):
+            for suffix, values in widget_values(field, initial_value(form, name)):
+                data.setlist(f"{key}{suffix}", values)
+            continue
+        for html_name in html_names(field, key):
+            if sent.get(html_name) is not None:
+                value = sent[html_name]
+                data.setlist(html_name, value if isinstance(value, list) else [value])
+    return data
+
+
+def html_names(field: forms.Field, key: str) -> list[str]:
+    """Return the names of the inputs of a field."""
+    widget: Any = field.widget
+    if isinstance(widget, forms.MultiWidget):
+        suffixes: list[str] = getattr(widget, "widgets_names")  # noqa: B009 - unknown to django-stubs
+        return [f"{key}{suffix}" for suffix in suffixes]
+    if isinstance(widget, forms.SelectDateWidget):
+        return [f"{key}_{part}" for part in ("year", "month", "day")]
+    return [key]
 
 
 def initial_value(form: Any, name: str) -> Any:

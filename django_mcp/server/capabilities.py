@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import ConfigurationError
-from django_mcp.components.views import EXTENSION
 from django_mcp.protocol import meta
+from django_mcp.protocol.mcp_apps.metadata import EXTENSION
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Principal

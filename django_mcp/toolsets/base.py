@@ -65,6 +65,9 @@ class BaseToolset(ABC):
     confirm_delete: ClassVar[bool] = False
     """Whether the user is asked before a row is deleted."""
 
+    ui: ClassVar[bool] = False
+    """Whether hosts that render views show a list as a table, which sorts, searches and pages."""
+
     page_size: ClassVar[int] = 20
     max_page_size: ClassVar[int] = 100
     max_groups: ClassVar[int] = 100

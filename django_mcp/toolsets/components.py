@@ -19,9 +19,10 @@ from django_mcp.components.outputs import OutputSchema
 from django_mcp.components.resource import resource_component
 from django_mcp.components.serializers import encoded
 from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.components.views import View
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ResourceNotFound
-from django_mcp.toolsets import access, declaration, schemas, writes
+from django_mcp.toolsets import access, declaration, schemas, tables, writes
 from django_mcp.toolsets.aggregation import Aggregator
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.deletion import Deleter
@@ -118,6 +119,7 @@ class _Builder:
                 "input_schema": given.model,
                 "permission": access.permission_of(self._toolset, name),
                 "group": self._toolset.group,
+                "ui": self._view(name),
                 **operation.hints,
                 **self._toolset.options.get(name, {}),
             },
@@ -130,6 +132,13 @@ class _Builder:
         values = {name: getattr(built, name) for name in (field.name for field in fields(built))}
         # A lazy title tells the server to describe the tool for each list.
         return TranslatedTool(**{**values, "title": format_lazy("{}", title)})
+
+    def _view(self, operation: str) -> View | None:
+        """The table of a list, where the toolset has views."""
+        if operation != "list" or not self._toolset.ui:
+            return None
+        tool = f"{operation}_{self._plural}"
+        return tables.table_view(tool, self._options.verbose_name_plural, self._declared)
 
     def _description(self, operation: Operation, rows: Any) -> Any:
         text = joined(operation.description, rows)

@@ -17,8 +17,9 @@ from django_mcp.components.resource import ResourceComponent, resource_component
 from django_mcp.components.responses import ResourceResponse
 from django_mcp.components.signature import is_async
 from django_mcp.components.tool import ToolComponent
-from django_mcp.components.views import MIME_TYPE, View
+from django_mcp.components.views import View
 from django_mcp.frame.frame import Frame
+from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
 
 if TYPE_CHECKING:
     from django_mcp.server.server import Server

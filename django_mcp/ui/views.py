@@ -19,6 +19,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 from django.template.loader import render_to_string
 from django.utils import translation
+from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel
 
 from django_mcp.components.base import ConfigurationError
@@ -91,9 +92,10 @@ class TemplateView(View):
         """Return the fragment for a result; raises what rendering raises."""
         if self.fragment is None:
             return View.fragment_of(self, value, arguments)
-        return render_to_string(self.fragment, fragment_context(value, arguments))
+        context = {"view": self, **fragment_context(value, arguments)}
+        return render_to_string(self.fragment, context)
 
-    def _forget(self, *, setting: str, **_: Any) -> None:
+    def _forget(self, *, setting: str, **others: Any) -> None:
         if setting in {"TEMPLATES", "LANGUAGE_CODE", "STATICFILES_DIRS"}:
             self._pages = {}
             self.__dict__.pop("listed_uri", None)
@@ -172,3 +174,12 @@ def _members(value: Any) -> dict[str, Any]:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return {}
+
+
+approval_view = template_view(
+    fragment="django_mcp_approvals/card.html",
+    uri="ui://approvals/call",
+    title=_("Approval"),
+    prefers_border=True,
+)
+"""The view of a tool with an approval: what waits, and the link to the page of the decision."""

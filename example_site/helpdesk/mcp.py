@@ -12,7 +12,7 @@ from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from django_mcp import Frame, ResourceNotFound, Response, prompt, resource, tool
-from example_site.helpdesk import guarded, imports, input_requests, notifications, refunds
+from example_site.helpdesk import cards, guarded, imports, input_requests, notifications, refunds
 from example_site.helpdesk.models import Comment, Ticket
 from example_site.helpdesk.numbers import Number, no_ticket
 from example_site.helpdesk.rest import server as api
@@ -20,7 +20,16 @@ from example_site.helpdesk.summaries import TicketSummary
 from example_site.helpdesk.toolsets import Customers
 
 # Imported because these modules register servers, components and signal receivers.
-__all__ = ["Customers", "api", "guarded", "imports", "input_requests", "notifications", "refunds"]
+__all__ = [
+    "Customers",
+    "api",
+    "cards",
+    "guarded",
+    "imports",
+    "input_requests",
+    "notifications",
+    "refunds",
+]
 
 REPORT_EVERY = 10  # Tickets per progress notification.
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from django_mcp import Approval, Frame, ToolError, tool
+from django_mcp.ui import approval_view
 from example_site.helpdesk.models import Refund, Ticket
 
 
@@ -16,6 +17,8 @@ from example_site.helpdesk.models import Refund, Ticket
     permission="helpdesk.add_refund",
     # The approver is somebody else than the caller.
     approval=Approval("helpdesk.approve_refund", four_eyes=True),
+    # Hosts show what waits, with a link to the page on which it is decided.
+    ui=approval_view,
 )
 def refund(
     number: Annotated[int, Field(description="The number of the ticket")],

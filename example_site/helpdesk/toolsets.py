@@ -15,3 +15,5 @@ class Customers(ModelToolset):
     ordering_fields = ["name", "city"]
     ordering = ["name"]
     write_fields = ["name", "city"]
+    # Hosts show the list as a table.
+    ui = True

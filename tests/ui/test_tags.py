@@ -10,6 +10,7 @@ from django.template import engines
 from pytest_django import Settings
 
 from django_mcp import ConfigurationError
+from tests.spec import spec
 
 
 def render(source: str) -> str:
@@ -42,6 +43,7 @@ def test_static_file_is_inlined_by_its_kind(folder: Path) -> None:
     assert render("{% mcp_static 'dot.gif' %}") == "data:image/gif;base64,R0lGODlh"
 
 
+@spec("apps-05")
 def test_static_file_cannot_end_its_element(folder: Path) -> None:
     (folder / "a.js").write_text('const a = "</ScRipt><!--<script>";')
 

@@ -12,11 +12,13 @@ from django.utils import translation
 from pytest_django import Settings
 
 from django_mcp import ConfigurationError, Frame, Server, ToolError
-from django_mcp.components.views import FRAGMENT, MIME_TYPE
+from django_mcp.components.views import FRAGMENT
+from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
 from django_mcp.testing import Client, SyncClient
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.testing.results import ErrorResponse
 from django_mcp.ui import claude_domain, template_view
+from tests.spec import spec
 from tests.ui.conftest import HOST, Templates
 
 pytestmark = pytest.mark.django_db
@@ -190,6 +192,7 @@ async def test_fragment_shows_the_value_that_the_tool_returned(
     assert "Tea" in result.text
 
 
+@spec("apps-01")
 def test_values_and_arguments_are_escaped_in_a_fragment(
     server: Server, templates: Templates
 ) -> None:
@@ -218,6 +221,7 @@ def test_fragment_of_an_error_is_not_rendered(server: Server, templates: Templat
     assert FRAGMENT not in result.get("_meta", {})
 
 
+@spec("apps-07")
 def test_app_only_tool_needs_its_permission_like_any_other(
     server: Server, templates: Templates
 ) -> None:
@@ -234,6 +238,7 @@ def test_app_only_tool_needs_its_permission_like_any_other(
     assert allowed["_meta"][FRAGMENT].startswith("<ul><li>2</li>")
 
 
+@spec("apps-08")
 def test_model_reaches_no_app_only_tool_through_the_search(templates: Templates) -> None:
     server = Server("large", tool_search=True)
     templates({"a.html": "<!doctype html>"})
@@ -281,6 +286,7 @@ def test_page_of_a_public_tool_is_for_everybody(server: Server, templates: Templ
     assert SyncClient(server).read_resource("ui://shop/cart")["contents"]
 
 
+@spec("apps-10")
 def test_page_of_another_server_is_unknown(server: Server, templates: Templates) -> None:
     cart_server(server, templates)
     other = Server("other")
@@ -328,6 +334,7 @@ def test_domain_is_that_of_the_host(server: Server, templates: Templates) -> Non
     assert len(of_claude.partition(".")[0]) == 32
 
 
+@spec("apps-11")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

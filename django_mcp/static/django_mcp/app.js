@@ -171,7 +171,8 @@
   // Buttons and forms that call tools.
 
   function valueOf(field, value) {
-    if (field?.type === "number" || field?.type === "range") return value === "" ? null : Number(value);
+    const isNumber = ["number", "range"].includes(field.type) || field.dataset.mcpNumber !== undefined;
+    if (isNumber) return value === "" ? null : Number(value);
     return value;
   }
 

@@ -1,1 +1,0 @@
-"""Calls of components from the admin, as the user who is logged in."""

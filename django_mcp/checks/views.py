@@ -1,0 +1,136 @@
+"""Checks of the views of tools: what their templates read, and what hosts would block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, Warning
+from django.template import TemplateDoesNotExist, TemplateSyntaxError, engines
+from django.template.backends.django import DjangoTemplates
+from django.template.base import FilterExpression, Node, NodeList, Template, Variable
+from django.template.defaulttags import CsrfTokenNode, TemplateLiteral
+from django.template.loader_tags import ExtendsNode, IncludeNode
+from django.template.smartif import TokenBase as Operator
+
+from django_mcp.checks.base import Found, check
+from django_mcp.components.tool import ToolComponent
+from django_mcp.protocol.mcp_apps import blocked
+from django_mcp.registry import registered_entries
+from django_mcp.ui.views import TemplateView
+
+OF_REQUESTS = frozenset({"request", "perms", "csrf_token"})
+"""Variables of views of Django, which no template of a view has."""
+OF_PAGES = OF_REQUESTS | {"user", "messages"}
+"""What a page does not have either; a result may have members of these names."""
+
+
+@check()
+def check_views() -> Found:
+    for view in _views():
+        yield from _of_requests(view)
+        try:
+            html = view.page()
+        except Exception as error:
+            yield Error(
+                f"The page of the view {view.uri} cannot be rendered: "
+                f"{type(error).__name__}: {error}",
+                hint="Correct its template, which is rendered without a request.",
+                id="django_mcp.E027",
+            )
+            continue
+        yield from _blocked(view, html)
+
+
+@check()
+def check_app_only_tools() -> Found:
+    for entry in registered_entries():
+        tool = entry.component
+        if not isinstance(tool, ToolComponent) or not tool.app_only:
+            continue
+        if tool.is_public and not tool.reads_only:
+            yield Warning(
+                f"The tool {tool.name!r} at {tool.source} is for views only, changes something, "
+                "and needs no permission: any caller of the server can call it.",
+                hint="Set a permission, scopes or read_only=True: app_only is no protection.",
+                id="django_mcp.W042",
+            )
+
+
+def _views() -> Iterator[TemplateView]:
+    components = (entry.component for entry in registered_entries())
+    views = (item.view for item in components if isinstance(item, ToolComponent))
+    # In the order of their first tools.
+    yield from dict.fromkeys(view for view in views if isinstance(view, TemplateView))
+
+
+def _blocked(view: TemplateView, html: str) -> Iterator[CheckMessage]:
+    csp = view.policy.to_meta().get("ui", {}).get("csp")
+    for part in blocked.find(html, csp):
+        yield Warning(
+            f"Hosts block a part of the page of the view {view.uri}: {part}.",
+            hint="Inline it with {% mcp_static %}, or name its origin in csp= of the view.",
+            id="django_mcp.W044",
+        )
+
+
+def _of_requests(view: TemplateView) -> Iterator[CheckMessage]:
+    read = {view.template: OF_PAGES, view.fragment: OF_REQUESTS}
+    for name, unknown in read.items():
+        for variable in sorted(unknown.intersection(_variables(name))):
+            yield Warning(
+                f"The template {name!r} of the view {view.uri} reads {variable}, which a view does "
+                "not have: it belongs to no request, and is shown to all callers.",
+                hint="Return what the view shows from its tool. Calls of tools need no CSRF token.",
+                id="django_mcp.W043",
+            )
+
+
+def _variables(name: str | None) -> Iterator[str]:
+    """Yield the variables of a template, and of those that it extends or includes by name."""
+    for template in _templates(name, set()) if name else ():
+        for node in template.nodelist.get_nodes_by_type(Node):
+            if isinstance(node, CsrfTokenNode):
+                yield "csrf_token"
+            yield from _names(node)
+
+
+def _templates(name: str, known: set[str]) -> Iterator[Template]:
+    template = _template(name)
+    if template is None or name in known:
+        return
+    known.add(name)
+    yield template
+    for node in template.nodelist.get_nodes_by_type(ExtendsNode | IncludeNode):  # type: ignore[arg-type]
+        expression: Any = getattr(node, "parent_name", None) or getattr(node, "template", None)
+        if isinstance(getattr(expression, "var", None), str):
+            yield from _templates(expression.var, known)
+
+
+def _template(name: str) -> Template | None:
+    for engine in engines.all():
+        if isinstance(engine, DjangoTemplates):
+            try:
+                return engine.get_template(name).template
+            except (TemplateDoesNotExist, TemplateSyntaxError):
+                continue
+    return None
+
+
+def _names(node: Node) -> Iterator[str]:
+    """Yield the first part of each variable that the expressions of a node refer to."""
+    pending = [*vars(node).values()]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Variable):
+            yield str(part.var).partition(".")[0]
+        elif isinstance(part, list | tuple) and not isinstance(part, NodeList):
+            pending += part
+        elif isinstance(part, dict):
+            pending += part.values()
+        elif isinstance(part, FilterExpression | TemplateLiteral | Operator):
+            pending += [getattr(part, name, None) for name in MEMBERS]
+
+
+MEMBERS = ("var", "filters", "value", "first", "second")
+"""The attributes in which the expressions of templates keep others."""

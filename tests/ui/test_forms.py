@@ -1,0 +1,142 @@
+"""Forms as views: the form that is shown, what is sent, and errors at their fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+
+from django_mcp import ConfigurationError, Frame, Server
+from django_mcp.components.views import FRAGMENT
+from django_mcp.testing import SyncClient
+from django_mcp.testing.results import ErrorResponse
+from django_mcp.ui import form_view
+from example_site.helpdesk.models import Customer, Ticket
+from tests.spec import spec
+
+pytestmark = pytest.mark.django_db
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+class TicketForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Show a form for a new ticket."""
+
+    class Meta:
+        model = Ticket
+        fields = ("customer", "subject", "description", "priority")
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        if data.get("subject") == data.get("description"):
+            raise ValidationError("Describe what happened.")
+        return data
+
+
+class MeetingForm(forms.Form):
+    at = forms.SplitDateTimeField()
+    people = forms.IntegerField(max_value=9)
+    is_open = forms.BooleanField(required=False, initial=True)
+    rooms = forms.MultipleChoiceField(choices=[("a", "A"), ("b", "B")], required=False)
+    owner = forms.CharField(widget=forms.HiddenInput, initial="ann")
+
+
+@pytest.fixture
+def customer() -> Customer:
+    return Customer.objects.create(name="Alder", email="a@example.com", city="Leeds")
+
+
+def html_of(result: Any) -> str:
+    return str(result["_meta"][FRAGMENT])
+
+
+def test_form_is_shown_with_what_the_model_knows(server: Server, customer: Customer) -> None:
+    form_view(TicketForm, server=server, title="New ticket")
+    client = SyncClient(server)
+
+    result = client.call_tool("ticket_form", {"subject": f"'\"{SCRIPT}", "priority": "high"})
+    submit, show = client.list_tools()
+
+    assert '<form data-mcp-tool="submit_ticket"' in html_of(result)
+    assert SCRIPT not in html_of(result)
+    assert '<option value="high" selected>' in html_of(result)
+    assert "call submit_ticket" in result.text
+    assert show["annotations"]["readOnlyHint"] is True
+    assert show["inputSchema"]["required"] == []
+    assert submit["_meta"]["ui"]["visibility"] == ["app"]
+    assert Ticket.objects.count() == 0
+
+
+def test_form_is_saved_as_a_browser_sends_it(server: Server, customer: Customer) -> None:
+    form_view(TicketForm, server=server)
+    sent = {"customer": str(customer.pk), "subject": "Slow", "description": "x", "priority": "low"}
+
+    result = SyncClient(server).call_tool("submit_ticket", sent)
+
+    ticket = Ticket.objects.get()
+    assert (ticket.customer, ticket.subject) == (customer, "Slow")
+    assert not result.is_error
+    assert result.structured == {"pk": ticket.pk, "text": str(ticket)}
+    assert "#" in html_of(result)
+
+
+@spec("apps-02")
+def test_errors_are_shown_at_their_fields(server: Server, customer: Customer) -> None:
+    form_view(TicketForm, server=server)
+    sent = {"customer": "99999", "subject": SCRIPT, "description": SCRIPT, "priority": "none"}
+
+    result = SyncClient(server).call_tool("submit_ticket", sent)
+
+    assert result.is_error
+    assert "customer: Select a valid choice" in result.text
+    assert html_of(result).count('class="errorlist"') == 2
+    assert "Describe what happened." in html_of(result)
+    assert SCRIPT not in html_of(result)
+    assert Ticket.objects.count() == 0
+
+
+@spec("apps-12")
+def test_values_of_every_widget_are_read(server: Server) -> None:
+    received: list[Any] = []
+
+    def note(form: Any, frame: Frame) -> str:
+        received.append(form.cleaned_data)
+        return f"Noted {SCRIPT}"
+
+    form_view(MeetingForm, server=server, on_valid=note)
+    sent = {
+        "at_0": "2026-07-28",
+        "at_1": "10:30",
+        "people": 4,
+        "is_open": False,
+        "rooms": ["a", "b"],
+        "owner": "eve",
+    }
+
+    result = SyncClient(server).call_tool("submit_meeting", sent)
+
+    (cleaned,) = received
+    assert cleaned["at"].isoformat() == "2026-07-28T10:30:00+00:00"
+    assert (cleaned["people"], cleaned["is_open"], cleaned["rooms"]) == (4, False, ["a", "b"])
+    assert cleaned["owner"] == "ann"
+    assert SCRIPT not in html_of(result)
+
+
+def test_permission_is_that_of_both_tools(server: Server) -> None:
+    form_view(TicketForm, server=server, permission="helpdesk.add_ticket")
+    user = User.objects.create_user("guest")
+
+    assert SyncClient(server, user=user).list_tools() == []
+    with pytest.raises(ErrorResponse, match="Unknown tool"):
+        SyncClient(server, user=user).call_tool("submit_ticket", {"subject": "x"})
+
+
+def test_form_with_files_is_refused_with_the_reason(server: Server) -> None:
+    class UploadForm(forms.Form):
+        scan = forms.FileField()
+
+    with pytest.raises(ConfigurationError, match="file field 'scan', and a view can send no files"):
+        form_view(UploadForm, server=server, on_valid=lambda form, frame: None)
