@@ -19,6 +19,7 @@ from django.utils import timezone
 from django_mcp.frame import Frame
 from django_mcp.frame.transport import caller_key
 from django_mcp.protocol.errors import McpError, ToolError
+from django_mcp.stores import cache_counts
 from django_mcp.stores.base import digest
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ class RateLimit:
     are combined. ``key`` returns an identity of your own instead. Anonymous callers are counted
     by IP address. ``tools`` limits calls of these tools only; ``methods`` are counted together.
 
-    The counts are in the Django cache with the alias ``cache``. All workers must share it, and it
-    must increment atomically, as Redis and Memcached do.
+    The counts are in the Django cache with the alias ``cache``. All workers must share it: Redis,
+    Memcached or the database.
 
     A refused tool call is an error that the model reads, with the time to wait, which HTTP repeats
     in ``Retry-After``. Other methods are refused with an McpError.
@@ -103,10 +104,7 @@ class RateLimit:
         return await frame.exchange.run_hook(self._increment, f"django_mcp.rate.{name}", period)
 
     def _increment(self, entry: str, period: Period) -> int:
-        # Not ``aincr``: it reads, and writes what it has read with another timeout.
-        counts = caches[self.cache]
-        counts.add(entry, 0, timeout=period.remaining + GRACE)
-        return counts.incr(entry)
+        return cache_counts.increment(caches[self.cache], entry, period.remaining + GRACE)
 
     def _identities(self, frame: Frame) -> list[str]:
         if self.key is not None:

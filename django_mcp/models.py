@@ -50,6 +50,10 @@ class McpSession(models.Model):
     created_at = models.DateTimeField(_("created"))
     used_at = models.DateTimeField(_("last used"), db_index=True)
 
+    # In the admin.
+    user_name: str
+    stream_count: int | None
+
     class Meta:
         verbose_name = _("MCP session")
         verbose_name_plural = _("MCP sessions")
@@ -230,7 +234,10 @@ class Component(models.Model):
     class Meta:
         managed = False
         default_permissions = ("view", "change")
-        permissions = (("see_as_user", _("Can see which components any user is listed")),)
+        permissions = (
+            ("see_as_user", _("Can see which components any user is listed")),
+            ("try_component", _("Can try components as themselves")),
+        )
         verbose_name = _("component")
         verbose_name_plural = _("components")
 

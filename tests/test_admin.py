@@ -375,7 +375,7 @@ def run_on_this_thread(function: Callable[..., Awaitable[Any]], *arguments: Any)
 def test_sessions_are_listed_without_their_ids_and_assigns(browser: Browser) -> None:
     made = session()
     (listed,) = rows(html := page(browser, SESSIONS))
-    assert listed["principal"] == "django_session:7"
+    assert listed["user"] == "django_session:7"
     assert listed["server"] == "shop"
     assert listed["version"] == "2025-11-25"
     assert listed["client"] == "Inspector 0.9"

@@ -14,6 +14,7 @@ from django.contrib.auth.backends import ModelBackend
 from django.core import checks
 from django.core.management import get_commands
 from django.db import connections
+from django.utils.translation import gettext_lazy
 from pytest_django import Settings
 
 from django_mcp import ConfigurationError, Frame, Server, Tool, registry
@@ -45,7 +46,8 @@ def get_findings(*, deploy: bool = False) -> dict[str, checks.CheckMessage]:
     """Return the findings by id, each of which must occur once."""
     found = checks.run_checks(tags=[ours.TAG], include_deployment_checks=deploy)
     # Optional apps of the package have ids of their own.
-    messages = [message for message in found if str(message.id).startswith("django_mcp.")]
+    ours_only = [message for message in found if str(message.id).startswith("django_mcp.")]
+    messages = [message for message in ours_only if not message.is_silenced()]
     by_id = {str(message.id).removeprefix("django_mcp."): message for message in messages}
     assert len(by_id) == len(messages)
     return by_id
@@ -367,6 +369,95 @@ def test_tool_without_description_is_reported(server: Server) -> None:
     def nameless() -> None: ...
 
     assert f"'nameless' at {__name__}" in get_findings()["W003"].msg
+
+
+REJECTED_SCHEMAS: dict[str, Any] = {
+    "W042": {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}]},
+    "W043": {"type": "object", "additionalProperties": False},
+    "W044": {"type": "object", "properties": {"a": {"items": {"type": ["array", "null"]}}}},
+}
+
+
+@pytest.mark.parametrize("number", REJECTED_SCHEMAS)
+def test_schema_that_clients_reject_is_reported_with_all_its_tools(
+    server: Server, number: str, settings: Settings
+) -> None:
+    settings.SILENCED_SYSTEM_CHECKS = []
+    for name in ("a", "b"):
+        schema = REJECTED_SCHEMAS[number]
+        server.tool(name=name, description="Sell.", input_schema=schema)(lambda arguments: None)
+    found = get_findings()
+    assert set(found) == {number}
+    assert f"tool 'a' at {__name__}" in found[number].msg
+    assert f"tool 'b' at {__name__}" in found[number].msg
+
+
+def test_schema_that_clients_accept_is_not_reported(server: Server) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"anyOf": [{"type": "array"}, {"type": ["string", "null"]}]}},
+    }
+    server.tool(name="a", description="Sell.", input_schema=schema)(lambda arguments: None)
+
+    @server.tool
+    def nothing() -> None:
+        """Take no arguments."""
+
+    assert get_findings() == {}
+
+
+def test_description_that_clients_cut_is_reported(server: Server) -> None:
+    server.tool(name="short", description="x" * 1024)(lambda: None)
+    server.prompt(name="long", description=gettext_lazy("x" * 1025))(lambda: "")
+    server.tool(name="computed", description=lambda: "x" * 2000)(lambda: None)
+    message = get_findings()["W045"].msg
+    assert "prompt 'long'" in message
+    assert "'short'" not in message
+
+
+def test_name_that_is_too_long_with_its_prefix_is_reported(server: Server) -> None:
+    room = 64 - len("mcp__shop__")
+    server.tool(name="a" * room, description="Sell.")(lambda: None)
+    assert get_findings() == {}
+    server.tool(name="b" * (room + 1), description="Sell.")(lambda: None)
+    found = get_findings()
+    assert set(found) == {"W046"}
+    assert "'aaa" not in found["W046"].msg
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("stock.all", "stock_all"), ("a" * 53 + "1", "a" * 53 + "2")]
+)
+def test_names_that_are_the_same_for_clients_are_reported(
+    server: Server, first: str, second: str
+) -> None:
+    for name in (first, second):
+        server.tool(name=name, description="Sell.")(lambda: None)
+    message = get_findings()["W047"].msg
+    assert f"tool {first!r}" in message
+    assert f"tool {second!r}" in message
+    assert "'stock'" not in message
+
+
+def test_icon_that_is_no_static_file_is_reported(server: Server, settings: Settings) -> None:
+    settings.STATIC_URL = "https://static.example.org/"
+    for name, path in {
+        "there": "django_mcp/calls.css",
+        "hashed": "django_mcp/calls.0123456789ab.css",
+        "missing": "django_mcp/nothing.png",
+    }.items():
+        icon = f"https://static.example.org/{path}"
+        server.tool(name=name, description="Sell.", icons=[icon])(lambda: None)
+    elsewhere = ["https://other.example.org/icon.png", "data:image/png;base64,AAAA"]
+    server.tool(name="elsewhere", description="Sell.", icons=elsewhere)(lambda: None)
+    message = get_findings()["W048"].msg
+    assert "tool 'missing'" in message
+    assert "'there'" not in message
+    assert "'hashed'" not in message
+    assert "'elsewhere'" not in message
+    settings.STATIC_URL = "/static/"
+    settings.DJANGO_MCP = {"BASE_URL": "https://shop.example.org"}
+    assert "W048" not in get_findings()
 
 
 def test_permission_of_an_unknown_app_is_reported(server: Server) -> None:

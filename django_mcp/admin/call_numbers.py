@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.apps import apps
@@ -11,6 +13,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.protocol.revisions import BY_VERSION, Statefulness
 from django_mcp.registry import Entry
 
 if apps.is_installed("django_mcp.calls"):
@@ -61,3 +64,46 @@ def list_url(site: AdminSite) -> str:
         return reverse(f"{site.name}:django_mcp_calls_call_changelist")
     except NoReverseMatch:
         return ""
+
+
+LAST_CALLS = 500
+"""Calls among which those of clients without a session are looked for."""
+MAX_CLIENTS = 20
+
+
+@dataclass
+class StatelessClient:
+    """The last calls of one client that has no session."""
+
+    client: str
+    user: str
+    program: str
+    server: str
+    revision: str
+    last: datetime
+    target: str
+    """What it called last."""
+    calls: int = 0
+    errors: int = 0
+
+
+def stateless_clients() -> list[StatelessClient]:
+    """Return the clients without a session among the last calls, the latest first."""
+    stateless = {
+        revision.version
+        for revision in BY_VERSION.values()
+        if revision.statefulness is Statefulness.STATELESS
+    }
+    model = apps.get_model("django_mcp_calls", "Call")
+    clients: dict[tuple[str, ...], StatelessClient] = {}
+    for call in model.objects.select_related("user").order_by("-id")[:LAST_CALLS]:
+        if call.revision not in stateless:
+            continue
+        name = f"{call.client_name} {call.client_version}".strip() or "-"
+        user = call.principal if call.user is None else call.user.get_username()
+        key = (name, user, call.program, call.server, call.revision)
+        if key not in clients:
+            clients[key] = StatelessClient(*key, last=call.called_at, target=call.target)
+        clients[key].calls += 1
+        clients[key].errors += call.is_error
+    return [*clients.values()][:MAX_CLIENTS]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils.html import format_html
@@ -16,6 +18,7 @@ from django.views.decorators.http import require_POST
 
 from django_mcp.admin import call_numbers, component_page
 from django_mcp.admin.registry_rows import RegistryAdmin, Rows
+from django_mcp.admin.try_it.views import may_try, try_component
 from django_mcp.models import Component
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
@@ -127,8 +130,14 @@ class ComponentAdmin(RegistryAdmin):
 
     def get_urls(self) -> list[Any]:
         switch = self.admin_site.admin_view(require_POST(self.switch_view))
-        name = "django_mcp_component_switch"
-        return [path("<path:object_id>/switch/", switch, name=name), *super().get_urls()]
+        tried = self.admin_site.admin_view(partial(try_component, model_admin=self))
+        # A tool has a connection of its own, which would wait for a transaction around the view.
+        tried = transaction.non_atomic_requests(tried)
+        return [
+            path("<path:object_id>/switch/", switch, name="django_mcp_component_switch"),
+            path("<path:object_id>/try/", tried, name="django_mcp_component_try"),
+            *super().get_urls(),
+        ]
 
     # The page of a component.
 
@@ -149,6 +158,7 @@ class ComponentAdmin(RegistryAdmin):
             "details": component_page.details(entry),
             "revisions": component_page.revisions(entry),
             "switched_off": switches.row_of(entry) if entry.is_switched_off else None,
+            "may_try": may_try(request) and not entry.is_switched_off,
             "may_switch": self.has_switch_permission(request),
             "numbers": call_numbers.context_of(entry, self.admin_site) if shows_calls else None,
         }

@@ -1,53 +1,120 @@
-"""Active sessions in the admin, without their secrets."""
+"""Sessions in the admin, without their secrets, and the last calls of clients that have none."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.contrib import admin
 from django.contrib.admin import actions
-from django.db.models import QuerySet
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry, stores
-from django_mcp.models import McpSession
+from django_mcp.admin import call_numbers
+from django_mcp.models import McpSession, Stream
 from django_mcp.protocol.limits import cut
 from django_mcp.pubsub import publisher
+from django_mcp.pubsub.publisher import OUTBOX
 from django_mcp.runtime import pools
-from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
-from django_mcp.stores.database import DatabaseSessionStore, live
+from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
+from django_mcp.stores.base import digest
+from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore, live, to_datetime
+from django_mcp.transports.http.session.active_stream import ACTIVE
+
+USER_SCHEMES = frozenset({"django_session", "oauth", "rest_framework", "token"})
+"""The schemes whose principals are named by the primary key of their user."""
+NOT_OPEN = (OUTBOX, ACTIVE)
+"""Streams of a session in the event store that no client receives."""
 
 
 @admin.register(McpSession)
 class McpSessionAdmin(ReadOnlyAdmin):
-    list_display = ("principal", "server", "version", "client", "created_at", "used_at")
+    list_display = ("client", "user", "server", "version", "used_at", "open_streams", "created_at")
     list_filter = ("server", "version")
     search_fields = ("principal",)
     ordering = ("-used_at",)
-    fields = list_display
+    fields = (
+        "client",
+        "user",
+        "principal",
+        "server",
+        "version",
+        "created_at",
+        "used_at",
+        "open_streams",
+        "subscriptions",
+        "capabilities",
+    )
     actions = ("delete_selected",)
+    change_list_template = "admin/django_mcp/mcpsession/sessions.html"
+
+    class Media:
+        css = {"all": ["django_mcp/admin.css"]}
+
+    # Columns. What a list shows beside the row is read once for all rows.
 
     @admin.display(description=_("client"))
     def client(self, session: McpSession) -> str:
-        info = json.loads(session.data).get("client_info") or {}
-        return cut(f"{info.get('name', '')} {info.get('version', '')}".strip())
+        info = _data(session).get("client_info") or {}
+        return cut(f"{info.get('name', '')} {info.get('version', '')}".strip()) or "-"
+
+    @admin.display(description=_("user"), ordering="principal")
+    def user(self, session: McpSession) -> str:
+        if not hasattr(session, "user_name"):
+            _add_facts([session])
+        return session.user_name or session.principal
+
+    @admin.display(description=_("open streams"))
+    def open_streams(self, session: McpSession) -> int | None:
+        """How many streams a client receives at this moment; None if nobody counts them."""
+        if not hasattr(session, "stream_count"):
+            _add_facts([session])
+        return session.stream_count
+
+    @admin.display(description=_("subscriptions"))
+    def subscriptions(self, session: McpSession) -> str:
+        return "\n".join(sorted(_data(session).get("subscriptions", ()))) or "-"
+
+    @admin.display(description=_("capabilities of the client"))
+    def capabilities(self, session: McpSession) -> str:
+        return as_json(_data(session).get("client_capabilities") or {})
 
     @admin.action(description=_("End selected sessions"), permissions=["delete"])
     def delete_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
         return actions.delete_selected(self, request, queryset)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Only if the session store uses this table, which is empty otherwise."""
-        is_used = isinstance(stores.sessions(), DatabaseSessionStore)
+        """Only if there is something to see: the table of sessions, or a log of calls."""
+        is_used = _are_in_table() or call_numbers.are_visible(request)
         return is_used and super().has_module_permission(request)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpSession]:
         store = stores.sessions()
         sessions = McpSession.objects.using(getattr(store, "using", None))
-        return sessions.filter(live(store))
+        return sessions.filter(live(store)) if _are_in_table() else sessions.none()
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist = super().get_changelist_instance(request)
+        _add_facts([*changelist.result_list])
+        return changelist
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        shows_calls = call_numbers.are_visible(request)
+        context = {
+            **(extra_context or {}),
+            "stateless": call_numbers.stateless_clients() if shows_calls else None,
+            "calls_url": call_numbers.list_url(self.admin_site),
+            "are_in_table": _are_in_table(),
+        }
+        return super().changelist_view(request, context)
+
+    # The end of a session.
 
     def delete_model(self, request: HttpRequest, obj: McpSession) -> None:
         self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
@@ -60,3 +127,53 @@ class McpSessionAdmin(ReadOnlyAdmin):
         with pools.thread_sensitive():
             for name, address, principal in ended:
                 async_to_sync(publisher.session_ended)(servers.get(name), address, principal)
+
+
+def _are_in_table() -> bool:
+    return isinstance(stores.sessions(), DatabaseSessionStore)
+
+
+def _data(session: McpSession) -> Mapping[str, Any]:
+    data: Mapping[str, Any] = json.loads(session.data)
+    return data
+
+
+def _add_facts(sessions: Sequence[McpSession]) -> None:
+    """Read the users and the streams of these sessions, in one query each."""
+    names = _user_names(sessions)
+    streams = _open_streams([session.pk for session in sessions])
+    for session in sessions:
+        session.user_name = names.get(_user_key(session.principal), "")
+        session.stream_count = None if streams is None else streams.get(session.pk, 0)
+
+
+def _user_key(principal: str) -> str:
+    """Return the primary key of a principal's user as a string; "" if it does not name any."""
+    scheme, _colon, subject = principal.partition(":")
+    return subject.partition(" ")[0] if scheme in USER_SCHEMES else ""
+
+
+def _user_names(sessions: Iterable[McpSession]) -> dict[str, str]:
+    model = get_user_model()
+    keys = []
+    for text in {_user_key(session.principal) for session in sessions} - {""}:
+        try:
+            keys.append(model._meta.pk.to_python(text))
+        except ValidationError:
+            continue  # A site's own authenticator has another subject.
+    users = model._default_manager.in_bulk(keys)
+    return {str(key): user.get_username() for key, user in users.items()}
+
+
+def _open_streams(addresses: Sequence[str]) -> dict[str, int] | None:
+    """Return the number of open streams by session; None if they are not in the database."""
+    store = stores.events()
+    if not isinstance(store, DatabaseEventStore):
+        return None
+    own = [digest(address, name) for address in addresses for name in NOT_OPEN]
+    oldest = to_datetime(store.now() - store.stream_lifetime(closed=False))
+    rows = Stream.objects.using(store.using).filter(
+        session__in=addresses, closed=False, touched_at__gt=oldest
+    )
+    counted = rows.exclude(pk__in=own).values_list("session").annotate(number=Count("pk"))
+    return dict(counted)

@@ -12,11 +12,11 @@ from django_mcp.approvals import holding
 from django_mcp.components.base import Component
 from django_mcp.components.responses import ToolResponse
 from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.dispatch.approval import STATUS_TOOL
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import Json, ToolError
 from django_mcp.server.server import Server
 
-NAME = "approval_status"
 ID = re.compile(r"[\w-]{22}", re.ASCII)
 """Sixteen random bytes, in base64."""
 
@@ -56,7 +56,7 @@ def add(server: Server, component: Component) -> None:
     if not isinstance(component, ToolComponent) or component.approval is None:
         return
     # Without building components that are deferred: apps may be getting ready.
-    present = [item for item in server.components.registered() if item.key == NAME]
+    present = [item for item in server.components.registered() if item.key == STATUS_TOOL]
     if not any(item.handler is approval_status for item in present):
         tool = tool_component(approval_status, title="Status of an approval", permission=is_known)
         # Whatever a connection selects or a server lists, its calls may wait.

@@ -30,7 +30,6 @@ class Group(NamedTuple):
     is_error: bool
     duration_class: int
     number: int
-    responses: int
     bytes: int | None
 
 
@@ -41,15 +40,12 @@ class Counts:
     calls: int = 0
     errors: int = 0
     by_class: Counter[int] = field(default_factory=Counter)
-    responses: int = 0
-    """Calls with a response; those that were cancelled have none."""
     bytes: int = 0
-    """Of all responses."""
+    """Of all responses; calls that were cancelled have none."""
 
     def add(self, group: Group) -> None:
         self.calls += group.number
         self.by_class[group.duration_class] += group.number
-        self.responses += group.responses
         self.bytes += group.bytes or 0
         if group.is_error:
             self.errors += group.number
@@ -65,7 +61,7 @@ class Counts:
     @property
     def mean_size(self) -> str:
         """The mean size of a response, such as "1.2 kB"; "" without any."""
-        return size_in_words(self.bytes // self.responses) if self.responses else ""
+        return size_in_words(self.bytes // self.calls) if self.bytes else ""
 
     @property
     def median(self) -> str:
@@ -167,7 +163,7 @@ def _first_day(days: int) -> date:
 def _counted(rows: CallQuerySet, *columns: str) -> Iterator[tuple[tuple[Any, ...], Group]]:
     """The calls by these columns, error and class of duration."""
     grouped = rows.values_list(*columns, "is_error", "duration_class").annotate(
-        number=Count("*"), responses=Count("response_size"), bytes=Sum("response_size")
+        number=Count("*"), bytes=Sum("response_size")
     )
     width = len(columns)
     for values in grouped.iterator():

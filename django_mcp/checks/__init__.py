@@ -5,6 +5,7 @@ There is one module for each subject. ``docs/reference/checks.md`` explains ever
 
 from django_mcp.checks import (
     authentication,
+    clients,
     codenames,
     components,
     deferred,
@@ -18,6 +19,7 @@ from django_mcp.checks.base import TAG
 __all__ = [
     "TAG",
     "authentication",
+    "clients",
     "codenames",
     "components",
     "deferred",

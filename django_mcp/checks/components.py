@@ -20,18 +20,6 @@ from django_mcp.registry import registered_entries
 
 
 @check()
-def check_descriptions() -> Found:
-    for entry in registered_entries():
-        if isinstance(entry.component, ToolComponent) and not entry.component.description:
-            yield Warning(
-                f"The tool {entry.component.name!r} at {entry.component.source} has no "
-                "description.",
-                hint="Describe in its docstring what it does and when to use it.",
-                id="django_mcp.W003",
-            )
-
-
-@check()
 def check_permissions() -> Found:
     # Only the database knows whether a permission of an installed app exists.
     labels = {config.label for config in apps.get_app_configs()}

@@ -53,7 +53,7 @@ def check_app_only_tools() -> Found:
                 f"The tool {tool.name!r} at {tool.source} is for views only, changes something, "
                 "and needs no permission: any caller of the server can call it.",
                 hint="Set a permission, scopes or read_only=True: app_only is no protection.",
-                id="django_mcp.W042",
+                id="django_mcp.W049",
             )
 
 
@@ -70,7 +70,7 @@ def _blocked(view: TemplateView, html: str) -> Iterator[CheckMessage]:
         yield Warning(
             f"Hosts block a part of the page of the view {view.uri}: {part}.",
             hint="Inline it with {% mcp_static %}, or name its origin in csp= of the view.",
-            id="django_mcp.W044",
+            id="django_mcp.W051",
         )
 
 
@@ -82,7 +82,7 @@ def _of_requests(view: TemplateView) -> Iterator[CheckMessage]:
                 f"The template {name!r} of the view {view.uri} reads {variable}, which a view does "
                 "not have: it belongs to no request, and is shown to all callers.",
                 hint="Return what the view shows from its tool. Calls of tools need no CSRF token.",
-                id="django_mcp.W043",
+                id="django_mcp.W050",
             )
 
 

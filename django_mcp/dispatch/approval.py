@@ -6,6 +6,7 @@ approved it, its run makes the same call again, with a grant that lets it pass.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 WAITS = "waits until a person has approved it"
 """The words by which the caller of a held call knows that it is one."""
+STATUS_TOOL = "approval_status"
+"""The tool that says what became of a held call."""
+_ID = re.compile(rf'{STATUS_TOOL} with id="([\w-]+)"')
 
 
 @dataclass(slots=True)
@@ -62,6 +66,12 @@ class HeldCall:
     """How the call becomes a task for its client; None for a plain call."""
     proceed: Callable[[Frame], Awaitable[Answer]]
     """Runs the tool, for a call that is approved while its client waits."""
+
+
+def id_in(text: str) -> str | None:
+    """Return the id with which the text of a result says to call the status tool, or None."""
+    match = _ID.search(text)
+    return None if match is None else match[1]
 
 
 class Approvals(Protocol):

@@ -31,7 +31,10 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "components",
                 "managed": False,
                 "default_permissions": ("view", "change"),
-                "permissions": (("see_as_user", "Can see which components any user is listed"),),
+                "permissions": (
+                    ("see_as_user", "Can see which components any user is listed"),
+                    ("try_component", "Can try components as themselves"),
+                ),
             },
         ),
         migrations.CreateModel(

@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import ceil
 from typing import Any, NamedTuple, cast
 
@@ -85,28 +85,31 @@ class _InCache:
             self._local.connection = _connect(self._alias)
         return cast("BaseCache", self._local.connection)
 
-    @contextmanager
-    def _locked(self, key: str) -> Iterator[_LockedCache]:
-        """Hold the lock of ``key`` among all workers; raises StoreBusy after a timeout."""
-        cache = self._cache
-        lock = f"{key}:lock"
-        token = secrets.token_hex(8)
-        acquired_at = time.monotonic()
-        deadline = acquired_at + write_timeout()
-        while not cache.add(lock, token, timeout=LOCK_LIFETIME):
-            _pause(deadline)
-            acquired_at = time.monotonic()
-        try:
-            yield _LockedCache(cache, acquired_at + LOCK_LIFETIME)
-        finally:
-            # After some time it may have expired, and be the lock of another worker.
-            is_ours = time.monotonic() < acquired_at + LOCK_LIFETIME / 2
-            if is_ours or cache.get(lock) == token:
-                cache.delete(lock)
+    def _locked(self, key: str) -> AbstractContextManager[LockedCache]:
+        return locked(self._cache, key)
 
     async def prune(self, *, pause: float = 0.0) -> int:
         """Do nothing: the cache deletes expired entries by itself, and returns no number."""
         return 0
+
+
+@contextmanager
+def locked(cache: BaseCache, key: str) -> Iterator[LockedCache]:
+    """Hold the lock of ``key`` among all workers; raises StoreBusy after a timeout."""
+    lock = f"{key}:lock"
+    token = secrets.token_hex(8)
+    acquired_at = time.monotonic()
+    deadline = acquired_at + write_timeout()
+    while not cache.add(lock, token, timeout=LOCK_LIFETIME):
+        _pause(deadline)
+        acquired_at = time.monotonic()
+    try:
+        yield LockedCache(cache, acquired_at + LOCK_LIFETIME)
+    finally:
+        # After some time it may have expired, and be the lock of another worker.
+        is_ours = time.monotonic() < acquired_at + LOCK_LIFETIME / 2
+        if is_ours or cache.get(lock) == token:
+            cache.delete(lock)
 
 
 def _pause(deadline: float) -> None:
@@ -116,7 +119,7 @@ def _pause(deadline: float) -> None:
     time.sleep(random.uniform(0.001, 0.01))
 
 
-class _LockedCache:
+class LockedCache:
     """The cache while a lock is held: it writes nothing once the lock may have expired."""
 
     def __init__(self, cache: BaseCache, until: float) -> None:
@@ -429,7 +432,7 @@ class CacheEventStore(_InCache, EventStore):
             return self._add(cache, session, name, tuple(data), first)
 
     def _add(
-        self, cache: _LockedCache, session: str, name: str, data: Sequence[str], first: int = 1
+        self, cache: LockedCache, session: str, name: str, data: Sequence[str], first: int = 1
     ) -> int:
         cache.check()
         head = self._head(name) or self._open(session, name, first)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from django_mcp.components.views import FRAGMENT
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.mcp_apps import blocked, metadata, policy
 from django_mcp.protocol.mcp_apps.blocked import Blocked
@@ -25,6 +26,12 @@ class RenderedApp:
     """The tool, as it is listed."""
     result: CallResult
     """The result of the call, which the host sends to the view."""
+
+    @property
+    def fragment(self) -> str | None:
+        """The HTML that the view shows for this result; None without a fragment."""
+        html = self.result.get("_meta", {}).get(FRAGMENT)
+        return html if isinstance(html, str) else None
 
     @property
     def policy(self) -> str:

@@ -58,6 +58,20 @@ class LocalExchange(LoopExchange):
         return await self._outer.send_request(method, params, timeout=timeout)
 
 
+class NotifyingExchange(LocalExchange):
+    """Passes notifications on, for a page or a command that stands for a client.
+
+    Input requests go by retries: such a caller sends requests of a stateless revision.
+    """
+
+    def __init__(self, receive: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._receive = receive
+
+    def write(self, message: dict[str, Any], /) -> None:
+        self._receive(message)
+
+
 class DjangoInProcessCaller:
     async def call(
         self,

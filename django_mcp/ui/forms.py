@@ -159,16 +159,16 @@ def _initial_schema(form_class: Any) -> dict[str, Any]:
 
 
 def _sent_schema(form_class: Any) -> dict[str, Any]:
-    """The schema of what a browser sends: texts, which the form itself validates."""
+    """The schema of what a browser sends, which the form itself validates."""
     names = [
         html_name
         for name, field in form_class.base_fields.items()
         if form_tools.is_filled_in(field)
         for html_name in form_tools.html_names(field, name)
     ]
-    value = {"type": ["string", "number", "boolean", "null", "array"], "items": {"type": "string"}}
+    as_sent: dict[str, Any] = {"description": "The value as a browser sends it"}
     return {
         "type": "object",
-        "properties": dict.fromkeys(names, value),
-        "additionalProperties": value,
+        "properties": dict.fromkeys(names, as_sent),
+        "additionalProperties": True,
     }

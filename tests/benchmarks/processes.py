@@ -109,12 +109,17 @@ def database(kind: str) -> Mapping[str, str]:
 
     Returns the variables that name it.
     """
-    named = {"sqlite": _sqlite_file, "postgresql": _postgresql_database}[kind]()
+    named = empty_database(kind)
     both = "token.TokenAuthentication oauth_toolkit.OAuthToolkitAuthentication"
     for arguments in (("migrate", "--verbosity", "0"), ("shell", "--command", FIRST_ROWS)):
         apps = {"BENCH_AUTHENTICATORS": both, "BENCH_CALL_LOG": "1"}
         _run_python("-m", "django", *arguments, **SITE, **named, **apps)
     return named
+
+
+def empty_database(kind: str) -> Mapping[str, str]:
+    """Create a database without tables; return the variables that name it."""
+    return {"sqlite": _sqlite_file, "postgresql": _postgresql_database}[kind]()
 
 
 def _sqlite_file() -> Mapping[str, str]:

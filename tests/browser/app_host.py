@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from selenium import webdriver
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import (
+    NoSuchElementException,
+    NoSuchFrameException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 from tests.browser.chromium import TIMEOUT
 from tests.waiting import wait_until
+
+NOT_THERE = (NoSuchElementException, NoSuchFrameException, StaleElementReferenceException)
+"""While a view is loaded, or a fragment is swapped."""
 
 MESSAGES = """
 return [...document.querySelectorAll("#messages li")].map(item => [
@@ -23,14 +30,68 @@ return [...document.querySelectorAll("#messages li")].map(item => [
 BLOCKED = 'return [...document.querySelectorAll("#blocked li")].map(item => item.textContent);'
 
 
-class AppHost:
-    """An author who looks at one view."""
+class ShownView:
+    """A view in the frames of a host, of which each is within the one before it."""
+
+    frames: Sequence[str] = ("iframe",)
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+
+    @contextmanager
+    def view(self) -> Iterator[webdriver.Chrome]:
+        """Find elements of the view within the block."""
+        try:
+            for selector in self.frames:
+                self.driver.switch_to.frame(self.driver.find_element(By.CSS_SELECTOR, selector))
+            yield self.driver
+        finally:
+            self.driver.switch_to.default_content()
+
+    def view_text(self, selector: str = "body") -> str:
+        """The text of an element of the view; empty while there is none."""
+        with suppress(*NOT_THERE), self.view():
+            return self.driver.find_element(By.CSS_SELECTOR, selector).text
+        return ""
+
+    def wait_for_text(self, selector: str, text: str) -> None:
+        """Wait until an element of the view contains a text."""
+        try:
+            wait_until(lambda: text in self.view_text(selector), seconds=TIMEOUT)
+        except TimeoutError:
+            raise AssertionError(
+                f"{selector} has no {text!r}: {self.view_text()}\n{self.explanation()}"
+            ) from None
+
+    def explanation(self) -> str:
+        """What helps to see why a view shows something else."""
+        return json.dumps(self.console_errors())
+
+    def console_errors(self) -> list[str]:
+        """The errors on the console, of the host and of the view."""
+        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
+
+    def click(self, selector: str) -> None:
+        with self.view():
+            self._element(selector).click()
+
+    def fill(self, selector: str, text: str) -> None:
+        with self.view():
+            element = self._element(selector)
+            element.clear()
+            element.send_keys(text)
+
+    def _element(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+
+class AppHost(ShownView):
+    """The page of mcp_app_preview, of which an author looks at one view."""
 
     def __init__(self, driver: webdriver.Chrome, url: str) -> None:
-        self.driver = driver
+        super().__init__(driver)
         driver.get(url)
-
-    # The page.
 
     def choose(self, option: str, value: str) -> None:
         """Choose a theme, a width or an origin."""
@@ -70,48 +131,5 @@ class AppHost:
     def frame_size(self) -> dict[str, float]:
         return dict(self.driver.find_element(By.TAG_NAME, "iframe").rect)
 
-    def console_errors(self) -> list[str]:
-        """The errors on the console, of the page and of the view."""
-        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
-        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
-
-    # The view.
-
-    @contextmanager
-    def view(self) -> Iterator[webdriver.Chrome]:
-        """Find elements of the view within the block."""
-        self.driver.switch_to.frame(self.driver.find_element(By.TAG_NAME, "iframe"))
-        try:
-            yield self.driver
-        finally:
-            self.driver.switch_to.default_content()
-
-    def view_text(self, selector: str = "body") -> str:
-        """The text of an element of the view; empty while there is none."""
-        with self.view():
-            try:
-                return self.driver.find_element(By.CSS_SELECTOR, selector).text
-            except (NoSuchElementException, StaleElementReferenceException):
-                return ""
-
-    def wait_for_text(self, selector: str, text: str) -> None:
-        """Wait until an element of the view contains a text."""
-        try:
-            wait_until(lambda: text in self.view_text(selector), seconds=TIMEOUT)
-        except TimeoutError:
-            shown = self.view_text()
-            exchange = json.dumps(self.messages(), indent=1)
-            raise AssertionError(f"{selector} has no {text!r}: {shown}\n{exchange}") from None
-
-    def click(self, selector: str) -> None:
-        with self.view():
-            self._element(selector).click()
-
-    def fill(self, selector: str, text: str) -> None:
-        with self.view():
-            element = self._element(selector)
-            element.clear()
-            element.send_keys(text)
-
-    def _element(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
+    def explanation(self) -> str:
+        return json.dumps([*self.messages(), *self.console_errors()], indent=1)

@@ -37,6 +37,9 @@ FLAGS = (
     "--no-first-run",
     # Nothing leaves this machine, not even a query for a name.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+    # The log of the driver has the errors of a page's own process only, and not those of a frame
+    # without an origin, which would have a process of its own.
+    "--disable-features=IsolateSandboxedIframes",
     "--window-size=1500,1000",
 )
 TIMEOUT = 20.0

@@ -133,6 +133,8 @@ def test_what_the_policy_blocks_is_listed(host: AppHost) -> None:
 
     wait_until(host.blocked, "the violation is listed")
     assert "img-src has blocked https://foreign.example/?leak" in host.blocked()[0]
+    (error,) = host.console_errors()
+    assert "violates the following Content Security Policy directive" in error
 
 
 def test_closed_view_is_asked_to_end(host: AppHost) -> None:

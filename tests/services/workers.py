@@ -223,6 +223,8 @@ def cluster(
     redis: Redis | None = None,
     postgresql: PostgreSQL | None = None,
     cache: bool = False,
+    database_cache: bool = False,
+    apps: Sequence[str] = (),
     queue_workers: int = 0,
     options: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -230,7 +232,8 @@ def cluster(
     """Run workers with a new database: on ``postgresql``, or else SQLite in a file.
 
     ``cache`` keeps sessions and events in ``redis``, which has the channel layer in any case, and
-    the messages for ``queue_workers``. Without these, tasks run in the workers, and nobody has a
+    the messages for ``queue_workers``. ``database_cache`` has Django's cache in the database, and
+    ``apps`` are installed as well. Without these, tasks run in the workers, and nobody has a
     token.
     ``options`` are entries of ``DATABASES``, and ``settings`` of ``DJANGO_MCP``.
     """
@@ -242,6 +245,7 @@ def cluster(
         database = sqlite(folder) if postgresql is None else postgresql.settings(name)
         stores = {"STORES": CACHE_STORES} if cache else {}
         broker = broker_of(redis) if queue_workers else {}
+        shared_cache = cache_of(redis if cache else None)
         environment = {
             **os.environ,
             "DJANGO_SETTINGS_MODULE": f"{SITE}.settings",
@@ -250,14 +254,17 @@ def cluster(
                 {
                     "database": {**database, **(options or {})},
                     "layer": layer(redis),
-                    "cache": cache_of(redis if cache else None),
+                    "cache": DATABASE_CACHE if database_cache else shared_cache,
                     "settings": {**stores, **settings},
+                    "apps": apps,
                     **broker,
                 }
             ),
             "SERVICES_STARTED": str(folder / "started"),
         }
         manage(environment, "migrate", "--verbosity", "0")
+        if database_cache:
+            manage(environment, "createcachetable")
         folders = [Path(tempfile.mkdtemp(dir=folder)) for _ in range(1 + number + queue_workers)]
         # They are started at once, since each takes seconds.
         workers = [server(each, environment) for each in folders[1 : 1 + number]]
@@ -307,6 +314,12 @@ def cache_of(redis: Redis | None) -> dict[str, Any]:
         return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     location = redis.url.replace("/0", "/1")
     return {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": location}
+
+
+DATABASE_CACHE = {
+    "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+    "LOCATION": "cache_entries",
+}
 
 
 def broker_of(redis: Redis | None) -> dict[str, str]:

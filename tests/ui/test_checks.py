@@ -29,7 +29,7 @@ def test_app_only_tool_that_changes_something_needs_a_permission(server: Server)
     server.tool(app_only=True, name="guarded", permission="login_required")(lambda: None)
     server.tool(name="of_models")(lambda: None)
 
-    (message,) = findings("W042")
+    (message,) = findings("W049")
 
     assert "'open'" in message
 
@@ -53,7 +53,7 @@ def test_template_that_reads_a_request_is_reported(
     templates({"page.html": f"<!doctype html>{{{{ view.title }}}}{source}", "part.html": part})
     server.tool(ui=template_view("page.html"), name="a")(lambda: None)
 
-    (message,) = findings("W043")
+    (message,) = findings("W050")
 
     assert f"reads {variable}," in message
 
@@ -64,7 +64,7 @@ def test_template_of_results_is_not_reported(server: Server, templates: Template
     )
     server.tool(ui=template_view(fragment="f.html"), name="a")(lambda: None)
 
-    assert findings("W043", "W044", "E027") == []
+    assert findings("W050", "W051", "E027") == []
 
 
 @spec("apps-06")
@@ -77,7 +77,7 @@ def test_foreign_origin_that_the_policy_does_not_name_is_reported(
     server.tool(ui=template_view("a.html"), name="a")(lambda: None)
     server.tool(ui=allowed, name="b")(lambda: None)
 
-    (message,) = findings("W044")
+    (message,) = findings("W051")
 
     assert "ui://a" in message
     assert "https://cdn.example.com/a.js" in message

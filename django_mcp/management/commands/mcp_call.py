@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +22,7 @@ from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
-from django_mcp.transports.in_process import LocalExchange
+from django_mcp.transports.in_process import NotifyingExchange
 
 LEVELS = {0: None, 1: "info"}
 """The least severe log messages which are shown, by verbosity; from 2 on all of them."""
@@ -67,7 +67,7 @@ class Command(BaseCommand):
         capabilities = terminal.CAPABILITIES if is_interactive else {}
         meta = RequestMeta(NEWEST, capabilities, None, level)
         for _ in range(MAX_ATTEMPTS):
-            exchange = TerminalExchange(self._show)
+            exchange = NotifyingExchange(self._show)
             call = frames.IncomingRequest(server=server, caller=caller, exchange=exchange)
             reply = await handle.answer(frames.stateless(call, request, meta), site.get())
             result = reply.message.get("result", {})
@@ -90,18 +90,6 @@ def _answers(result: dict[str, Any]) -> dict[str, Any]:
     answers = {name: terminal.answer_to(request) for name, request in requests.items()}
     state = {"requestState": result["requestState"]} if "requestState" in result else {}
     return {"inputResponses": answers, **state}
-
-
-class TerminalExchange(LocalExchange):
-    def __init__(self, show: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__()
-        self._show = show
-
-    def write(self, message: dict[str, Any], /) -> None:
-        self._show(message)
-
-    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        raise ConnectionError("mcp_call answers no questions")
 
 
 @contextmanager

@@ -29,11 +29,11 @@ class Blocked(NamedTuple):
         return f"line {self.line}: {self.directive} blocks {self.source}: {remedy}"
 
 
-INLINE_IT = "inline it with mcp_static, or name its origin in resourceDomains of the csp"
+INLINE_IT = 'inline it with mcp_static, or name its origin in csp={"resource": […]}'
 REMEDIES: Mapping[str, str] = {
-    "connect-src": "call a tool instead, or name its origin in connectDomains of the csp",
-    "frame-src": "name its origin in frameDomains of the csp",
-    "base-uri": "name its origin in baseUriDomains of the csp",
+    "connect-src": 'call a tool instead, or name its origin in csp={"connect": […]}',
+    "frame-src": 'name its origin in csp={"frame": […]}',
+    "base-uri": 'name its origin in csp={"base_uri": […]}',
     "object-src": "no view may embed objects",
     "form-action": "a view cannot navigate: call a tool with the values of the form",
 }

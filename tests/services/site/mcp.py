@@ -14,12 +14,14 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 
-from django_mcp import Approval, Frame, McpError, resource, tool
+from django_mcp import Approval, Frame, McpError, Server, resource, tool
 from django_mcp.approvals import decisions, models
+from django_mcp.middleware import RateLimit
 from django_mcp.registry import default
 from django_mcp.runtime import housekeeping
 from django_mcp.tasks import store
 from tests.conversations.sample_server import desk
+from tests.services.limits import LIMIT
 
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 
@@ -43,6 +45,20 @@ async def name_caller(frame: Frame, call_next: Any) -> Any:
 
 
 default.middleware = (name_caller,)
+
+
+limited_server = Server(
+    "limited",
+    path="/limited",
+    # The period does not end while a test runs.
+    middleware=[RateLimit(LIMIT, per=1e9, by="tool")],
+)
+
+
+@limited_server.tool
+def limited() -> int:
+    """Return the process that has answered."""
+    return os.getpid()
 
 
 @tool

@@ -16,6 +16,7 @@ INSTALLED_APPS = [
     "django_mcp.approvals",
     "django_mcp.tokens",
     "tests.services.site",
+    *GIVEN.get("apps", []),
 ]
 DATABASES = {"default": GIVEN["database"]}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

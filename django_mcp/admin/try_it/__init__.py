@@ -1,0 +1,1 @@
+"""Calls of components from the admin, as the user who is logged in."""

@@ -1,0 +1,186 @@
+"""One request of the workbench, sent as the newest revision, and what comes back.
+
+The caller is the one whom ``DjangoSessionAuthentication`` would make of the same user. Permissions,
+middleware, limits and the call log apply as to every other request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from asgiref.sync import async_to_sync
+from django import get_version
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest
+from django.utils import translation
+
+from django_mcp import conf, registry
+from django_mcp.auth.base import Principal
+from django_mcp.auth.selection import Selection
+from django_mcp.dispatch import handle
+from django_mcp.dispatch.reply import encode_reply
+from django_mcp.dispatch.task_calls import EXTENSION
+from django_mcp.protocol import request_meta
+from django_mcp.protocol.errors import Cancelled, Json, McpError
+from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.request_meta import RequestMeta
+from django_mcp.protocol.revisions import NEWEST
+from django_mcp.runtime import background, pools
+from django_mcp.server.server import Server
+from django_mcp.transports import frames, site
+from django_mcp.transports.http.request import ScopeTransport
+from django_mcp.transports.in_process import NotifyingExchange
+from django_mcp.transports.wsgi import environ, event_loop
+
+T = TypeVar("T")
+
+REQUEST_ID = 1
+LOG_LEVEL = "debug"
+CLIENT_INFO: Json = {"name": "Django admin", "version": get_version()}
+CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, **EXTENSION}
+"""What the page can answer and follow."""
+OF_A_FORM = frozenset({b"content-type", b"content-length"})
+"""Headers that describe the form of the page, and not the message."""
+
+
+class Message(NamedTuple):
+    """A message as it is on the wire."""
+
+    direction: Literal["sent", "received"]
+    body: Json
+
+
+def origin(request: HttpRequest, server: Server, scopes: Iterable[str]) -> frames.RequestOrigin:
+    """Return the caller: the user of this request, with the scopes of a token that they chose."""
+    user: Any = request.user
+    principal = Principal(
+        scheme="django_session",
+        subject=str(user.pk),
+        user=user,
+        scopes=frozenset(scopes),
+        # What is tried may be one of those that are not listed.
+        selection=Selection(all_tools=True) if server.tool_search else None,
+    )
+    session: Any = getattr(request, "session", None)
+    return frames.RequestOrigin(principal, ScopeTransport(_scope(request, server)), session)
+
+
+def _scope(request: HttpRequest, server: Server) -> dict[str, Any]:
+    """The scope of a message at the endpoint of the server, from the same browser."""
+    if isinstance(request, ASGIRequest):
+        scope = dict(request.scope)
+    else:
+        scope = environ.scope_of(request.META)
+    prefix = scope.get("root_path", "")
+    headers = [(name, value) for name, value in scope["headers"] if name not in OF_A_FORM]
+    path = f"{prefix}/{server.path.strip('/')}"
+    return {**scope, "path": path, "query_string": b"", "headers": headers}
+
+
+class PageExchange(NotifyingExchange):
+    """The page follows a call that becomes a task."""
+
+    may_start_tasks = True
+
+
+async def exchange(
+    server: Server, caller: frames.RequestOrigin, method: str, params: Json
+) -> AsyncGenerator[Message, None]:
+    """Send a request; yield it, the notifications, and at last the response.
+
+    Closing the iterator before its end cancels the call, as a disconnect does.
+    """
+    request = Request(REQUEST_ID, method, {**params, "_meta": _meta()})
+    yield Message("sent", {"jsonrpc": "2.0", "id": request.id, **request._asdict()})
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def receive(body: Json) -> None:
+        loop.call_soon_threadsafe(received.put_nowait, Message("received", body))
+
+    call = frames.IncomingRequest(server, caller, PageExchange(receive))
+    answering = background.create_task(_answer(call, request, translation.get_language()))
+    answering.add_done_callback(lambda _: loop.call_soon(received.put_nowait, END))
+    try:
+        while (message := await received.get()) is not END:
+            yield message
+        yield Message("received", answering.result())
+    finally:
+        if not answering.done():
+            call.cancellation.request("The page was closed")
+            answering.cancel()
+
+
+END = Message("received", {})
+"""What follows the last notification."""
+
+
+def _meta() -> dict[str, Any]:
+    return {
+        request_meta.VERSION: NEWEST.version,
+        request_meta.CLIENT_INFO: CLIENT_INFO,
+        request_meta.CAPABILITIES: CAPABILITIES,
+        request_meta.LOG_LEVEL: LOG_LEVEL,
+        "progressToken": REQUEST_ID,
+    }
+
+
+async def _answer(call: frames.IncomingRequest, request: Request, language: str | None) -> Json:
+    registry.make_ready(call.server)
+    described = RequestMeta(NEWEST, CAPABILITIES, CLIENT_INFO, LOG_LEVEL)
+    try:
+        with translation.override(language):
+            frame = frames.stateless(call, request, described)
+            async with asyncio.timeout(conf.get().handler_timeout):
+                reply = await handle.answer(frame, site.get())
+    except McpError as error:
+        return error.to_json_rpc(request.id, NEWEST)
+    except TimeoutError:
+        call.cancellation.request("The call took too long")
+        return Cancelled().to_json_rpc(request.id, NEWEST)
+    answer: Json = json.loads(encode_reply(reply.message))
+    return answer
+
+
+def is_asgi(request: HttpRequest) -> bool:
+    return isinstance(request, ASGIRequest)
+
+
+def wait(request: HttpRequest, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, for a synchronous view.
+
+    It runs in the event loop that serves clients, because tasks outlive the view.
+    """
+    if is_asgi(request) or pools.is_thread_sensitive():
+        return async_to_sync(_awaited)(coroutine)
+    loop = event_loop.current().loop
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+
+async def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
+    return await coroutine
+
+
+def on_thread(parts: AsyncGenerator[bytes, None]) -> Iterator[bytes]:
+    """Iterate on the thread of a WSGI server over what comes from the event loop."""
+    loop = event_loop.current().loop
+    try:
+        while True:
+            step = asyncio.run_coroutine_threadsafe(_next(parts), loop)
+            part = step.result()
+            if part is None:
+                return
+            yield part
+    finally:
+        asyncio.run_coroutine_threadsafe(_close(parts), loop).result()
+
+
+async def _next(parts: AsyncGenerator[bytes, None]) -> bytes | None:
+    return await anext(parts, None)
+
+
+async def _close(parts: AsyncGenerator[bytes, None]) -> None:
+    await parts.aclose()

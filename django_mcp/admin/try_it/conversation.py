@@ -1,0 +1,168 @@
+"""One call of the workbench, from its first request to its end, over several requests of the page.
+
+The page carries it, encrypted and bound to its user, so that any worker answers the next step.
+
+| state | meaning | what moves it |
+|---|---|---|
+| asked | the call requests input (``questions``) | answers: the call is sent again |
+| task | the call continues as a task (``task``) | a look at the task; answers are sent to it |
+| held | the call waits for an approval, and is no task (``approval``) | a look at its status |
+| ended | there is a result or an error | a new call |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import NamedTuple
+
+from django_mcp.admin.try_it.calls import Message
+from django_mcp.dispatch import approval
+from django_mcp.protocol.errors import Json
+from django_mcp.runtime.signing import DjangoSigner
+
+PURPOSE = "workbench"
+MAX_KEPT = 200_000
+"""Characters of the earlier messages that a page carries; with more, it carries none of them."""
+APPROVAL_INTERVAL_MS = 5000
+"""Time between two looks at the status of an approval: each is a call that is counted."""
+TASK_INTERVAL_MS = 1000
+ACTIVE = frozenset({"working", "input_required"})
+"""The statuses of a task that goes on."""
+
+
+class Step(NamedTuple):
+    """A request that the page sends."""
+
+    method: str
+    params: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A call, and what is known of it so far."""
+
+    user: str
+    """The primary key of the user, as a string."""
+    component: str
+    """The identity of the component."""
+    method: str
+    params: Json
+    scopes: Sequence[str] = ()
+    messages: Sequence[Message] = ()
+    request_state: str | None = None
+    questions: Mapping[str, Json] = field(default_factory=dict)
+    task: str | None = None
+    approval: str | None = None
+    interval_ms: int = 0
+    """Time after which the page looks again; 0 where it does not."""
+
+    @property
+    def goes_on(self) -> bool:
+        return bool(self.questions or self.task or self.approval)
+
+    @property
+    def response(self) -> Json:
+        """The last response."""
+        return self.messages[-1].body if self.messages else {}
+
+    # The next step.
+
+    def begin(self) -> Step:
+        return Step(self.method, self.params)
+
+    def answer(self, responses: Json) -> list[Step]:
+        """Return the requests that bring the answers of the user."""
+        if self.task is not None:
+            update = {"taskId": self.task, "inputResponses": responses}
+            return [Step("tasks/update", update), self.look()]
+        params = {**self.params, "inputResponses": responses}
+        if self.request_state is not None:
+            params["requestState"] = self.request_state
+        return [Step(self.method, params)]
+
+    def look(self) -> Step:
+        """Return the request that asks how the call goes on."""
+        if self.task is not None:
+            return Step("tasks/get", {"taskId": self.task})
+        arguments = {"id": self.approval}
+        return Step("tools/call", {"name": approval.STATUS_TOOL, "arguments": arguments})
+
+    def cancel(self) -> list[Step]:
+        return [Step("tasks/cancel", {"taskId": self.task}), self.look()]
+
+    # What is known after it.
+
+    def add(self, message: Message) -> Conversation:
+        """Return the conversation with one more message; a repeated look replaces the last one."""
+        messages = [*self.messages]
+        if message.direction == "sent":
+            sent = [index for index, item in enumerate(messages) if item.direction == "sent"]
+            if sent and messages[sent[-1]] == message:
+                del messages[sent[-1] :]
+        return replace(self, messages=(*messages, message))
+
+    def after_response(self) -> Conversation:
+        """Return the conversation in the state to which its last response leads."""
+        result = self.response.get("result")
+        if not isinstance(result, dict):
+            return self._ended()
+        if result.get("resultType") == "input_required":
+            return replace(
+                self._ended(),
+                questions=result.get("inputRequests") or {},
+                request_state=result.get("requestState"),
+            )
+        if "taskId" in result:
+            return self._with_task(result)
+        held = _held(result)
+        if held is not None:
+            return replace(self._ended(), approval=held, interval_ms=APPROVAL_INTERVAL_MS)
+        return self._ended()
+
+    def _with_task(self, task: Json) -> Conversation:
+        if task["status"] not in ACTIVE:
+            return self._ended()
+        questions = task.get("inputRequests") or {}
+        interval = task.get("pollIntervalMs") or TASK_INTERVAL_MS
+        return replace(
+            self._ended(),
+            task=task["taskId"],
+            questions=questions,
+            # A page that asks something stays as it is.
+            interval_ms=0 if questions else interval,
+        )
+
+    def _ended(self) -> Conversation:
+        return replace(
+            self, questions={}, request_state=None, task=None, approval=None, interval_ms=0
+        )
+
+    # The page.
+
+    def to_token(self) -> str:
+        facts = asdict(self)
+        if len(json.dumps(facts["messages"])) > MAX_KEPT:
+            facts["messages"] = facts["messages"][-1:]
+        return DjangoSigner().sign(PURPOSE, json.dumps(facts))
+
+    @classmethod
+    def from_token(cls, token: str, user: str, component: str) -> Conversation | None:
+        """Return the conversation of a page; None for that of somebody else, or for no token."""
+        text = DjangoSigner().unsign(PURPOSE, token)
+        if text is None:
+            return None
+        facts = json.loads(text)
+        facts["messages"] = [Message(*message) for message in facts["messages"]]
+        conversation = cls(**facts)
+        is_own = (conversation.user, conversation.component) == (user, component)
+        return conversation if is_own else None
+
+
+def _held(result: Json) -> str | None:
+    for block in result.get("content") or ():
+        held = approval.id_in(str(block.get("text", "")))
+        if held is not None:
+            return held
+    return None

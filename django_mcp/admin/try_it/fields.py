@@ -1,0 +1,286 @@
+"""A field of a Django form for each single value of a JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.admin.try_it.places import MISSING, Value, choices_of
+from django_mcp.protocol.errors import Json
+
+SHORT = 100
+"""Characters up to which a text has one line."""
+NO_CHOICE = ("", "---------")
+
+
+def field_of(place: Value) -> forms.Field:
+    """Return the field of a value. It takes what the form can read; the tool validates it."""
+    make = _maker(place.schema)
+    field = make(place)
+    field.required = False
+    field.label = place.label
+    field.help_text = place.help_text
+    return field
+
+
+def initial_of(place: Value) -> Any:
+    """Return the initial value as the field takes it."""
+    initial = place.initial
+    if choices_of(place.schema) is not None:
+        return "" if initial is MISSING else _key(initial)
+    if place.schema.get("type") == "array" and isinstance(initial, list):
+        return [_key(item) for item in initial]
+    if initial is MISSING or initial is None:
+        return None
+    return initial
+
+
+def value_of(place: Value, cleaned: Any) -> Any:
+    """Return the JSON value that was entered; MISSING for an empty one that is left out."""
+    if cleaned not in (None, "", []):
+        return cleaned
+    if not place.is_required:
+        return MISSING
+    if place.is_nullable:
+        return None
+    return cleaned if cleaned == [] else MISSING
+
+
+def limits_of(schema: Json) -> str:
+    """Return what a value has to fit, in words: "1 to 50", "at most 200 characters"."""
+    limits = [_range(schema, "minimum", "maximum", ""), _lengths(schema)]
+    if "exclusiveMinimum" in schema:
+        limits.append(f"> {schema['exclusiveMinimum']}")
+    if "exclusiveMaximum" in schema:
+        limits.append(f"< {schema['exclusiveMaximum']}")
+    if isinstance(schema.get("pattern"), str):
+        limits.append(schema["pattern"])
+    return ", ".join(filter(None, limits))
+
+
+def _range(schema: Json, least: str, most: str, unit: str) -> str:
+    low = schema.get(least)
+    high = schema.get(most)
+    if low is None and high is None:
+        return ""
+    if low is None:
+        return str(_("at most %(number)s") % {"number": high}) + unit
+    if high is None:
+        return str(_("at least %(number)s") % {"number": low}) + unit
+    return str(_("%(low)s to %(high)s") % {"low": low, "high": high}) + unit
+
+
+def _lengths(schema: Json) -> str:
+    characters = f" {_('characters')}"
+    items = f" {_('items')}"
+    length = _range(schema, "minLength", "maxLength", characters)
+    return length or _range(schema, "minItems", "maxItems", items)
+
+
+class NumberField(forms.FloatField):
+    """A number, which stays an integer if it is written as one."""
+
+    def to_python(self, value: Any) -> Any:
+        text = str(value).strip() if value is not None else ""
+        try:
+            return int(text)
+        except ValueError:
+            return super().to_python(value)
+
+    def validate(self, value: Any) -> None:
+        if isinstance(value, float):
+            super().validate(value)
+
+
+class DateField(forms.DateField):
+    def clean(self, value: Any) -> Any:
+        day = super().clean(value)
+        return None if day is None else day.isoformat()
+
+
+class TimeField(forms.DateTimeField):
+    """A date with a time, in the time zone of the site."""
+
+    def clean(self, value: Any) -> Any:
+        time = super().clean(value)
+        return None if time is None else time.isoformat()
+
+
+class Base64FileField(forms.FileField):
+    """A file, which is sent as base64."""
+
+    def clean(self, data: Any, initial: Any = None) -> Any:
+        file = super().clean(data, initial)
+        return b64encode(file.read()).decode() if file else None
+
+
+class JsonField(forms.CharField):
+    """A value that is written as JSON."""
+
+    def prepare_value(self, value: Any) -> Any:
+        is_text = value is None or isinstance(value, str)
+        return value if is_text else json.dumps(value, indent=2, ensure_ascii=False)
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        if not text:
+            return None
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(_("This is not JSON: %(error)s") % {"error": error}) from error
+
+
+class ScalarField(forms.CharField):
+    """A value of one of several types, none of them an object or a list."""
+
+    def __init__(self, types: Collection[str], **options: Any) -> None:
+        super().__init__(strip=False, **options)
+        self.types = types
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        try:
+            scalar = json.loads(text)
+        except ValueError:
+            return text
+        # A decimal number keeps its digits, as in 49.90.
+        is_exact = json.dumps(scalar) == text
+        is_other = any(isinstance(scalar, SCALARS[name]) for name in self.types)
+        return scalar if is_exact and is_other else text
+
+
+SCALARS: Mapping[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (),
+}
+"""The types of values that are sent as such, and not as a text."""
+
+
+def _key(value: Any) -> str:
+    """Return the value of a choice as it is posted."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _choice(place: Value) -> forms.Field:
+    options = [(_key(value), title) for value, title in choices_of(place.schema) or ()]
+    has_default = place.initial is not MISSING and place.initial is not None
+    if not (place.is_required and has_default):
+        options.insert(0, NO_CHOICE)
+    return forms.TypedChoiceField(choices=options, coerce=json.loads, empty_value=None)
+
+
+def _several(place: Value) -> forms.Field:
+    options = [(_key(value), title) for value, title in choices_of(place.schema["items"]) or ()]
+    return forms.TypedMultipleChoiceField(
+        choices=options,
+        coerce=json.loads,
+        empty_value=[],
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+
+def _boolean(place: Value) -> forms.Field:
+    if isinstance(place.initial, bool) or (place.is_required and not place.is_nullable):
+        return forms.BooleanField()
+    options = [NO_CHOICE, ("true", _("Yes")), ("false", _("No"))]
+    return forms.TypedChoiceField(choices=options, coerce=json.loads, empty_value=None)
+
+
+def _integer(place: Value) -> forms.Field:
+    return forms.IntegerField(widget=forms.NumberInput(attrs={"class": "vIntegerField"}))
+
+
+def _number(place: Value) -> forms.Field:
+    return NumberField(widget=forms.NumberInput(attrs={"class": "vIntegerField", "step": "any"}))
+
+
+def _json(place: Value) -> forms.Field:
+    attributes = {"class": "vLargeTextField mcp-json", "rows": "4", "spellcheck": "false"}
+    return JsonField(widget=forms.Textarea(attrs=attributes))
+
+
+def _text(place: Value) -> forms.Field:
+    schema = place.schema
+    is_short = schema.get("maxLength", SHORT + 1) <= SHORT
+    if is_short or "pattern" in schema or "format" in schema:
+        attributes = {"class": "vTextField", **INPUT_TYPES.get(schema.get("format"), {})}
+        return forms.CharField(strip=False, widget=forms.TextInput(attrs=attributes))
+    attributes = {"class": "vLargeTextField mcp-text-input", "rows": "1"}
+    return forms.CharField(strip=False, widget=forms.Textarea(attrs=attributes))
+
+
+def _date(place: Value) -> forms.Field:
+    return DateField(widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"))
+
+
+def _time(place: Value) -> forms.Field:
+    widget = forms.DateTimeInput(
+        attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"
+    )
+    return TimeField(widget=widget)
+
+
+def _password(place: Value) -> forms.Field:
+    return forms.CharField(strip=False, widget=forms.PasswordInput(attrs={"class": "vTextField"}))
+
+
+def _file(place: Value) -> forms.Field:
+    return Base64FileField()
+
+
+def _scalar(place: Value) -> forms.Field:
+    widget = forms.TextInput(attrs={"class": "vTextField"})
+    return ScalarField(_scalar_types(place.schema), widget=widget)
+
+
+def _scalar_types(schema: Json) -> list[Any]:
+    """Return the types between which a value may choose; none where it may be something else."""
+    options = schema.get("anyOf") or schema.get("oneOf") or ()
+    kinds = [option.get("type") if isinstance(option, Mapping) else None for option in options]
+    return kinds if all(kind in SCALARS for kind in kinds) else []
+
+
+INPUT_TYPES: Mapping[Any, dict[str, str]] = {
+    "email": {"type": "email"},
+    "uri": {"type": "url"},
+}
+"""The type of the input, by the format of a text."""
+
+Maker = Callable[[Value], forms.Field]
+
+BY_FORMAT: Mapping[Any, Maker] = {
+    "date": _date,
+    "date-time": _time,
+    "password": _password,
+    "binary": _file,
+}
+BY_TYPE: Mapping[Any, Maker] = {
+    "boolean": _boolean,
+    "integer": _integer,
+    "number": _number,
+}
+
+
+def _maker(schema: Json) -> Maker:
+    if choices_of(schema) is not None:
+        return _choice
+    kind = schema.get("type")
+    if kind == "array" and isinstance(schema.get("items"), Mapping):
+        is_enumeration = choices_of(schema["items"]) is not None
+        return _several if is_enumeration else _json
+    if kind == "string" and schema.get("contentEncoding") == "base64":
+        return _file
+    if kind == "string":
+        return BY_FORMAT.get(schema.get("format"), _text)
+    if kind is None and _scalar_types(schema):
+        return _scalar
+    return BY_TYPE.get(kind, _json)

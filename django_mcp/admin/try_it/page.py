@@ -1,0 +1,251 @@
+"""The page on which a component is tried: its forms, and the steps of a call.
+
+A step is a post of one of its buttons. A browser with the script of the page reads the messages
+while they come, as lines of JSON; without it, it waits for the whole page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, QueryDict
+from django.middleware.csrf import get_token
+from django.template.loader import render_to_string
+from django.utils.functional import cached_property
+from django.utils.translation import gettext as _
+
+from django_mcp.admin.try_it import calls, rendering
+from django_mcp.admin.try_it.calls import Message
+from django_mcp.admin.try_it.conversation import Conversation, Step
+from django_mcp.admin.try_it.forms import SchemaForm, with_row_added, with_row_removed
+from django_mcp.admin.try_it.places import MISSING
+from django_mcp.admin.try_it.questions import ACTIONS, Question, are_valid, questions_of
+from django_mcp.admin.try_it.targets import target_of
+from django_mcp.registry import Entry
+from django_mcp.runtime import pools
+
+ARGUMENTS = "arguments"
+AS_JSON = "json"
+"""The parameter of the URL with which all arguments are one field."""
+FOLDER = "admin/django_mcp/component"
+
+
+class ScopesForm(forms.Form):
+    """The scopes of the call, of those that the component needs."""
+
+    scopes = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+
+    def __init__(self, names: Sequence[str], data: QueryDict | None, chosen: Sequence[str]) -> None:
+        super().__init__(data, initial={"scopes": chosen})
+        field = self.fields["scopes"]
+        assert isinstance(field, forms.MultipleChoiceField)
+        field.choices = [(name, name) for name in names]
+
+
+class TryPage:
+    """One request of the page."""
+
+    def __init__(self, request: HttpRequest, entry: Entry) -> None:
+        self.request = request
+        self.entry = entry
+        self.server = entry.server
+        self.target = target_of(entry)
+        self.as_json = AS_JSON in request.GET
+        self.conversation: Conversation | None = None
+        self.form: SchemaForm | None = None
+        self.scopes: ScopesForm | None = None
+        self.questions: list[Question] = []
+        self.has_changed_rows = False
+
+    # The steps.
+
+    def prepare(self) -> list[Step]:
+        """Read what was posted, and return the requests to send; none where there is an error."""
+        data = self.request.POST
+        if "run" in data:
+            return self._begin()
+        if "add" in data:
+            self._change_rows(with_row_added(data, data["add"]))
+            return []
+        if "remove" in data:
+            self._change_rows(with_row_removed(data, data["remove"]))
+            return []
+        token = data.get("conversation", "")
+        self.conversation = Conversation.from_token(token, self._user, self.entry.identity)
+        if self.conversation is None:
+            return []
+        return self._continue(self.conversation)
+
+    def _begin(self) -> list[Step]:
+        form = SchemaForm(self._schema, self.request.POST, self.request.FILES, name=ARGUMENTS)
+        self.form = form
+        self.scopes = ScopesForm(self.needed_scopes, self.request.POST, ())
+        if not (form.is_valid() and self.scopes.is_valid()):
+            return []
+        values = form.value()
+        if not isinstance(values, dict) and values is not MISSING:
+            form.add_error(form.key(form.place), _("The arguments are a JSON object."))
+            return []
+        self.conversation = Conversation(
+            user=self._user,
+            component=self.entry.identity,
+            method=self.target.method,
+            params=self.target.params(values),
+            scopes=self.scopes.cleaned_data["scopes"],
+        )
+        return [self.conversation.begin()]
+
+    def _continue(self, conversation: Conversation) -> list[Step]:
+        data = self.request.POST
+        if "look" in data:
+            return [conversation.look()]
+        if "stop" in data and conversation.task is not None:
+            return conversation.cancel()
+        action = data.get("answer")
+        if action not in ACTIONS:
+            return []
+        posted = data if action == ACTIONS[0] else None
+        self.questions = questions_of(conversation.questions, posted)
+        if posted is not None and not are_valid(self.questions):
+            return []
+        answers = {question.key: question.response(action) for question in self.questions}
+        return conversation.answer(answers)
+
+    def _change_rows(self, data: QueryDict) -> None:
+        """Show the forms with other rows; those of questions are on the page of their call."""
+        self.has_changed_rows = True
+        token = data.get("conversation", "")
+        self.conversation = Conversation.from_token(token, self._user, self.entry.identity)
+        if self.conversation is not None:
+            self.questions = questions_of(self.conversation.questions, data, checks=False)
+            return
+        self.form = SchemaForm(self._schema, data, name=ARGUMENTS, checks=False)
+        self.scopes = ScopesForm(self.needed_scopes, data, ())
+
+    async def messages(self, steps: Sequence[Step]) -> AsyncGenerator[Message, None]:
+        """Send the requests; yield each message, and keep what becomes of the call."""
+        assert self.conversation is not None
+        caller = calls.origin(self.request, self.server, self.conversation.scopes)
+        for step in steps:
+            async with aclosing(calls.exchange(self.server, caller, *step)) as exchanged:
+                async for message in exchanged:
+                    self.conversation = self.conversation.add(message)
+                    yield message
+        self.conversation = self.conversation.after_response()
+        self.questions = questions_of(self.conversation.questions)
+
+    async def run(self, steps: Sequence[Step]) -> None:
+        async with aclosing(self.messages(steps)) as messages:
+            async for _message in messages:
+                pass
+
+    async def lines(self, steps: Sequence[Step]) -> AsyncGenerator[bytes, None]:
+        """Yield what the script of the page reads: the messages, then the new parts of the page."""
+        if steps:
+            async with aclosing(self.messages(steps)) as messages:
+                async for message in messages:
+                    yield _line(_event(message))
+        yield _line(await pools.run_hook(self._parts))
+
+    def _parts(self) -> dict[str, Any]:
+        """The new parts of the page; the result stays while rows of the arguments change."""
+        context = self.context
+        parts: dict[str, Any] = {"type": "page", "is_changed": self.has_changed_rows}
+        if self.form is not None:
+            parts["form"] = render_to_string(f"{FOLDER}/try_form.html", context)
+            parts["has_errors"] = bool(self.form.errors)
+        if self.conversation is not None or not self.has_changed_rows:
+            parts["result"] = render_to_string(f"{FOLDER}/try_result.html", context)
+        if self.form is not None and self.form.errors:
+            parts["focus"] = "[aria-invalid]"
+        return parts
+
+    # What the templates show.
+
+    @property
+    def context(self) -> dict[str, Any]:
+        conversation = self.conversation
+        form = self.form
+        if form is None:
+            form = SchemaForm(self._schema, name=ARGUMENTS, initial=self._initial)
+        shown = None
+        if conversation is not None and conversation.messages:
+            show = rendering.shown if conversation.approval is None else rendering.held
+            shown = show(conversation.response)
+            if form.is_bound and shown.tone == "error":
+                for text in (shown.text, *(block.text for block in shown.blocks)):
+                    form.add_problems(text)
+        chosen = self.needed_scopes if conversation is None else conversation.scopes
+        sent_and_received = () if conversation is None else conversation.messages
+        return {
+            "entry": self.entry,
+            "form": form,
+            "scopes": self.scopes or ScopesForm(self.needed_scopes, None, chosen),
+            "needed_scopes": self.needed_scopes,
+            "as_json": self.as_json,
+            "conversation": conversation,
+            "token": self._token,
+            "shown": shown,
+            "hint": self._hint if shown is not None and shown.tone == "error" else "",
+            "questions": self.questions,
+            "messages_shown": rendering.shown_messages(sent_and_received),
+            "csrf_token_value": self._csrf_token,
+            "action": self.request.get_full_path(),
+            "username": self.request.user.get_username(),
+        }
+
+    @cached_property
+    def needed_scopes(self) -> list[str]:
+        return sorted(self.entry.component.scopes | self.server.scopes)
+
+    @property
+    def _token(self) -> str:
+        conversation = self.conversation
+        is_open = conversation is not None and conversation.goes_on
+        return conversation.to_token() if conversation is not None and is_open else ""
+
+    @property
+    def _user(self) -> str:
+        return str(self.request.user.pk)
+
+    @property
+    def _schema(self) -> Any:
+        return {"title": _("Arguments")} if self.as_json else self.target.schema
+
+    @property
+    def _initial(self) -> Any:
+        if self.conversation is not None:
+            return self.target.values(self.conversation.params)
+        return {} if self.as_json else MISSING
+
+    @cached_property
+    def _csrf_token(self) -> str:
+        return get_token(self.request)
+
+    @property
+    def _hint(self) -> str:
+        """Why the component may not exist for this user."""
+        if self.entry.is_switched_off:
+            return _("It is switched off, so it does not exist for clients.")
+        permission = self.entry.component.permission
+        if isinstance(permission, str) and not self.request.user.has_perm(permission):
+            text = _("You do not have the permission %(name)s, so it does not exist for you.")
+            return text % {"name": permission}
+        return ""
+
+
+def _line(event: Any) -> bytes:
+    return json.dumps(event).encode() + b"\n"
+
+
+def _event(message: Message) -> dict[str, Any]:
+    """Return what the script reads of a message."""
+    event: dict[str, Any] = {"type": "message", **rendering.as_event(message)}
+    if message.body.get("method") == "notifications/progress":
+        params = message.body.get("params") or {}
+        event["progress"] = {name: params.get(name) for name in ("progress", "total", "message")}
+    return event

@@ -1,0 +1,23 @@
+"""Counts in any of Django's caches that workers share: no call is counted twice or not at all."""
+
+from __future__ import annotations
+
+from django.core.cache.backends.base import BaseCache
+
+from django_mcp.stores.cache import locked
+
+
+def increment(cache: BaseCache, key: str, timeout: float) -> int:
+    """Add 1 to the count ``key``, and return it; ``timeout`` is when it expires, in seconds.
+
+    Redis, Memcached and local memory increment atomically. The other caches read, and write what
+    they have read with their default timeout: they count under a lock, which takes a few
+    milliseconds. Raises StoreBusy if others have the lock for too long.
+    """
+    if type(cache).incr is not BaseCache.incr:
+        cache.add(key, 0, timeout=timeout)
+        return int(cache.incr(key))
+    with locked(cache, key) as exclusive:
+        count = int(exclusive.get(key, 0)) + 1
+        exclusive.for_writing.set(key, count, timeout=timeout)
+        return count

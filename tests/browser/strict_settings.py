@@ -1,0 +1,29 @@
+"""The example site under a strict content security policy."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from example_site.settings import *  # noqa: F403 - all of them
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; media-src data:; form-action 'self'; base-uri 'none'"
+)
+
+
+def policy_middleware(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Send the policy with each page."""
+
+    def respond(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        response.headers["Content-Security-Policy"] = POLICY
+        return response
+
+    return respond
+
+
+MIDDLEWARE = [*MIDDLEWARE, "tests.browser.strict_settings.policy_middleware"]  # noqa: F405

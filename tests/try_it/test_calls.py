@@ -1,0 +1,341 @@
+"""Calls from the admin: what is sent for a form, and what the page shows of the answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Permission, User
+from django.test import Client as Browser
+
+from django_mcp import Server
+from django_mcp.middleware import RateLimit
+from tests.try_it.workshop import SCRIPT
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PRE = re.compile(r"<pre[^>]*>(.*?)</pre>", re.DOTALL)
+ORDER = {
+    "arguments/customer": "Ann",
+    "rows:arguments/lines": "0",
+    # Where it has a default, a field is posted with it.
+    "arguments/address/city": "Bern",
+}
+
+
+def path(name: str, kind: str = "tool") -> str:
+    return f"/admin/django_mcp/component/{quote(f'workshop:{kind}:{name}')}/try/"
+
+
+class Page:
+    """A page as a browser without scripts shows it."""
+
+    def __init__(self, browser: Browser, path: str, html: str) -> None:
+        self.browser = browser
+        self.path = path
+        self.html = html
+
+    @property
+    def text(self) -> str:
+        return unescape(re.sub(r"<[^>]+>", "", self.html))
+
+    @property
+    def status(self) -> str:
+        match = re.search(r'mcp-try-status">(.*?)<', self.html)
+        return unescape(match[1]) if match else ""
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the result, without the messages."""
+        result, _, _ = self.html.partition("<h3>")
+        return [unescape(text) for text in PRE.findall(result)]
+
+    @property
+    def sent(self) -> list[Any]:
+        """The requests among the messages, oldest first."""
+        _, _, messages = self.html.partition("<h3>")
+        bodies = [json.loads(unescape(text)) for text in PRE.findall(messages)]
+        return [body for body in bodies if "method" in body and "id" in body]
+
+    def error_at(self, name: str) -> str:
+        match = re.search(rf'id="id_{re.escape(name)}_errors"><li>(.*?)</li>', self.html)
+        return unescape(match[1]) if match else ""
+
+    def press(self, button: str, value: str = "1", **data: str) -> Page:
+        """Press a button of the form of the call."""
+        token = re.search(r'name="conversation" value="([^"]*)"', self.html)
+        assert token is not None, self.status
+        return post(self.browser, self.path, {button: value, "conversation": token[1], **data})
+
+
+def post(browser: Browser, path: str, data: dict[str, Any]) -> Page:
+    response = browser.post(path, data)
+    assert response.status_code == 200
+    return Page(browser, path, response.content.decode())
+
+
+def run(browser: Browser, name: str, kind: str = "tool", **data: Any) -> Page:
+    return post(browser, path(name, kind), {"run": "1", **data})
+
+
+def order(browser: Browser, **data: Any) -> Any:
+    """The arguments that the tool was called with."""
+    page = run(browser, "order", **{**ORDER, **data})
+    assert page.status == "Success", page.text
+    return page.sent[0]["params"]["arguments"]
+
+
+# Values.
+
+
+def test_tool_is_called_as_the_user_with_values_of_their_types(browser: Browser) -> None:
+    page = post(
+        browser,
+        path("order"),
+        {
+            "run": "1",
+            "arguments/customer": "<b>Ann</b>",
+            "rows:arguments/lines": "2",
+            "arguments/lines/0/product": "tea",
+            "arguments/lines/0/number": "2",
+            "arguments/lines/1/product": "cups",
+            "arguments/lines/1/number": "1",
+            "arguments/size": '"large"',
+            "arguments/on": "2026-11-24",
+            "arguments/express": "on",
+            "arguments/gift": "false",
+            "arguments/weight": "2",
+            "arguments/address/street": "Aare 1",
+            "arguments/address/city": "Thun",
+            "rows:arguments/tags": "2",
+            "arguments/tags/0": "",
+            "arguments/tags/1": "new",
+            "arguments/colours": ['"small"', '"large"'],
+        },
+    )
+    assert page.sent[0]["params"]["arguments"] == {
+        "customer": "<b>Ann</b>",
+        "lines": [{"product": "tea", "number": 2}, {"product": "cups", "number": 1}],
+        "size": "large",
+        "on": "2026-11-24",
+        "express": True,
+        "gift": False,
+        "weight": 2,
+        "address": {"street": "Aare 1", "city": "Thun"},
+        "tags": ["new"],
+        "colours": ["small", "large"],
+    }
+    assert json.loads(page.texts[0])["user"] == "staff"
+
+
+def test_values_that_are_left_empty_are_not_sent(browser: Browser) -> None:
+    assert order(browser) == {"customer": "Ann", "lines": [], "express": False}
+
+
+def test_object_that_may_be_left_out_is_sent_when_something_is_entered(browser: Browser) -> None:
+    assert "address" not in order(browser)
+    page = run(browser, "order", **{**ORDER, "arguments/address/city": "Thun"})
+    assert page.error_at("arguments/address/street") == "required, but missing"
+
+
+def test_arguments_are_entered_as_json(browser: Browser) -> None:
+    url = f"{path('order')}?json"
+    page = post(browser, url, {"run": "1", "arguments": '{"customer": "Ann", "lines": []}'})
+    assert page.sent[0]["params"]["arguments"] == {"customer": "Ann", "lines": []}
+    page = post(browser, url, {"run": "1", "arguments": "{"})
+    assert "This is not JSON" in page.error_at("arguments")
+    page = post(browser, url, {"run": "1", "arguments": "[]"})
+    assert page.error_at("arguments") == "The arguments are a JSON object."
+
+
+def test_rows_are_added_and_removed_without_losing_values(browser: Browser) -> None:
+    data = {
+        **ORDER,
+        "rows:arguments/lines": "2",
+        "arguments/lines/0/product": "tea",
+        "arguments/lines/1/product": "cups",
+    }
+    page = post(browser, path("order"), {**data, "remove": "arguments/lines/0"})
+    assert 'name="rows:arguments/lines" value="1"' in page.html
+    assert "cups</textarea>" in page.html
+    assert "tea</textarea>" not in page.html
+    page = post(browser, path("order"), {**data, "add": "arguments/lines"})
+    assert 'name="rows:arguments/lines" value="3"' in page.html
+    assert "tea</textarea>" in page.html
+    assert page.status == ""
+
+
+# Failures.
+
+
+def test_problems_are_shown_at_their_fields(browser: Browser) -> None:
+    data = {"rows:arguments/lines": "1", "arguments/lines/0/number": "0"}
+    page = run(browser, "order", **data)
+    assert page.status == "The tool reports an error"
+    assert page.error_at("arguments/customer") == "required, but missing"
+    assert page.error_at("arguments/lines/0/product") == "required, but missing"
+    assert "greater than or equal to 1" in page.error_at("arguments/lines/0/number")
+
+
+def test_value_that_is_no_number_is_not_sent(browser: Browser) -> None:
+    page = run(browser, "order", **ORDER, **{"arguments/weight": "heavy"})
+    assert "number" in page.error_at("arguments/weight")
+    assert page.status == ""
+
+
+def test_error_of_a_tool_is_shown_without_its_markup(browser: Browser) -> None:
+    page = run(browser, "fail", **{"arguments/text": "no"})
+    assert page.status == "The tool reports an error"
+    assert page.texts == [f"no {SCRIPT}"]
+    assert "<script>alert" not in page.html
+
+
+def test_exception_of_a_tool_is_not_shown(browser: Browser) -> None:
+    page = run(browser, "explode")
+    assert "failed unexpectedly" in page.texts[0]
+    assert "secret" not in page.html
+
+
+# Access.
+
+
+def test_staff_without_the_permission_to_try_run_nothing(staff: User, browser: Browser) -> None:
+    component = path("order").replace("/try/", "/change/")
+    assert path("order") in browser.get(component).content.decode()
+    staff.user_permissions.remove(Permission.objects.get(codename="try_component"))
+    assert path("order") not in browser.get(component).content.decode()
+    assert browser.get(path("order")).status_code == 403
+    assert browser.post(path("order"), {"run": "1", **ORDER}).status_code == 403
+
+
+def test_staff_without_the_permission_to_view_run_nothing(staff: User, browser: Browser) -> None:
+    staff.user_permissions.remove(Permission.objects.get(codename="view_component"))
+    assert browser.post(path("order"), {"run": "1", **ORDER}).status_code == 403
+
+
+def test_post_of_another_site_is_refused(staff: User) -> None:
+    browser = Browser(enforce_csrf_checks=True)
+    browser.force_login(staff)
+    assert browser.post(path("order"), {"run": "1", **ORDER}).status_code == 403
+
+
+def test_hidden_tool_is_unknown_and_the_page_says_why(browser: Browser) -> None:
+    page = run(browser, "guarded")
+    assert page.status == "Error -32602"
+    assert "Unknown tool: guarded" in page.text
+    assert "auth.view_user" in page.text
+
+
+def test_scopes_are_those_that_were_chosen(browser: Browser) -> None:
+    assert "checked" in browser.get(path("scoped")).content.decode()
+    assert run(browser, "scoped", scopes=["write"]).texts == ["scoped"]
+    assert run(browser, "scoped").status.startswith("Error")
+    assert run(browser, "scoped", scopes=["admin"]).status == ""
+
+
+def test_server_with_a_captured_path_is_not_tried(browser: Browser, workshop: Server) -> None:
+    workshop.path = "tenants/<slug:tenant>/mcp"
+    page = run(browser, "order", **ORDER)
+    assert page.status == ""
+    assert "Its authenticators decide" in page.text
+
+
+def test_limits_of_the_server_apply(browser: Browser, workshop: Server) -> None:
+    workshop.middleware = (RateLimit(1, per="day"),)
+    run(browser, "fail", **{"arguments/text": "first"})
+    assert "first" not in "".join(run(browser, "fail", **{"arguments/text": "second"}).texts)
+
+
+# Conversations.
+
+
+def test_questions_are_answered_on_the_page(browser: Browser) -> None:
+    page = run(browser, "ask")
+    assert page.status == "Input required"
+    assert "Who are you?" in page.text
+    page = page.press("answer", "accept", **{"answer:who/name": "Ann", "answer:who/age": "x"})
+    assert "whole number" in page.error_at("answer:who/age")
+    page = page.press("answer", "accept", **{"answer:who/name": "Ann", "answer:who/age": "7"})
+    assert 'href="https://site.example/page"' in page.html
+    page = page.press("answer", "accept")
+    assert page.texts == ["{'name': 'Ann', 'age': 7} accept"]
+    assert [request["method"] for request in page.sent] == ["tools/call"] * 3
+
+
+def test_question_is_declined(browser: Browser) -> None:
+    assert run(browser, "ask").press("answer", "decline").texts == ["not told: decline"]
+
+
+def test_conversation_of_another_user_is_not_continued(browser: Browser) -> None:
+    page = run(browser, "ask")
+    other = User.objects.create_superuser("other")
+    browser.force_login(other)
+    assert page.press("answer", "decline").status == ""
+
+
+def test_resource_is_read_by_the_variables_of_its_template(browser: Browser) -> None:
+    template = "workshop://item/{number}{?form}"
+    data = {"arguments/number": "7", "arguments/form": "a b"}
+    page = run(browser, template, "resource_template", **data)
+    assert page.sent[0]["params"]["uri"] == "workshop://item/7?form=a%20b"
+    assert page.texts == ["item 7 a b"]
+
+
+def test_prompt_is_rendered(browser: Browser) -> None:
+    data = {"arguments/what": "tea", "arguments/size": '"large"'}
+    page = run(browser, "explain", "prompt", **data)
+    assert page.sent[0]["params"]["arguments"] == {"what": "tea", "size": "large"}
+    assert page.texts == ["Explain tea large"]
+
+
+def test_content_is_shown_and_unsafe_links_are_not(browser: Browser) -> None:
+    page = run(browser, "picture")
+    assert 'src="data:image/png;base64,iVBOR' in page.html
+    assert page.texts == [SCRIPT]
+    assert "<script>alert" not in page.html
+    assert 'href="https://site.example/"' in page.html
+    assert 'href="javascript' not in page.html
+
+
+# With the script of the page.
+
+
+def lines(browser: Browser, name: str, **data: Any) -> list[Any]:
+    response = browser.post(
+        path(name), {"run": "1", **data}, headers={"Accept": "application/x-ndjson"}
+    )
+    content: Any = response.streaming_content  # type: ignore[attr-defined]
+    return [json.loads(line) for line in b"".join(content).splitlines()]
+
+
+def test_progress_is_sent_while_the_tool_runs(browser: Browser) -> None:
+    events = lines(browser, "count", **{"arguments/to": "2"})
+    assert [event["type"] for event in events] == ["message"] * 4 + ["page"]
+    assert events[1]["progress"] == {"progress": 1, "total": 2, "message": "step 1"}
+    assert "counted" in events[-1]["result"]
+
+
+def test_form_with_an_error_sends_nothing(browser: Browser) -> None:
+    (event,) = lines(browser, "count", **{"arguments/to": "x"})
+    assert event["has_errors"]
+    assert "whole number" in event["form"]
+
+
+def test_task_is_followed_to_its_end(browser: Browser) -> None:
+    page = run(browser, "slow")
+    assert page.status == "Task: working"
+    while page.status == "Task: working":
+        page = page.press("look")
+    assert page.status == "Task: input required"
+    page = page.press("answer", "accept")
+    while page.status.startswith("Task"):
+        page = page.press("look")
+    assert page.texts == ["slowly: accept"]
+
+
+def test_task_is_cancelled(browser: Browser) -> None:
+    assert run(browser, "slow").press("stop").status == "Task: cancelled"
