@@ -166,9 +166,14 @@ def _blocks(value: Any) -> list[Content] | None:
     """``value`` as content blocks: one, or a list with strings among them; else None."""
     if isinstance(value, CONTENT):
         return [value]
-    if isinstance(value, list | tuple) and any(isinstance(each, CONTENT) for each in value):
+    # Of each type once: a result may have thousands of rows.
+    if isinstance(value, list | tuple) and any(map(_is_content, {*map(type, value)})):
         return [_block(each) for each in value]
     return None
+
+
+def _is_content(kind: type) -> bool:
+    return issubclass(kind, CONTENT)
 
 
 def _block(value: Any) -> Content:
