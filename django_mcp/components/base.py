@@ -155,10 +155,12 @@ class Component(ABC):
     complete: Mapping[str, Completer] = field(default_factory=dict)
     spec: Json | None = None
     """The specification of a component that was registered for one session."""
+    is_public: bool = field(init=False)
+    """Whether everybody may use it. A field, since each call reads it."""
 
-    @property
-    def is_public(self) -> bool:
-        return self.permission is None and not self.scopes
+    def __post_init__(self) -> None:
+        is_public = self.permission is None and not self.scopes
+        object.__setattr__(self, "is_public", is_public)
 
     @property
     def reads_only(self) -> bool:

@@ -10,6 +10,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+async def nothing() -> None:
+    """Return at once: a coroutine where there is nothing to wait for."""
+
+
 async def result_of(awaitable: Awaitable[T], /) -> T:
     """Await ``awaitable``, for functions that take a coroutine function, not a coroutine."""
     return await awaitable

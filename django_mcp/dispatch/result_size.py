@@ -14,7 +14,6 @@ from django_mcp.protocol.preencoded import PreEncodedResult
 
 if TYPE_CHECKING:
     from django_mcp.components.base import Component
-    from django_mcp.dispatch.invocation import Read
     from django_mcp.frame.frame import Frame
 
 logger = logging.getLogger("django_mcp")
@@ -22,18 +21,22 @@ logger = logging.getLogger("django_mcp")
 MAX_BYTES_PER_CHARACTER = 4
 
 
-def bounded(frame: Frame, component: Component, read: Read) -> Read:
-    """``read``, which raises an error of the kind that the caller reads for a large result."""
+def checked(frame: Frame, component: Component, result: dict[str, Any]) -> dict[str, Any]:
+    """``result``; raises an error of the kind that the caller reads for a large one."""
     limit = frame.server.options.max_result_size
-
-    def read_bounded(value: Any) -> dict[str, Any]:
-        result = read(value)
+    if not _is_one_short_text(result, limit):
         size = size_of(result, limit)
         if size > limit:
             raise _too_large(component, size, limit)
-        return result
+    return result
 
-    return read_bounded
+
+def _is_one_short_text(result: Mapping[str, Any], limit: int) -> bool:
+    """Whether it is what most tools return: to look at everything takes 2 µs, 3 % of a call."""
+    match result:
+        case {"content": [{"type": "text", "text": text}]}:
+            return len(text) * MAX_BYTES_PER_CHARACTER <= limit
+    return False
 
 
 def size_of(result: Mapping[str, Any], limit: int) -> int:
@@ -42,9 +45,6 @@ def size_of(result: Mapping[str, Any], limit: int) -> int:
     if type(structure) is PreEncodedResult:
         return len(structure.text)
     blocks: Sequence[Any] = result.get("content") or result.get("contents") or ()
-    # One text, as most tools return: the general way takes 2 µs more, 3 % of a call.
-    if len(blocks) == 1 and blocks[0].get("type") == "text":
-        return _bytes_of(blocks[0]["text"], limit)
     messages = result.get("messages") or ()
     return sum(_sizes([*blocks, *(message["content"] for message in messages)], limit))
 

@@ -25,8 +25,10 @@ class Exchange(Protocol):
     """Whether a tool call may become a task: not within a task, nor in calls of the site."""
     is_task_run: bool
     """Whether this is the run of a task, whose middleware ran when its client made the call."""
-    may_listen: bool
-    """Whether the client may receive what belongs to none of its requests, on a stream for that."""
+
+    @property
+    def may_listen(self) -> bool:
+        """Whether the client may open a stream for what belongs to none of its requests."""
 
     @property
     def request_headers(self) -> RequestHeaders | None:

@@ -86,9 +86,11 @@ def run_handler(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
 
     Without a request, they have one of their own.
     """
-    if _asgiref_context.get(None) is None and not pools.is_thread_sensitive():
+    scope = _asgiref_context.get(None)
+    if type(scope) is _RequestScope:
+        scope.begin_handler()
+    elif scope is None and not pools.is_thread_sensitive():
         return run(result_of, coroutine)
-    begin_handler()
     return coroutine
 
 
@@ -98,10 +100,8 @@ def begin_handler() -> None:
     Nothing of that depends on it, and the handler may run for long without an ORM call.
     """
     scope = current()
-    if scope is not None and not scope.has_handler:
-        scope.has_handler = True
-        if scope.thread is not None and scope.thread.is_used:
-            scope.thread.release()
+    if scope is not None:
+        scope.begin_handler()
 
 
 async def release_thread() -> None:
@@ -171,6 +171,13 @@ class _RequestScope(ThreadSensitiveContext):
         super().__init__()
         if not conf.get().django_middleware:
             self.thread = _asgiref_threads[self] = RequestThread()
+
+    def begin_handler(self) -> None:
+        """Give the thread back, where the first handler of the request begins."""
+        if not self.has_handler:
+            self.has_handler = True
+            if self.thread is not None and self.thread.is_used:
+                self.thread.release()
 
     def release(self) -> Future[bool] | None:
         return None if self.thread is None else self.thread.release()

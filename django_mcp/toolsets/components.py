@@ -129,7 +129,7 @@ class _Builder:
         built = replace(built, input=input_schema, output=output, **self._source())
         if not schemas.is_lazy([given.schema, operation.output, title]):
             return built
-        values = {name: getattr(built, name) for name in (field.name for field in fields(built))}
+        values = {field.name: getattr(built, field.name) for field in fields(built) if field.init}
         # A lazy title tells the server to describe the tool for each list.
         return TranslatedTool(**{**values, "title": format_lazy("{}", title)})
 

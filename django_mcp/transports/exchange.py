@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from django_mcp.concurrency.coroutines import nothing
 from django_mcp.runtime import connections, pools, request_scope, rollback
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class LoopExchange:
 
         A handler may write many messages before the loop runs. It never waits for the client.
         """
-        asyncio.run_coroutine_threadsafe(_do_nothing(), self.loop).result()
+        asyncio.run_coroutine_threadsafe(nothing(), self.loop).result()
 
     async def close_stream(self, retry: int, /) -> None:
         """Do nothing: a stream which cannot be resumed stays open."""
@@ -89,7 +90,3 @@ class LoopExchange:
             return asyncio.get_running_loop() is self.loop
         except RuntimeError:
             return False
-
-
-async def _do_nothing() -> None:
-    """Return at once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.components import results
 from django_mcp.components.base import InvalidArguments, LargeArguments
@@ -32,7 +32,7 @@ async def get(frame: Frame) -> Answer:
     except InvalidArguments as error:
         raise InvalidParams(f"Invalid arguments: {error}") from error
     try:
-        read = result_size.bounded(frame, prompt, partial(results.prompt_result, prompt))
+        read = partial(_result, frame, prompt)
         handler = invocation.handler_of(prompt, frame.server.handle_prompt_get, name)
         return await invocation.run(handler, frame, validated, read=read)
     except McpError:
@@ -41,3 +41,8 @@ async def get(frame: Frame) -> Answer:
         failures.report_unexpected(frame, error, "The prompt %s failed", name)
         details = failures.debug_details(frame, error)
         raise InternalError(f"The prompt failed{details}") from error
+
+
+def _result(frame: Frame, prompt: PromptComponent, value: Any) -> dict[str, Any]:
+    result = results.prompt_result(prompt, value)
+    return result_size.checked(frame, prompt, result)

@@ -47,7 +47,7 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     except InvalidArguments as error:
         raise ResourceNotFound.at(uri) from error
     try:
-        read = result_size.bounded(frame, component, partial(_result, component, uri))
+        read = partial(_result, frame, component, uri)
         handler = invocation.handler_of(component, frame.server.handle_resource_read)
         argument = uri if component.invoke is None else validated
         answer = await invocation.run(handler, frame, argument, read=read)
@@ -62,6 +62,8 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     return answer
 
 
-def _result(component: Readable, uri: str, value: Any) -> dict[str, Any]:
+def _result(frame: Frame, component: Readable, uri: str, value: Any) -> dict[str, Any]:
     result = results.read_result(component, uri, value)
-    return result if component.cache is None else {**result, **component.cache.to_protocol()}
+    if component.cache is not None:
+        result |= component.cache.to_protocol()
+    return result_size.checked(frame, component, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,24 +38,37 @@ if TYPE_CHECKING:
 FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 
-async def call(frame: Frame) -> Answer:
-    """Call a tool: look it up, then check task policy, arguments and approval, then run it."""
+def call(frame: Frame) -> Awaitable[Answer]:
+    """Call a tool: look it up, validate its arguments, run it.
+
+    What a tool needs besides is known since its registration. A tool that everybody may use, and
+    that ``is_plain``, is called here; what others need, and errors, are in ``_call_with_checks``.
+    """
     params = frame.message.params
     name = invocation.string_param(params, "name")
     arguments = invocation.object_param(params, "arguments")
     tool = visibility.find_public(frame, ToolComponent.kind, name)
-    if tool is None:
-        tool = await visibility.find(frame, ToolComponent.kind, name)
-    if not isinstance(tool, ToolComponent) or (tool.app_only and frame.private.get("is_indirect")):
+    if isinstance(tool, ToolComponent) and tool.is_plain and "task" not in params:
+        try:
+            validated = tool.input.validate(arguments)
+        except InvalidArguments:
+            return _call_with_checks(frame, name, arguments)
+        return _run(tool, validated, frame)
+    return _call_with_checks(frame, name, arguments)
+
+
+async def _call_with_checks(frame: Frame, name: str, arguments: dict[str, Any]) -> Answer:
+    """Call any tool: permission, headers, task policy, arguments, approval, handler."""
+    tool = await visibility.find(frame, ToolComponent.kind, name)
+    is_indirect = frame.private.get("is_indirect")
+    if not isinstance(tool, ToolComponent) or (tool.app_only and is_indirect):
         # Hosts hide a tool of views from the model, which must not reach it through another tool.
         raise InvalidParams(f"Unknown tool: {cut(name)}")
     if tool.param_headers:
         _check_headers(frame, tool, arguments)
-    task_plan = None
-    if tool.task_support != "forbidden" or "task" in params:
-        task_plan = task_calls.plan(frame, tool)
-        if task_plan is not None and tool.approval is None:
-            return await task_calls.answer(frame, task_plan, call)
+    task_plan = task_calls.plan(frame, tool)
+    if task_plan is not None and tool.approval is None:
+        return await task_calls.answer(frame, task_plan, call)
     try:
         try:
             validated = tool.input.validate(arguments)
@@ -97,16 +111,13 @@ async def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
     """Run the handler of a tool; errors that the model can act on become results."""
     server = frame.server
     name = tool.name
+    shows_fragment = tool.view is not None and tool.view.has_fragment
+    read = partial(_read_with_fragment if shows_fragment else _read, frame, tool)
     try:
-        # The structure is encoded on the handler's thread if nothing reads it before it is sent.
-        encodes_early = frame.exchange.encodes and not server.middleware
-        read_function = _read_encoded if encodes_early else _read
-        read_value = partial(read_function, frame.revision, tool)
-        if tool.view is not None and tool.view.has_fragment:
-            read_value = partial(_read_with_fragment, frame, tool)
-        read = result_size.bounded(frame, tool, read_value)
-        handler = invocation.handler_of(tool, server.handle_tool_call, name)
-        return await invocation.run(handler, frame, validated, read=read)
+        if tool.invoke is None:
+            handler = invocation.handler_of(tool, server.handle_tool_call, name)
+            return await invocation.run(handler, frame, validated, read=read)
+        return await invocation.run(tool, frame, validated, read=read)
     except ToolError as error:
         return error_result(str(error)), frame
     except ClientError as error:
@@ -127,15 +138,31 @@ def error_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
-    """Return the result of ``_read`` with its structure already encoded as JSON."""
+def _read(frame: Frame, tool: ToolComponent, value: Any) -> dict[str, Any]:
+    """Return the result of a tool for what its handler returned; raises ToolError if too large."""
+    revision = frame.revision
+    result = None
     if type(value) in SCALARS:  # Encoding it early would save nothing.
-        return _revised(revision, tool, results.of_value(tool, value))
+        result = results.of_value(tool, value)
+    elif frame.exchange.encodes and not frame.server.middleware:
+        result = _encoded(revision, tool, value)
+    if result is None:
+        result = results.tool_result(tool, value)
+    if revision.structured is Structured.OBJECT and "structuredContent" in result:
+        _revise(revision, tool, result)
+    return result_size.checked(frame, tool, result)
+
+
+def _encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any] | None:
+    """Return a result with its structure already encoded as JSON, or None.
+
+    It is encoded on the handler's thread, where nothing reads it before it is sent.
+    """
     json = None
     if revision.structured is not Structured.NOTHING:
         json = results.encode_structure(tool, value)
     if json is None:
-        return _read(revision, tool, value)
+        return None
     content = revision.encoded_structured_content(json, tool.output_schema)
     return {"structuredContent": PreEncodedResult(json, content)}
 
@@ -145,7 +172,7 @@ def _read_with_fragment(frame: Frame, tool: ToolComponent, value: Any) -> dict[s
 
     It is in ``_meta``: hosts hand that to the view, and keep it from the model.
     """
-    result = _read(frame.revision, tool, value)
+    result = _read(frame, tool, value)
     meta = result.get("_meta") or {}
     if tool.view is None or result.get("isError") or FRAGMENT in meta:
         return result
@@ -153,14 +180,8 @@ def _read_with_fragment(frame: Frame, tool: ToolComponent, value: Any) -> dict[s
     return {**result, "_meta": {**meta, FRAGMENT: html}}
 
 
-def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
-    """Return the result of a tool for what its handler returned."""
-    return _revised(revision, tool, results.tool_result(tool, value))
-
-
-def _revised(revision: Revision, tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
-    """A result with its structured content as the revision has it."""
-    if revision.structured is Structured.OBJECT and "structuredContent" in result:
-        structured = result["structuredContent"]
+def _revise(revision: Revision, tool: ToolComponent, result: dict[str, Any]) -> None:
+    """Wrap structured content which is no object, for a revision that needs one."""
+    structured = result["structuredContent"]
+    if type(structured) is not PreEncodedResult:
         result["structuredContent"] = revision.structured_content(structured, tool.output_schema)
-    return result

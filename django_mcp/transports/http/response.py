@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from django_mcp.concurrency.coroutines import nothing
 from django_mcp.dispatch.reply import encode_reply
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
@@ -62,11 +63,14 @@ class HttpExchange(LoopExchange):
         """``request`` is the request to answer; a challenge can only be sent if it is given."""
         self.loop = asyncio.get_running_loop()
         self.request = request
-        if request is not None:
-            self.may_listen = request.may_stay_open
         self._send = send
         self._may_stream = may_stream
         self._writer = StreamWriter(send, self.loop)
+
+    @property
+    def may_listen(self) -> bool:  # type: ignore[override]
+        """Whether a stream that belongs to no request may stay open."""
+        return self.request is None or self.request.may_stay_open
 
     @property
     def request_headers(self) -> RequestHeaders | None:
@@ -164,15 +168,16 @@ class HttpExchange(LoopExchange):
     def add_header(self, name: bytes, value: bytes) -> None:
         self._writer.headers = (*self._writer.headers, (name, value))
 
-    async def finish(self, message: dict[str, Any], status: int = 200) -> None:
+    def finish(self, message: dict[str, Any], status: int = 200) -> Coroutine[Any, Any, None]:
         """Send the response: as JSON, or as the last event of its stream."""
         writer = self._writer
         if writer.is_used:
-            await self._end_stream(sse.event(encode_reply(message)))
-        elif not writer.is_closed:
-            # A background task of the handler may still write, which is ignored.
-            writer.close()
-            await self.respond(status, encode_reply(message))
+            return self._end_stream(sse.event(encode_reply(message)))
+        if writer.is_closed:
+            return nothing()
+        # A background task of the handler may still write, which is ignored.
+        writer.close()
+        return self.respond(status, encode_reply(message))
 
     async def _end_stream(self, last: bytes) -> None:
         scope = request_scope.current()
