@@ -29,9 +29,11 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
         "channels_redis",
         PSYCOPG,
     ),
-    "sdk": ("mcp==2.3.0", *UVICORN),
-    "fastmcp": ("fastmcp==4.1.2", *UVICORN),
+    "sdk": ("mcp==2.3.0", "django", *UVICORN),
+    "fastmcp": ("fastmcp==4.1.2", "django", *UVICORN),
     "mcpz": ("django-mcpz==1.2.0", "gunicorn", PSYCOPG, "pydantic"),
+    "mcp_django": ("mcp-django==0.14.0",),
+    "rest_framework_mcp": ("django-rest-framework-mcp==0.1.0a4",),
     "django_mcp_server": ("django-mcp-server==0.5.7", "mcp==1.30.0", "gunicorn", PSYCOPG),
 }
 

@@ -217,6 +217,8 @@ TAKE: Mapping[str, Callable[[Project, Block], None]] = {
     "json": Project.json,
     # ``tests/services/test_rolling_restarts.py`` runs them.
     **dict.fromkeys(("nginx", "caddyfile", "yaml", "ini"), Project.text),
+    # Code for another package; ``tests/moving`` runs it.
+    "py": Project.text,
     **dict.fromkeys(("", "text"), Project.text),
 }
 TAKE_FILE: Mapping[str, Callable[[Project, ModuleType, Mapping[str, Any]], None]] = {

@@ -35,11 +35,13 @@ OF_PACKAGES = {
     "CHANNEL_LAYERS",
     "CONFIG",
     "DJANGO_MCP",
+    "DJANGO_MCP_AUTHENTICATION_CLASSES",
+    "DJANGO_MCP_ENDPOINT",
     "OAUTH2_PROVIDER",
     "OIDC_ISS_ENDPOINT",
     "REST_FRAMEWORK",
 }
-"""Settings of this package, Channels, django-oauth-toolkit and REST framework, with their keys."""
+"""Settings of this package, of others on which it builds, and of one that users come from."""
 OF_THE_ENVIRONMENT = {
     "DATABASE_URL",
     "DJANGO_SETTINGS_MODULE",

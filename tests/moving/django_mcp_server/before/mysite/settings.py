@@ -1,0 +1,3 @@
+from mysite.base import *
+
+INSTALLED_APPS += ["rest_framework", "mcp_server"]

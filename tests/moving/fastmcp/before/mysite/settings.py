@@ -1,0 +1,1 @@
+from mysite.base import *

@@ -1,0 +1,134 @@
+"""The small projects of the guides for who comes from another package: laid out, served, called.
+
+``base`` is what all have. ``<package>/before`` is the project with the other package, and
+``<package>/after`` the same with django_mcp, which ``mounted`` configures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.http_client import HEADERS, connect
+from tests.running_site import manage, serving_by
+
+HERE = Path(__file__).resolve().parent
+VERSION = "2025-06-18"
+"""The newest revision that all packages serve with sessions or without."""
+
+
+@contextmanager
+def served(
+    folder: Path, overlays: Sequence[str], python: Path, command: Sequence[str]
+) -> Iterator[int]:
+    """Serve a project that is made of folders; the value is its port."""
+    environment = lay_out(folder, overlays, python)
+    with serving_by(command, python, folder, environment) as site:
+        yield site.port
+
+
+def lay_out(folder: Path, overlays: Sequence[str], python: Path) -> Mapping[str, str]:
+    """Copy a project and create its tables; return the environment of its processes."""
+    for overlay in ("base", *overlays):
+        if (HERE / overlay).exists():
+            shutil.copytree(HERE / overlay, folder, dirs_exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+    manage(python, folder, environment, "migrate", "--run-syncdb", "--verbosity", "0")
+    manage(python, folder, environment, "loaddata", "products", "--verbosity", "0")
+    return environment
+
+
+class Client:
+    """A client of a revision with ``initialize``, with and without a session."""
+
+    def __init__(self, port: int, path: str) -> None:
+        self._http = connect(port, headers={**HEADERS, "MCP-Protocol-Version": VERSION})
+        self._path = path
+        params = {
+            "protocolVersion": VERSION,
+            "capabilities": {},
+            "clientInfo": {"name": "moving", "version": "1"},
+        }
+        response = self._post({"id": 1, "method": "initialize", "params": params})
+        session = response.headers.get("Mcp-Session-Id")
+        if session:
+            self._http.headers["Mcp-Session-Id"] = session
+        self._post({"method": "notifications/initialized"})
+
+    def tools(self) -> list[str]:
+        """The names of the tools."""
+        return [tool["name"] for tool in self._request("tools/list", {})["tools"]]
+
+    def call(self, name: str, **arguments: Any) -> str:
+        """The text of a result."""
+        result = self._request("tools/call", {"name": name, "arguments": arguments})
+        assert not result.get("isError"), result
+        return "\n".join(block["text"] for block in result["content"])
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def _request(self, method: str, params: Mapping[str, Any]) -> Any:
+        response = self._post({"id": 2, "method": method, "params": params})
+        text = response.text
+        if response.headers["Content-Type"].startswith("text/event-stream"):
+            data = [line[5:] for line in text.splitlines() if line.startswith("data:")]
+            text = next(line for line in reversed(data) if line.strip())
+        return json.loads(text)["result"]
+
+    def _post(self, message: Mapping[str, Any]) -> httpx.Response:
+        response = self._http.post(self._path, json={"jsonrpc": "2.0", **message})
+        assert response.is_success, response.text
+        return response
+
+
+def answers_over_stdio(
+    command: Sequence[str | Path],
+    folder: Path,
+    environment: Mapping[str, str],
+    name: str,
+    **arguments: Any,
+) -> str:
+    """The text of a tool's result, of a server that a client starts."""
+    params = {
+        "protocolVersion": VERSION,
+        "capabilities": {},
+        "clientInfo": {"name": "moving", "version": "1"},
+    }
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        for message in (
+            {"id": 1, "method": "initialize", "params": params},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": name, "arguments": arguments}},
+        ):
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            process.stdin.flush()
+            if message.get("id") == 1:
+                process.stdout.readline()
+        lines = (json.loads(line) for line in process.stdout)
+        result = next(line["result"] for line in lines if line.get("id") == 2)
+        return "\n".join(block["text"] for block in result["content"])
+    finally:
+        process.kill()
+        process.communicate()

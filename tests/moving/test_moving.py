@@ -1,0 +1,114 @@
+"""The projects of the guides for who comes from another package do the same before and after."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks import environments
+from tests.docs.examples import FENCE, ROOT
+from tests.moving.project import HERE, Client, answers_over_stdio, lay_out, served
+
+RUNSERVER = ("manage", "runserver", "--noreload", "127.0.0.1:{port}")
+UVICORN = ("uvicorn", "mysite.asgi:application", "--port", "{port}", "--log-level", "warning")
+DAPHNE = ("daphne", "-b", "127.0.0.1", "-p", "{port}", "mysite.asgi:application")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another package: how its project is served, and the same call before and after."""
+
+    folder: str
+    environment: str
+    command: tuple[str, ...]
+    path: str = "/mcp"
+    before: str = "find_products"
+    after: str = "find_products"
+    arguments: Mapping[str, Any] = field(default_factory=lambda: {"text": "green"})
+    shows: tuple[str, ...] = ("Green tea",)
+
+
+PEERS = (
+    Peer("django_mcp_server", "django_mcp_server", RUNSERVER),
+    Peer("django_mcpz", "mcpz", RUNSERVER),
+    Peer("fastmcp", "fastmcp", UVICORN),
+    Peer("sdk", "sdk", UVICORN),
+    Peer(
+        "rest_framework_mcp",
+        "rest_framework_mcp",
+        RUNSERVER,
+        path="/mcp/",
+        before="list_products",
+        after="product_list",
+        arguments={},
+        shows=("Green tea", "Teapot"),
+    ),
+)
+of_each_peer = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.folder)
+
+
+@pytest.mark.nightly
+@of_each_peer
+def test_project_with_the_other_package_runs(peer: Peer, tmp_path: Path) -> None:
+    python = environments.python(peer.environment)
+    with served(tmp_path, [f"{peer.folder}/before"], python, peer.command) as port:
+        check(Client(port, peer.path), peer.before, peer)
+
+
+@of_each_peer
+def test_project_that_was_converted_gives_the_same(peer: Peer, tmp_path: Path) -> None:
+    overlays = ["mounted", f"{peer.folder}/after"]
+    with served(tmp_path, overlays, Path(sys.executable), DAPHNE) as port:
+        check(Client(port, "/mcp"), peer.after, peer)
+
+
+def check(client: Client, tool: str, peer: Peer) -> None:
+    """Call the tool, and compare what it shows of the products."""
+    assert tool in client.tools()
+    text = client.call(tool, **peer.arguments)
+    client.close()
+    assert [name for name in ("Green tea", "Teapot") if name in text] == [*peer.shows]
+
+
+@pytest.mark.nightly
+def test_mcp_django_shows_the_models_to_an_agent(tmp_path: Path) -> None:
+    python = environments.python("mcp_django")
+    environment = lay_out(tmp_path, ["mcp_django/before"], python)
+    command: list[str | Path] = [python, "-m", "mcp_django", "--settings", "mysite.settings"]
+    text = answers_over_stdio(command, tmp_path, environment, "project_list_models")
+    assert "Product" in text
+
+
+def test_server_for_developers_shows_the_models_to_an_agent(tmp_path: Path) -> None:
+    python = Path(sys.executable)
+    environment = lay_out(tmp_path, ["mounted", "mcp_django/after"], python)
+    command: list[str | Path] = [python, "manage.py", "mcp_stdio", "--server", "dev"]
+    text = answers_over_stdio(command, tmp_path, environment, "list_models")
+    assert "shop.Product: id, name, price, stock" in text
+
+
+SHOWN = re.compile(r"# (\S+\.py)\n(.*)", re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "how-to" / "move").glob("*.md")), ids=lambda page: page.stem
+)
+def test_guide_shows_the_code_of_both_projects(page: Path) -> None:
+    folder = HERE / page.stem.replace("-", "_")
+    labels = {"py": folder / "before", "python": folder / "after"}
+    shown = 0
+    for match in FENCE.finditer(page.read_text()):
+        named = SHOWN.match(match[3])
+        if match[2] in labels and named:
+            file = labels[match[2]] / named[1]
+            shared = HERE / "mounted" / named[1]
+            source = (file if file.exists() else shared).read_text()
+            assert named[2].strip() in source, f"{page.name} does not show {file}"
+            shown += 1
+    assert shown
