@@ -24,6 +24,7 @@ from django_mcp.server.server import server_of
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
     from django_mcp.frame.session import Change, Session
+    from django_mcp.frame.transport import Transport
     from django_mcp.server.server import Server
 
 
@@ -45,6 +46,9 @@ class Telemetry(Protocol):
 
     async def traced(self, frame: Frame, answer: Callable[[Frame], Awaitable[Reply]], /) -> Reply:
         """What ``answer`` returns, which is measured."""
+
+    def session_ended(self, session: Session, transport: Transport | None, /) -> None:
+        """Measure a session that its client or the server has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span and a measured duration for each request, if its API is installed.
+"""OpenTelemetry: a span and a duration for each request, and the durations of sessions.
 
 Names and attributes are those of the semantic conventions for MCP (gen-ai/mcp, "Server" and
 "Metrics"), without the arguments and results, which they leave to opt in. Without an SDK,
@@ -8,16 +8,17 @@ which the site configures, nothing is made.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, metrics, propagate, trace
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 
 from django_mcp.dispatch.reply import Reply
+from django_mcp.frame.client.request_state import EARLIER_TRACE
 from django_mcp.frame.frame import RequestInfo
-from django_mcp.frame.session import address
-from django_mcp.frame.transport import HttpTransport
+from django_mcp.frame.session import Session, address
+from django_mcp.frame.transport import HttpTransport, Transport
 from django_mcp.protocol.limits import cut, shown
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ _durations = metrics.get_meter(NAME).create_histogram(
     description="Duration of a request, from its receipt until its result.",
     explicit_bucket_boundaries_advisory=BOUNDARIES,
 )
+_session_durations = metrics.get_meter(NAME).create_histogram(
+    "mcp.server.session.duration",
+    unit="s",
+    description="Duration of a session, from initialize until it is ended.",
+    explicit_bucket_boundaries_advisory=BOUNDARIES,
+)
 
 
 def is_configured() -> bool:
@@ -58,15 +65,17 @@ def is_configured() -> bool:
 async def traced(frame: Frame, answer: Next) -> Reply:
     """What ``answer`` returns; the request is a span, and its duration is recorded.
 
-    The parent is the span of the client, from ``_meta``; that of the HTTP request is linked to it.
-    Whatever the request starts, as a task does, has the new span as its parent.
+    The parent is the span of the client, from ``_meta``; that of the HTTP request is linked to it,
+    and so is the earlier attempt of a call that brings requested input. Whatever the request
+    starts, as a task or an approved call does, has the new span as its parent.
     """
     began = perf_counter()
     attributes = _attributes(frame)
     ambient = trace.get_current_span().get_span_context()
     sent = frame.trace
     parent = propagate.extract(sent) if sent else None
-    links = [Link(ambient)] if parent is not None and ambient.is_valid else None
+    links = [Link(ambient)] if parent is not None and ambient.is_valid else []
+    links += _earlier_attempt(frame)
     details = {**attributes, **_details(frame)}
     method = attributes["mcp.method.name"]
     span = _tracer.start_span(method, parent, SpanKind.SERVER, details, links)
@@ -84,15 +93,39 @@ async def traced(frame: Frame, answer: Next) -> Reply:
         _durations.record(perf_counter() - began, {**attributes, **target, **outcome})
 
 
+def session_ended(session: Session, transport: Transport | None) -> None:
+    """Record the duration of a session that its client or the server has ended."""
+    if session.opened_at is None:  # Its first request was not measured.
+        return
+    attributes = {
+        "mcp.protocol.version": session.version,
+        "network.transport": _transport_name(transport),
+    }
+    # The clock of another worker may be behind.
+    _session_durations.record(max(time() - session.opened_at, 0.0), attributes)
+
+
+def _earlier_attempt(frame: Frame) -> list[Link]:
+    """The span that has requested the input which this call brings."""
+    sent = frame.private.get(EARLIER_TRACE)
+    if not sent:
+        return []
+    span = trace.get_current_span(propagate.extract({"traceparent": sent}, context.Context()))
+    return [Link(span.get_span_context())] if span.get_span_context().is_valid else []
+
+
+def _transport_name(transport: Transport | None) -> str:
+    return "tcp" if isinstance(transport, HttpTransport) else "pipe"
+
+
 def _attributes(frame: Frame) -> Attributes:
     """What spans and metrics have: each has few values, whatever clients send."""
     method = frame.message.method
     is_known = method in frame.revision.requests
-    is_http = isinstance(frame.transport, HttpTransport)
     attributes = {
         "mcp.method.name": method if is_known else "_OTHER",
         "mcp.protocol.version": frame.revision.version,
-        "network.transport": "tcp" if is_http else "pipe",
+        "network.transport": _transport_name(frame.transport),
     }
     if method == "tools/call":
         attributes["gen_ai.operation.name"] = "execute_tool"

@@ -75,6 +75,8 @@ class Session(NamedTuple):
     """The endpoint of the anonymous caller that opened it; None for the session of a principal."""
     log_position: int | None = None
     """How far its GET streams have sent the server's log; it may be a minute old."""
+    opened_at: float | None = None
+    """When it was opened, in seconds since the epoch; None where its duration is not measured."""
     cancelled: Mapping[str, float] = EMPTY
     """The times at which requests were cancelled, by key, for the workers that answer them."""
 

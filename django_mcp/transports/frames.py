@@ -84,6 +84,8 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
             call.server, meta.revision, principal, request.method, request.params
         )
         client = partial(MultiRoundTripClient, responses=earlier.responses)
+        if earlier.trace is not None:
+            private[request_state.EARLIER_TRACE] = earlier.trace
     level = meta.log_level
     if level is not None and level_name(level) != level:
         raise InvalidParams(f"Unknown log level {quoted(level)}")

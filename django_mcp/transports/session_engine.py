@@ -7,6 +7,7 @@ sent notifications. A request is in flight until it is answered or cancelled.
 from __future__ import annotations
 
 import secrets
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -72,6 +73,7 @@ class SessionEngine:
             client_capabilities=opened.private["client_capabilities"],
             init_meta=opened.private["init_meta"],
             log_position=position,
+            opened_at=None if self.site.telemetry is None else time.time(),
         ).apply(opened.changes)
         await self.store.create(session)
         return reply, session

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from time import time
 from typing import Any
 
 import pytest
-from opentelemetry import metrics, trace
+from opentelemetry import metrics
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+from prometheus_client import generate_latest
 
 from django_mcp import Frame, Server, ToolError
 from django_mcp.dispatch import telemetry
 from django_mcp.testing import Client, accept
 from django_mcp.transports import site
 from tests.around.requests import post
+from tests.dispatch.collected import SESSIONS, Collected, collected
 from tests.memory_stores import configure
 
-__all__ = ["configure"]
+__all__ = ["collected", "configure"]
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -29,52 +29,6 @@ SENT = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
 SECRET = "a value that nobody may read"
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-
-
-class Collected:
-    """What an SDK has collected."""
-
-    def __init__(self) -> None:
-        self._spans = InMemorySpanExporter()
-        self._metrics = InMemoryMetricReader()
-        self.tracers = TracerProvider()
-        self.tracers.add_span_processor(SimpleSpanProcessor(self._spans))
-        self.meters = MeterProvider([self._metrics])
-
-    def spans(self) -> list[ReadableSpan]:
-        return list(self._spans.get_finished_spans())
-
-    def span(self) -> ReadableSpan:
-        """The only one."""
-        (span,) = self.spans()
-        return span
-
-    def durations(self) -> list[Any]:
-        """The points of the histogram."""
-        data = self._metrics.get_metrics_data()
-        return [
-            point
-            for resource in data.resource_metrics  # type: ignore[union-attr]
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            if metric.name == "mcp.server.operation.duration"
-            for point in metric.data.data_points
-        ]
-
-
-@pytest.fixture
-def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collected]:
-    """An SDK for one test: the API itself accepts one for each process."""
-    collected = Collected()
-    meter = collected.meters.get_meter("django_mcp")
-    histogram = meter.create_histogram("mcp.server.operation.duration")
-    monkeypatch.setattr(telemetry, "_tracer", collected.tracers.get_tracer("django_mcp"))
-    monkeypatch.setattr(telemetry, "_durations", histogram)
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: collected.tracers)
-    site.get.cache_clear()
-    yield collected
-    site.get.cache_clear()
-    collected.tracers.shutdown()
 
 
 def shop() -> Server:
@@ -167,15 +121,45 @@ async def test_spans_and_metrics_have_no_values_and_no_session_id(
     assert session_id not in everything
 
 
-async def test_each_attempt_of_a_call_that_requests_input_is_a_span_of_its_trace(
-    collected: Collected,
+@pytest.mark.parametrize("meta", [SENT, {}])
+async def test_retry_that_brings_requested_input_is_linked_to_the_attempt_before(
+    collected: Collected, meta: dict[str, str]
 ) -> None:
     async with Client(shop(), elicitation=accept(name="Ada")) as client:
-        await client.call_tool("greet", meta=SENT)
+        await client.call_tool("greet", meta=meta)
 
-    traces = {format_trace_id(span.context.trace_id) for span in collected.spans()}
-    assert [span.name for span in collected.spans()] == ["tools/call greet"] * 2
-    assert traces == {TRACE}
+    first, second = collected.spans()
+    assert [first.name, second.name] == ["tools/call greet"] * 2
+    assert first.links == ()
+    assert [link.context.span_id for link in second.links] == [first.context.span_id]
+    assert (first.context.trace_id == second.context.trace_id) is bool(meta)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-03-26"])
+async def test_session_that_its_client_ends_is_measured(
+    collected: Collected, configure: Any, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure()
+    async with Client(shop(), version=version, transport="http") as client:
+        await client.list_tools()
+        assert collected.durations(SESSIONS) == []
+        monkeypatch.setattr(telemetry, "time", lambda: time() + 90)
+
+    (duration,) = collected.durations(SESSIONS)
+    assert duration.count == 1
+    assert 90 <= duration.sum < 180
+    assert dict(duration.attributes) == {
+        "mcp.protocol.version": version,
+        "network.transport": "tcp",
+    }
+
+
+async def test_session_of_a_connection_is_measured_once(collected: Collected) -> None:
+    async with Client(shop(), version="2025-11-25", transport="stdio") as client:
+        await client.list_tools()
+
+    (duration,) = collected.durations(SESSIONS)
+    assert (duration.count, duration.attributes["network.transport"]) == (1, "pipe")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -232,3 +216,23 @@ def test_sdk_for_metrics_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(metrics, "get_meter_provider", MeterProvider)
 
     assert telemetry.is_configured()
+
+
+async def test_prometheus_reads_the_durations_of_calls_and_sessions(
+    collected: Collected, configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = MeterProvider([PrometheusMetricReader()])
+    meter = provider.get_meter("django_mcp")
+    for name, attribute in (
+        ("mcp.server.operation.duration", "_durations"),
+        (SESSIONS, "_session_durations"),
+    ):
+        monkeypatch.setattr(telemetry, attribute, meter.create_histogram(name, unit="s"))
+    configure()
+    async with Client(shop(), version="2025-11-25", transport="http") as client:
+        await client.call_tool("buy")
+
+    text = generate_latest().decode()
+    provider.shutdown()
+    assert re.search(r'mcp_server_operation_duration_seconds_count\{.*="buy"', text)
+    assert "mcp_server_session_duration_seconds_count{" in text

@@ -27,9 +27,14 @@ class RetryInput(NamedTuple):
 
     responses: Mapping[str, Json] = {}
     assigns: Json = {}
+    trace: str | None = None
+    """The ``traceparent`` of the call that requested the input."""
 
 
 FIRST = RetryInput()
+
+EARLIER_TRACE = "earlier_trace"
+"""The private value of the Frame that has ``RetryInput.trace``."""
 
 
 def is_retry(params: Json) -> bool:
@@ -63,14 +68,17 @@ def read(
         )
     state = json.loads(text)
     requested = {name: responses[name] for name in state["requested"] if name in responses}
-    return RetryInput({**state["given"], **requested}, state["assigns"])
+    return RetryInput({**state["given"], **requested}, state["assigns"], state.get("trace"))
 
 
 def result(frame: Frame, required: InputRequired) -> dict[str, Any]:
     server = frame.server
     principal = frame.principal.key
     request = frame.message
-    state = json.dumps({**required.state, "requested": [*required.requests]})
+    content = {**required.state, "requested": [*required.requests]}
+    if frame.trace:
+        content["trace"] = frame.trace["traceparent"]
+    state = json.dumps(content)
     target = _target(request.method, request.params)
     return {
         "resultType": "input_required",

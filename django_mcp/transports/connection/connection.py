@@ -142,6 +142,7 @@ class Connection:
             request.exchange.end_listening()
         if requests:
             await asyncio.wait([request.task for request in requests], timeout=grace)
+        self._measure_session()
         self._is_open = False
         for request in self._in_flight.of(SESSION):
             request.stop("The client has gone")
@@ -150,6 +151,11 @@ class Connection:
             self._leave(uri)
         for group in self._groups:
             bus.here().unsubscribe(group, self._on_session_event)
+
+    def _measure_session(self) -> None:
+        telemetry = self._engine.site.telemetry
+        if telemetry is not None and self._is_open and self.session is not None:
+            telemetry.session_ended(self.session, self._origin.transport)
 
     def _take(self, message: Message, send: Send) -> Task | None:
         """Process a message; return the task which answers it, if it is a request that began."""

@@ -288,25 +288,30 @@ class SessionHttp(AuthenticatedRequest):
 
     async def delete(self) -> None:
         session_id = self._session_id()
+        deleted: list[Session] = []
 
         def check(session: Session) -> None:
             if not self._may_take_over(session):
                 self._check(session)
+            deleted.append(session)
 
         if not await stores.sessions().delete(session_id, check=check):
             raise _not_found()
-        await self._end_work(address(session_id))
+        await self._end_work(deleted[-1])
         await self._plain().respond(204, b"", ())
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
-        await self._end_work(session.address)
+        await self._end_work(session)
 
-    async def _end_work(self, session: str) -> None:
-        """End the calls and streams of a deleted session, by its address, on every worker."""
-        for running in call.here().of(session):
+    async def _end_work(self, session: Session) -> None:
+        """End the calls and streams of a deleted session on every worker."""
+        for running in call.here().of(session.address):
             running.end(ENDED)
-        await publisher.session_ended(self.server, session, self.principal.key)
+        telemetry = site.get().telemetry
+        if telemetry is not None:
+            telemetry.session_ended(session, self.request.caller(self.principal).transport)
+        await publisher.session_ended(self.server, session.address, self.principal.key)
 
     async def get(self) -> None:
         self.request.check_get()
