@@ -254,7 +254,7 @@ def _mount_wsgi(django_application: Wsgi) -> Wsgi:
         endpoint = endpoints.find(paths)
         if endpoint is None:
             return django_application(environ, start_response)
-        scope = {**wsgi_environ.scope_of(environ), **paths}
+        scope = wsgi_environ.scope_of(environ, paths)
         try:
             running = _prepared_loop(event_loop.current())
             request = Bridge(endpoint, scope, RequestBody(environ), running)

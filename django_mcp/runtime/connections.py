@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import connections
@@ -22,6 +23,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+RECENT = 0.05
+"""Seconds in which connections that were looked at are neither too old nor closed by the server."""
+
+
 class _Thread(threading.local):
     """What is known of the current thread."""
 
@@ -29,6 +34,8 @@ class _Thread(threading.local):
     """Whether it belongs to a pool, so that nobody else needs its connections."""
     may_have_connections = False
     """To look whether there are any takes 2 µs."""
+    closed_at = 0.0
+    """When ``close_old`` has looked at them, by the monotonic clock."""
 
 
 _thread = _Thread()
@@ -45,8 +52,11 @@ def call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def close_expired() -> None:
-    """Close kept connections which are too old, or which the server has closed meanwhile."""
-    if _thread.may_have_connections:
+    """Close kept connections which are too old, or which the server has closed meanwhile.
+
+    Within RECENT after ``close_old``, it does nothing: looking takes 10 µs.
+    """
+    if _thread.may_have_connections and monotonic() - _thread.closed_at > RECENT:
         for connection in connections.all(initialized_only=True):
             with suppress(Exception):
                 connection.close_if_unusable_or_obsolete()
@@ -68,6 +78,7 @@ def close_old() -> None:
                 if connection.connection is not None:
                     continue
         _close(connection)
+    _thread.closed_at = monotonic()
 
 
 def close_old_unless_in_transaction() -> bool:

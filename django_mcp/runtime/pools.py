@@ -19,6 +19,7 @@ each database that it uses.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -27,13 +28,14 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from os import register_at_fork
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import SyncToAsync, sync_to_async
 
 from django_mcp import conf
 from django_mcp.concurrency.interrupts import without_control_exceptions
 from django_mcp.concurrency.loop_executor import LoopExecutor
+from django_mcp.concurrency.shared_loop import SharedLoop
 from django_mcp.concurrency.thread_pool import ThreadPool
 from django_mcp.frame.transport import current_caller
 from django_mcp.protocol.errors import ServerBusy
@@ -93,6 +95,34 @@ def _run_in(
     if _is_in_middleware_thread.get() or _is_thread_sensitive.get():
         return _thread_sensitive_bridge(function, *args, **kwargs)
     return _pool(purpose).bridge(function, *args, **kwargs)
+
+
+async def run_here(
+    loop: SharedLoop, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Like ``run``, on this thread, to which ``loop`` is lent: a thread of a WSGI server.
+
+    Others may run the loop meanwhile. asgiref finds the loop there, and not after it, since the
+    thread serves Django's own pages as well.
+    """
+    of_asgiref = SyncToAsync.threadlocal.__dict__
+    before = dict(of_asgiref)
+    of_asgiref.update(main_event_loop=loop, main_event_loop_pid=loop.process_id)
+    try:
+        return loop.outside(_call, function, *args, **kwargs)
+    finally:
+        of_asgiref.clear()
+        of_asgiref.update(before)
+
+
+def may_run_here(loop: asyncio.AbstractEventLoop) -> TypeGuard[SharedLoop]:
+    """Whether ``run_here`` works: a thread that waits for this loop runs it, and no test does."""
+    return (
+        isinstance(loop, SharedLoop)
+        and loop.is_lent_here()
+        and not _is_in_middleware_thread.get()
+        and not _is_thread_sensitive.get()
+    )
 
 
 def run_in_store_pool(

@@ -179,10 +179,11 @@ class TestConnections:
 
     @with_persistent_connections
     async def test_expired_persistent_connection_is_closed_before_the_next_call(
-        self, database: str
+        self, database: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         connection = await pools.run(query, database)
         connection.close_at = 0
+        monkeypatch.setattr("django_mcp.runtime.connections.RECENT", 0)
         assert await pools.run(lambda: connection.connection) is None
 
     @with_persistent_connections

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
@@ -327,7 +327,10 @@ class StreamableHttpConsumer(HttpConsumer):
                 raise HttpError(406, "Accept text/event-stream to listen")
             return partial(self._listen, message, meta)
         exchange = HttpExchange(self.send_message, self.accepts_stream, self.request)
-        await self._monitored(self._frame(message, meta, exchange), exchange)
+        frame = self._frame(message, meta, exchange)
+        if self.request.is_wsgi:
+            exchange.silent_handler = _silent_handler(frame, meta)
+        await self._monitored(frame, exchange)
         return None
 
     def _read_meta(self, message: Request) -> RequestMeta:
@@ -372,6 +375,13 @@ class StreamableHttpConsumer(HttpConsumer):
         finally:
             monitor.stop()
         await exchange.answer(reply.message, reply.error, frame.revision)
+
+
+def _silent_handler(frame: Frame, meta: RequestMeta) -> Hashable | None:
+    """The tool of a call for which the client has asked for neither progress nor log messages."""
+    call = frame.message
+    sends = meta.log_level is not None or "progressToken" in call.params.get("_meta", ())
+    return None if sends or call.method != "tools/call" else (frame.server, call.params.get("name"))
 
 
 VERBS: Mapping[str, Verb] = {

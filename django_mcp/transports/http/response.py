@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, TypeVar
 
 from django_mcp.concurrency.coroutines import nothing
@@ -28,7 +28,9 @@ from django_mcp.runtime import request_scope
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import HeaderPairs, HttpRequest, Send
 from django_mcp.transports.http.stream_writer import StreamWriter
+from django_mcp.transports.wsgi import waiting_thread
 
+T = TypeVar("T")
 Written = TypeVar("Written", bytes, dict[str, Any])
 
 WAIT_FOR_LOOP_EVERY = 500
@@ -56,6 +58,9 @@ class HttpExchange(LoopExchange):
     _scope: request_scope.Scope | None = None
     """The request scope of a handler which waits for the client."""
     _written_by_threads = 0
+    silent_handler: Hashable | None = None
+    """The handler of a call under WSGI that sends no notifications; it may run on the thread that
+    waits for the response."""
 
     def __init__(
         self, send: Send, may_stream: bool = False, request: HttpRequest | None = None
@@ -86,6 +91,11 @@ class HttpExchange(LoopExchange):
     def is_stream(self) -> bool:
         """Whether the response is a stream, or is about to become one."""
         return self._writer.is_used
+
+    def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
+        if self.silent_handler is None:
+            return super().run(function, *args)
+        return waiting_thread.run(self.loop, self.silent_handler, function, *args)
 
     # What a handler sends.
 

@@ -1,10 +1,12 @@
 """One request of a WSGI server, which an ASGI application answers in the event loop.
 
 The thread of the WSGI server waits in ``next_part``; it reads the request and writes the response.
-The application runs in the event loop. What either side has for the other is passed as follows:
+The application runs in the event loop, on the thread that runs it. What either side has for the
+other is passed as follows:
 
 | what | from | to | by |
 |---|---|---|---|
+| what other threads pass to the loop | loop | thread | ``RUN`` in the queue |
 | the application asks for the body | loop | thread | ``READ`` in the queue |
 | a part of the body | thread | loop | ``_deliver`` |
 | a part of the response | loop | thread | ``ResponsePart`` in the queue |
@@ -12,8 +14,8 @@ The application runs in the event loop. What either side has for the other is pa
 | the client has gone, or the response is complete | thread | loop | ``_disconnect`` |
 | the application has ended | loop | thread | ``Ended`` in the queue |
 
-At most one part of the request and one of the response are in memory. A response in one part, such
-as JSON, takes one switch to the loop and one back.
+At most one part of the request and one of the response are in memory. While the thread of the
+server waits, it runs the loop itself: a response such as JSON takes no switch between threads.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from django_mcp.transports.wsgi.environ import BodyPart, RequestBody, disconnected
@@ -44,6 +47,10 @@ class Read(NamedTuple):
     """The application asks for a part of the body."""
 
 
+class Run(NamedTuple):
+    """Other threads have passed work to the loop."""
+
+
 class ResponsePart(NamedTuple):
     body: bytes
     more: bool
@@ -54,6 +61,10 @@ class Ended(NamedTuple):
 
 
 READ = Read()
+RUN = Run()
+
+
+Event = Read | Run | ResponsePart | Ended
 
 
 class Bridge:
@@ -66,7 +77,7 @@ class Bridge:
         self._scope = scope
         self._body = body
         self._loop_thread = loop_thread
-        self._to_thread: SimpleQueue[Read | ResponsePart | Ended] = SimpleQueue()
+        self._to_thread: SimpleQueue[Event] = SimpleQueue()
         self._first: BodyPart | None = None
         """The whole body, if it is short: it needs no switch to this thread."""
         self._has_body = False
@@ -87,7 +98,7 @@ class Bridge:
             self._loop_thread.add(self)
             if self._body.is_short:
                 self._first = self._body.read()
-            self._loop_thread.call(self._begin)
+            self._loop_thread.run_here(self._begin)
             part = self.next_part()
             start_response(*_head(self._start))
         except BaseException:
@@ -101,10 +112,12 @@ class Bridge:
     def next_part(self) -> ResponsePart:
         """Wait for the next part of the response, and read the body for the application."""
         while True:
-            event = self._to_thread.get()
+            event = self._next_event()
             if isinstance(event, ResponsePart):
                 return event
-            if isinstance(event, Read):
+            if isinstance(event, Run):
+                self._loop_thread.run_here()
+            elif isinstance(event, Read):
                 self._read()
             elif event.error is not None:
                 raise event.error
@@ -125,6 +138,21 @@ class Bridge:
 
     def loop_ended(self) -> None:
         self._to_thread.put(Ended(LoopEnded()))
+
+    def wake(self) -> None:
+        self._to_thread.put(RUN)
+
+    def _next_event(self) -> Event:
+        with suppress(Empty):
+            return self._to_thread.get_nowait()
+        loop = self._loop_thread.loop
+        event: Event | None = None
+        loop.add_helper(self)
+        try:
+            event = self._to_thread.get()
+        finally:
+            loop.remove_helper(self, runs=event is RUN)
+        return event
 
     def _read(self) -> None:
         try:
@@ -147,9 +175,12 @@ class Bridge:
             error = raised
         except asyncio.CancelledError:
             error = RuntimeError("The request was cancelled")
+        finally:
+            self._loop_thread.task_done()
         if error is not None and self._is_complete:
             logger.error("An application failed after its response", exc_info=error)
-        self._to_thread.put(Ended(error))
+        if not self._is_complete:
+            self._to_thread.put(Ended(error))
 
     async def _receive(self) -> Message:
         first = self._first

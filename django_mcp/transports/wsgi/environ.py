@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from errno import ECONNRESET
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 IS_WSGI = "django_mcp.is_wsgi"
@@ -24,11 +25,11 @@ def paths_of(environ: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "http", "path": path or "/", "root_path": prefix}
 
 
-def scope_of(environ: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scope as an ASGI server makes it."""
+def scope_of(environ: Mapping[str, Any], paths: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the scope as an ASGI server makes it; ``paths`` is what ``paths_of`` has returned."""
     protocol = environ.get("SERVER_PROTOCOL", "HTTP/1.1")
     return {
-        **paths_of(environ),
+        **(paths or paths_of(environ)),
         "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": protocol.rpartition("/")[2],
         "method": environ["REQUEST_METHOD"],
@@ -48,15 +49,20 @@ def _decode(path: str) -> str:
 
 def _headers(environ: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
     pairs = [
-        (name[5:].lower().replace("_", "-").encode("latin-1"), value.encode("latin-1"))
+        (_header(name), value.encode("latin-1"))
         for name, value in environ.items()
-        if name.startswith("HTTP_") and name not in AS_HEADERS
+        if name[:5] == "HTTP_" and name not in AS_HEADERS
     ]
     for name, header in UNPREFIXED.items():
         value = environ.get(name)
         if value:
             pairs.append((header, value.encode("latin-1")))
     return pairs
+
+
+@lru_cache(maxsize=512)
+def _header(variable: str) -> bytes:
+    return variable[5:].lower().replace("_", "-").encode("latin-1")
 
 
 def _client(environ: Mapping[str, Any]) -> tuple[str, int] | None:

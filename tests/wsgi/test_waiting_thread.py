@@ -1,0 +1,112 @@
+"""Synchronous handlers on the thread of a WSGI server that waits for their response."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from asgiref.sync import SyncToAsync, async_to_sync
+
+from django_mcp import Server
+from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.routing import endpoint
+from django_mcp.transports.wsgi import event_loop, waiting_thread
+from django_mcp.transports.wsgi.waiting_thread import PROVEN
+from tests.http_client import message
+from tests.wsgi.requests import environ, perform
+from tests.wsgi.test_bridge import bridged
+
+Call = Callable[..., Any]
+META = "_meta"
+
+
+@contextmanager
+def served(tool: Any) -> Iterator[Call]:
+    """Calls of a tool on a server of its own; each returns the structured content."""
+    server = Server("wsgi-threads", authenticators=[AnonymousAuthentication()])
+    server.tool(name="tool")(tool)
+    application = bridged(endpoint(server))
+
+    def call(*, progress_token: str | None = None, log_level: str | None = None) -> Any:
+        body, headers = message("tool", {})
+        content = json.loads(body)
+        meta = content["params"][META]
+        del meta["progressToken"]
+        if progress_token is not None:
+            meta["progressToken"] = progress_token
+        if log_level is not None:
+            meta["io.modelcontextprotocol/logLevel"] = log_level
+        headers["Host"] = "testserver"
+        variables = environ(path="/mcp", headers=headers, body=json.dumps(content).encode())
+        return json.loads(perform(application, variables).body)["result"]["structuredContent"]
+
+    yield call
+    waiting_thread._fast_calls.clear()
+
+
+def is_here() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def test_handler_runs_on_the_waiting_thread_when_it_has_proven_to_be_fast() -> None:
+    with served(is_here) as call:
+        places = [call() for _ in range(PROVEN + 2)]
+    assert places == [False] * PROVEN + [True, True]
+
+
+@pytest.mark.parametrize("asked", [{"progress_token": "t"}, {"log_level": "info"}])
+def test_handler_that_may_send_notifications_runs_in_the_pool(asked: dict[str, str]) -> None:
+    with served(is_here) as call:
+        places = [call(**asked) for _ in range(PROVEN)] + [call() for _ in range(PROVEN)]
+        assert not any(places)
+        assert call()
+        assert not call(**asked)
+
+
+def test_handler_that_was_slow_runs_in_the_pool_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(is_here) as call:
+        for _ in range(PROVEN):
+            call()
+        monkeypatch.setattr(waiting_thread, "FAST", 0)
+        assert call()
+        assert not call()
+
+
+def test_event_loop_runs_while_a_handler_blocks_the_waiting_thread() -> None:
+    def pass_on() -> bool:
+        done = threading.Event()
+        event_loop.current().loop.call_soon_threadsafe(done.set)
+        return done.wait(30) and is_here()
+
+    with served(pass_on) as call:
+        assert [call() for _ in range(PROVEN + 1)][-1]
+
+
+def test_handler_reaches_the_event_loop_and_the_thread_forgets_it() -> None:
+    async def thread() -> str:
+        return threading.current_thread().name
+
+    def of_coroutine() -> list[Any]:
+        return [async_to_sync(thread)(), is_here()]
+
+    with served(of_coroutine) as call:
+        answers = [call() for _ in range(PROVEN + 1)]
+    assert answers[-1] == ["django_mcp-loop", True]
+    assert not hasattr(SyncToAsync.threadlocal, "main_event_loop")
+
+
+def test_failed_handler_is_answered_from_the_waiting_thread() -> None:
+    def fail() -> bool:
+        if is_here():
+            raise StopIteration
+        return False
+
+    with served(fail) as call:
+        for _ in range(PROVEN):
+            call()
+        with pytest.raises(KeyError, match="structuredContent"):
+            call()
