@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from html import unescape
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
+from django.test import AsyncClient as AsyncBrowser
 from django.test import Client as Browser
 
 from django_mcp import Server
+from django_mcp.admin.try_it.views import LINES
 from django_mcp.middleware import RateLimit
-from tests.try_it.workshop import SCRIPT
+from django_mcp.signals import tool_called
+from tests.try_it.workshop import CANCELLED, SCRIPT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -148,8 +152,23 @@ def test_arguments_are_entered_as_json(browser: Browser) -> None:
     assert page.sent[0]["params"]["arguments"] == {"customer": "Ann", "lines": []}
     page = post(browser, url, {"run": "1", "arguments": "{"})
     assert "This is not JSON" in page.error_at("arguments")
+    page = post(browser, url, {"run": "1", "arguments": r'{"customer": "\ud800"}'})
+    assert "This is not JSON" in page.error_at("arguments")
     page = post(browser, url, {"run": "1", "arguments": "[]"})
     assert page.error_at("arguments") == "The arguments are a JSON object."
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ('{"text": NaN}', "Error -32700"),
+        (f'{{"text": {2**70}}}', "Error -32600"),
+        ('{"text": ' + "[" * 400 + "]" * 400 + "}", "Error -32700"),
+    ],
+)
+def test_message_is_limited_as_that_of_a_client(browser: Browser, text: str, status: str) -> None:
+    page = post(browser, f"{path('fail')}?json", {"run": "1", "arguments": text})
+    assert page.status == status
 
 
 def test_rows_are_added_and_removed_without_losing_values(browser: Browser) -> None:
@@ -169,6 +188,22 @@ def test_rows_are_added_and_removed_without_losing_values(browser: Browser) -> N
     assert page.status == ""
 
 
+def test_decimal_number_keeps_its_digits(browser: Browser) -> None:
+    assert json.loads(run(browser, "price", **{"arguments/amount": "49.90"}).texts[0])[0] == "49.90"
+    page = run(browser, "price", **{"arguments/amount": "5"})
+    assert page.sent[0]["params"]["arguments"] == {"amount": 5}
+
+
+def test_object_that_contains_itself_is_entered_as_json_below_itself(browser: Browser) -> None:
+    data = {
+        "arguments/amount": "1",
+        "arguments/branch/name": "a",
+        "rows:arguments/branch/branches": "1",
+        "arguments/branch/branches/0": '{"name": "b"}',
+    }
+    assert json.loads(run(browser, "price", **data).texts[0])[1] == "b"
+
+
 # Failures.
 
 
@@ -179,6 +214,13 @@ def test_problems_are_shown_at_their_fields(browser: Browser) -> None:
     assert page.error_at("arguments/customer") == "required, but missing"
     assert page.error_at("arguments/lines/0/product") == "required, but missing"
     assert "greater than or equal to 1" in page.error_at("arguments/lines/0/number")
+
+
+def test_problems_of_a_json_schema_are_shown_at_their_fields(browser: Browser) -> None:
+    page = run(browser, "classic", **{"arguments/kind": '"two"'})
+    assert page.error_at("arguments/size") == "is a required property"
+    page = run(browser, "classic", **{"arguments/kind": "1", "arguments/size": "3"})
+    assert json.loads(page.texts[0]) == {"kind": 1, "size": 3}
 
 
 def test_value_that_is_no_number_is_not_sent(browser: Browser) -> None:
@@ -301,13 +343,25 @@ def test_content_is_shown_and_unsafe_links_are_not(browser: Browser) -> None:
     assert 'href="javascript' not in page.html
 
 
+def test_call_is_logged_as_one_of_the_session_of_the_user(browser: Browser, staff: User) -> None:
+    calls: list[Any] = []
+
+    def receive(user: User, principal: str, outcome: str, **_: Any) -> None:
+        calls.append((user.pk, principal, outcome))
+
+    tool_called.connect(receive)
+    try:
+        run(browser, "fail", **{"arguments/text": "x"})
+    finally:
+        tool_called.disconnect(receive)
+    assert calls == [(staff.pk, f"django_session:{staff.pk}", "error")]
+
+
 # With the script of the page.
 
 
 def lines(browser: Browser, name: str, **data: Any) -> list[Any]:
-    response = browser.post(
-        path(name), {"run": "1", **data}, headers={"Accept": "application/x-ndjson"}
-    )
+    response = browser.post(path(name), {"run": "1", **data}, headers={"Accept": LINES})
     content: Any = response.streaming_content  # type: ignore[attr-defined]
     return [json.loads(line) for line in b"".join(content).splitlines()]
 
@@ -339,3 +393,28 @@ def test_task_is_followed_to_its_end(browser: Browser) -> None:
 
 def test_task_is_cancelled(browser: Browser) -> None:
     assert run(browser, "slow").press("stop").status == "Task: cancelled"
+
+
+def test_call_is_cancelled_when_the_page_is_closed(browser: Browser) -> None:
+    CANCELLED.clear()
+    response: Any = browser.post(path("wait"), {"run": "1"}, headers={"Accept": LINES})
+    parts = iter(response.streaming_content)
+    assert b"tools/call" in next(parts)
+    assert b"waits" in next(parts)
+    response.close()
+    assert CANCELLED.wait(10)
+
+
+async def test_call_is_cancelled_when_the_page_is_closed_under_asgi(staff: User) -> None:
+    CANCELLED.clear()
+    browser = AsyncBrowser()
+    await browser.aforce_login(staff)
+    response: Any = await browser.post(path("wait"), {"run": "1"}, headers={"Accept": LINES})
+    parts = response.streaming_content
+    assert b"tools/call" in await anext(parts)
+    assert b"waits" in await anext(parts)
+    # What Django does when the browser disconnects.
+    waiting = asyncio.create_task(anext(parts))
+    await asyncio.wait({waiting}, timeout=0)
+    waiting.cancel()
+    assert await asyncio.to_thread(CANCELLED.wait, 10)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import date
+from decimal import Decimal
 from enum import StrEnum
+from threading import Event
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -16,6 +18,15 @@ PIXEL = bytes.fromhex(
     "1f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
 )
 SCRIPT = "</pre><script>alert(1)</script>"
+
+
+CANCELLED = Event()
+"""Set when the tool ``wait`` was cancelled."""
+
+
+class Branch(BaseModel):
+    name: str
+    branches: list[Branch] = []
 
 
 class Size(StrEnum):
@@ -101,6 +112,31 @@ def add_components(server: Server) -> None:
         return answer.resource_link("javascript:alert(1)", "bad").resource_link(
             "https://site.example/", "good"
         )
+
+    @server.tool
+    def price(amount: Decimal, branch: Branch | None = None) -> list[str]:
+        return [str(amount), str(branch and branch.branches[0].name)]
+
+    @server.tool(
+        input_schema={
+            "type": "object",
+            "properties": {"kind": {"enum": [1, "two", None]}, "size": {"type": "integer"}},
+            "required": ["kind", "size"],
+        }
+    )
+    def classic(params: dict[str, object]) -> dict[str, object]:
+        return params
+
+    @server.tool
+    async def wait(frame: Frame) -> str:
+        """Wait until the call is cancelled."""
+        try:
+            await frame.client.aprogress(1, None, "waits")
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            CANCELLED.set()
+            raise
+        return "waited"
 
     @server.resource("workshop://item/{number}{?form}")
     def item(number: int, form: str = "short") -> str:

@@ -23,7 +23,7 @@ from django_mcp.auth.selection import Selection
 from django_mcp.dispatch import handle
 from django_mcp.dispatch.reply import encode_reply
 from django_mcp.dispatch.task_calls import EXTENSION
-from django_mcp.protocol import request_meta
+from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, Json, McpError
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
@@ -93,8 +93,13 @@ async def exchange(
 
     Closing the iterator before its end cancels the call, as a disconnect does.
     """
-    request = Request(REQUEST_ID, method, {**params, "_meta": _meta()})
-    yield Message("sent", {"jsonrpc": "2.0", "id": request.id, **request._asdict()})
+    sent = {
+        "jsonrpc": "2.0",
+        "id": REQUEST_ID,
+        "method": method,
+        "params": {**params, "_meta": _meta()},
+    }
+    yield Message("sent", sent)
     received: asyncio.Queue[Message] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -102,7 +107,7 @@ async def exchange(
         loop.call_soon_threadsafe(received.put_nowait, Message("received", body))
 
     call = frames.IncomingRequest(server, caller, PageExchange(receive))
-    answering = background.create_task(_answer(call, request, translation.get_language()))
+    answering = background.create_task(_answer(call, sent, translation.get_language()))
     answering.add_done_callback(lambda _: loop.call_soon(received.put_nowait, END))
     try:
         while (message := await received.get()) is not END:
@@ -128,19 +133,22 @@ def _meta() -> dict[str, Any]:
     }
 
 
-async def _answer(call: frames.IncomingRequest, request: Request, language: str | None) -> Json:
+async def _answer(call: frames.IncomingRequest, sent: Json, language: str | None) -> Json:
     registry.make_ready(call.server)
     described = RequestMeta(NEWEST, CAPABILITIES, CLIENT_INFO, LOG_LEVEL)
     try:
+        # Read as from any client, whose messages are limited.
+        request = jsonrpc.read(jsonrpc.decode_received(json.dumps(sent)))
+        assert isinstance(request, Request)
         with translation.override(language):
             frame = frames.stateless(call, request, described)
             async with asyncio.timeout(conf.get().handler_timeout):
                 reply = await handle.answer(frame, site.get())
     except McpError as error:
-        return error.to_json_rpc(request.id, NEWEST)
+        return error.to_json_rpc(REQUEST_ID, NEWEST)
     except TimeoutError:
         call.cancellation.request("The call took too long")
-        return Cancelled().to_json_rpc(request.id, NEWEST)
+        return Cancelled().to_json_rpc(REQUEST_ID, NEWEST)
     answer: Json = json.loads(encode_reply(reply.message))
     return answer
 

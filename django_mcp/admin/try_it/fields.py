@@ -132,7 +132,10 @@ class JsonField(forms.CharField):
         if not text:
             return None
         try:
-            return json.loads(text)
+            loaded = json.loads(text)
+            # Half of a surrogate pair, which JSON may have, has no form in a page.
+            json.dumps(loaded, ensure_ascii=False).encode()
+            return loaded
         except (ValueError, RecursionError) as error:
             raise ValidationError(_("This is not JSON: %(error)s") % {"error": error}) from error
 
@@ -148,7 +151,7 @@ class ScalarField(forms.CharField):
         text = super().clean(value)
         try:
             scalar = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
         # A decimal number keeps its digits, as in 49.90.
         is_exact = json.dumps(scalar) == text

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django_mcp.protocol.errors import Json
 
-MAX_DEPTH = 6
-"""Levels of objects and lists that are shown as fields."""
 MAX_ROWS = 100
 """Rows of one list."""
 MAX_PLACES = 500
@@ -75,7 +73,7 @@ def tree(schema: Json, counts: Counts, initial: Any = MISSING) -> AnyPlace:
     """
     reader = _Reader(schema, counts)
     try:
-        return reader.place("", "", schema, is_required=True, initial=initial, depth=0)
+        return reader.place("", "", schema, is_required=True, initial=initial, above=frozenset())
     except _TooLarge:
         return Value(
             pointer="",
@@ -134,6 +132,14 @@ class _TooLarge(Exception):
     """The schema has more places than a form should have."""
 
 
+class _Resolved(NamedTuple):
+    """A schema, whether null is a value besides, and the references that led to it."""
+
+    schema: dict[str, Any]
+    is_nullable: bool
+    references: frozenset[str]
+
+
 class _Reader:
     """Makes the places of one schema."""
 
@@ -150,12 +156,15 @@ class _Reader:
         *,
         is_required: bool,
         initial: Any,
-        depth: int,
+        above: frozenset[str],
     ) -> AnyPlace:
         self._number += 1
         if self._number > MAX_PLACES:
             raise _TooLarge
-        schema, is_nullable = self._resolved(declared)
+        schema, is_nullable, references = self._resolved(declared)
+        if references & above:
+            # It contains itself: fields would have no end.
+            schema = {"description": schema.get("description")}
         if initial is MISSING:
             initial = schema.get("default", MISSING)
         facts: dict[str, Any] = {
@@ -167,13 +176,16 @@ class _Reader:
             "is_nullable": is_nullable,
             "initial": initial,
         }
-        if depth <= MAX_DEPTH and _is_group(schema):
-            return Group(members=self._members(pointer, schema, initial, depth), **facts)
-        if depth <= MAX_DEPTH and self._is_list(schema):
-            return Rows(items=self._items(pointer, schema, initial, depth), **facts)
+        above |= references
+        if _is_group(schema):
+            return Group(members=self._members(pointer, schema, initial, above), **facts)
+        if self._is_list(schema):
+            return Rows(items=self._items(pointer, schema, initial, above), **facts)
         return Value(**facts)
 
-    def _members(self, pointer: str, schema: Json, initial: Any, depth: int) -> dict[str, AnyPlace]:
+    def _members(
+        self, pointer: str, schema: Json, initial: Any, above: frozenset[str]
+    ) -> dict[str, AnyPlace]:
         required = schema.get("required") or ()
         values = initial if isinstance(initial, Mapping) else {}
         return {
@@ -183,12 +195,14 @@ class _Reader:
                 member,
                 is_required=name in required,
                 initial=values.get(name, MISSING),
-                depth=depth + 1,
+                above=above,
             )
             for name, member in schema["properties"].items()
         }
 
-    def _items(self, pointer: str, schema: Json, initial: Any, depth: int) -> list[AnyPlace]:
+    def _items(
+        self, pointer: str, schema: Json, initial: Any, above: frozenset[str]
+    ) -> list[AnyPlace]:
         values = initial if isinstance(initial, list) else []
         number = self._counts.get(pointer)
         if number is None:
@@ -201,7 +215,7 @@ class _Reader:
                 schema["items"],
                 is_required=True,
                 initial=values[index] if index < len(values) else MISSING,
-                depth=depth + 1,
+                above=above,
             )
             for index in range(number)
         ]
@@ -212,24 +226,28 @@ class _Reader:
             return False
         if "prefixItems" in schema:
             return False
-        return choices_of(self._resolved(items)[0]) is None
+        return choices_of(self._resolved(items).schema) is None
 
-    def _resolved(self, declared: Any) -> tuple[dict[str, Any], bool]:
-        """Return a schema without references and without null, and whether null is a value."""
+    def _resolved(self, declared: Any) -> _Resolved:
+        """Return a schema without references and without null."""
         schema = dict(declared) if isinstance(declared, Mapping) else {}
+        references = set()
         is_nullable = False
         kinds = schema.get("type")
         if isinstance(kinds, list) and len(kinds) == 2 and "null" in kinds:
             schema["type"] = next(kind for kind in kinds if kind != "null")
             is_nullable = True
         for _ in range(MAX_REFERENCES):
+            if isinstance(schema.get("$ref"), str):
+                references.add(schema["$ref"])
             inner, allows_null = self._inner(schema)
             is_nullable = is_nullable or allows_null
             if inner is None:
-                return self._with_resolved_items(schema), is_nullable
+                shown = self._with_resolved_items(schema)
+                return _Resolved(shown, is_nullable, frozenset(references))
             outer = {key: value for key, value in schema.items() if key not in COMBINING}
             schema = {**inner, **outer}
-        return {}, is_nullable
+        return _Resolved({}, is_nullable, frozenset(references))
 
     def _inner(self, schema: Json) -> tuple[Json | None, bool]:
         """Return the one schema that this one stands for, or None, and whether null is allowed."""
