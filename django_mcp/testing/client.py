@@ -27,7 +27,7 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision,
 from django_mcp.runtime import pools
 from django_mcp.server import failures
 from django_mcp.server.server import Server
-from django_mcp.testing import catalogue, rendered_app
+from django_mcp.testing import catalogue, queries, rendered_app
 from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections import CONNECTIONS
 from django_mcp.testing.connections.base import Facts
@@ -144,6 +144,7 @@ class Client(ReceivedNotifications):
         self._arrivals = Arrivals(self)
         self._acknowledged = asyncio.Event()
         self._exchange: list[Message] = []
+        self._queries: list[str] = []
         """The messages of both sides, in their order."""
         self._others: list[Client] = []
         """The clients of ``as_user``, which are closed with this one."""
@@ -227,11 +228,11 @@ class Client(ReceivedNotifications):
         ``(await client.call("add", a=1, b=2)).assert_ok()``. An error of the protocol is
         returned as well, with ``error``, instead of being raised.
         """
-        began = len(self._exchange)
+        began = self._position()
         try:
             return await self.call_tool(name, arguments)
         except ErrorResponse as error:
-            return CallResult(exchange=self._exchange[began:], error=error)
+            return CallResult(**self._since(began), error=error)
 
     async def call_tool(
         self, name: str, arguments: Json | None = None, *, meta: Json | None = None
@@ -244,7 +245,7 @@ class Client(ReceivedNotifications):
         result = await self.request("tools/call", params, meta=meta)
         component = self.server.components.find("tool", name)
         output = component.output if isinstance(component, ToolComponent) else None
-        return CallResult(result, output=output, exchange=result.exchange)
+        return CallResult(result, output=output, exchange=result.exchange, queries=result.queries)
 
     async def read_resource(self, uri: str, *, meta: Json | None = None) -> CallResult:
         """Return the contents of a resource."""
@@ -319,11 +320,11 @@ class Client(ReceivedNotifications):
         """
         await self.open()
         sent: Message = dict(params or {})
-        began = len(self._exchange)
+        began = self._position()
         for _ in range(MAX_ATTEMPTS):
             result = await self._call(method, sent, meta)
             if result.get("resultType") != "input_required":
-                return CallResult(result, exchange=self._exchange[began:])
+                return CallResult(result, **self._since(began))
             sent = {**sent, **await self._answers.retry_params(result)}
         raise AssertionError(f"{method} still requires input after {MAX_ATTEMPTS} attempts")
 
@@ -466,6 +467,14 @@ class Client(ReceivedNotifications):
             items += page[member]
         return items
 
+    def _position(self) -> tuple[int, int]:
+        return len(self._exchange), len(self._queries)
+
+    def _since(self, began: tuple[int, int]) -> dict[str, Any]:
+        """The messages and queries since a position."""
+        messages, queries = began
+        return {"exchange": self._exchange[messages:], "queries": self._queries[queries:]}
+
     async def _call(self, method: str, params: Message, meta: Json | None) -> CallResult:
         message = self.message(method, params, meta=meta)
         self._exchange.append(message)
@@ -513,7 +522,8 @@ class Client(ReceivedNotifications):
         is_sensitive = self._sync_execution == "thread_sensitive"
         token = call_log.is_recorded.set(self.records_calls)
         try:
-            with pools.thread_sensitive() if is_sensitive else nullcontext():
+            threads = pools.thread_sensitive() if is_sensitive else nullcontext()
+            with threads, queries.recorded(self._queries):
                 yield
         finally:
             call_log.is_recorded.reset(token)

@@ -43,12 +43,15 @@ class CallResult(dict[str, Any]):
         *,
         output: OutputSchema | None = None,
         exchange: Sequence[Json] = (),
+        queries: Sequence[str] = (),
         error: ErrorResponse | None = None,
     ) -> None:
         super().__init__(result)
         self._output = output
         self.exchange = exchange
         """The messages of the call in their order: the client's, and the server's."""
+        self.queries = queries
+        """The SQL of the queries that the call made, on all connections."""
         self.error = error
         """The error that the server returned instead of a result to ``call``, or None."""
 
@@ -161,6 +164,16 @@ class CallResult(dict[str, Any]):
             self._fail("the caller was not challenged")
         if not set(scopes) <= needed:
             self._fail(f"the caller was challenged for the scopes {sorted(needed)}")
+        return self
+
+    def assert_num_queries(self, number: int) -> Self:
+        """Fail unless the call made this number of queries, in all its attempts together.
+
+        As with Django's ``assertNumQueries``, savepoints are queries.
+        """
+        if len(self.queries) != number:
+            listed = "\n".join(f"{n}. {sql}" for n, sql in enumerate(self.queries, 1))
+            self._fail(f"{len(self.queries)} queries were made instead of {number}:\n{listed}")
         return self
 
     def assert_waits_for_approval(self) -> Self:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, get_args
 
+import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client as Browser
 from django.test import TestCase
 
 from django_mcp import Frame, Server
 from django_mcp.testing import Client, SyncClient
+from django_mcp.testing.client import Transport
 
 
 def library() -> Server:
@@ -39,6 +41,27 @@ def library() -> Server:
         return int(frame.session["visits"])
 
     return server
+
+
+class QueryTests(TestCase):
+    """The number of queries, of handlers of each kind."""
+
+    def test_queries_of_a_call_are_counted_on_every_transport(self) -> None:
+        for transport in ("memory", "http"):
+            for tool in ("groups", "agroups"):
+                with SyncClient(library(), transport=transport) as client, self.subTest(transport):
+                    client.list_tools()
+                    result = client.call(tool).assert_num_queries(1)
+                    assert "auth_group" in result.queries[0]
+                    with self.assertRaisesRegex(AssertionError, "1 queries were made instead of 2"):
+                        result.assert_num_queries(2)
+
+    def test_queries_of_the_test_and_of_other_calls_do_not_count(self) -> None:
+        with SyncClient(library()) as client:
+            first = client.call("groups")
+            assert Group.objects.count() == 0
+            client.call("unknown").assert_error().assert_num_queries(0)
+            first.assert_num_queries(1)
 
 
 class SynchronousTests(TestCase):
@@ -119,3 +142,15 @@ class AsynchronousTests(TestCase):
             assert (await client.call_tool("found", {"name": "writers"})).text == "writers"
 
         assert await Group.objects.acount() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("tool", ["groups", "agroups"])
+@pytest.mark.parametrize("transport", get_args(Transport))
+async def test_queries_of_an_async_test_are_counted_on_other_threads(
+    tool: str, transport: Transport
+) -> None:
+    client = Client(library(), transport=transport, sync_execution="threads")
+    async with client:
+        await client.list_tools()
+        (await client.call(tool)).assert_num_queries(1)
