@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -16,8 +17,15 @@ from tests.docs.examples import ROOT, Block, blocks, commands
 from tests.running_site import RunningSite, serving, serving_by
 
 RUNSERVER = ("manage", "runserver", "--noreload", "127.0.0.1:{port}")
-SETUP_COMMANDS = ("source", "env/bin/python", "-m pip", "pip install", "-m venv")
-"""Environments exist already."""
+SETUP_COMMANDS = (
+    "source",
+    "env/bin/python",
+    "-m pip",
+    "pip install",
+    "-m venv",
+    "mcp_app_preview",
+)
+"""Environments exist already, and the preview waits for Ctrl-C."""
 
 
 @pytest.fixture
@@ -30,7 +38,12 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 @pytest.mark.nightly
 def test_tutorial_commands_produce_the_documented_output(reader: Reader) -> None:
     for block in blocks(ROOT / "docs" / "tutorial.md"):
-        {"python": reader.write, "console": reader.enter}[block.label](block)
+        by_label = {
+            "python": reader.write,
+            "html": reader.write_template,
+            "console": reader.enter,
+        }
+        by_label[block.label](block)
 
 
 class Reader:
@@ -57,6 +70,14 @@ class Reader:
         present = self.file.read_text() if goes_on else ""
         text = block.text.replace(":8000/mcp", f":{self.port}/mcp")
         self.file.write_text(f"{present}\n{text}")
+
+    def write_template(self, block: Block) -> None:
+        """Write a template into the folder that its first line names."""
+        named = re.match(r"\{# ([\w/.]+) #\}\n", block.text)
+        assert named is not None, block.location
+        file = self.folder / named[1]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text)
 
     def enter(self, block: Block) -> None:
         """Run commands, and compare their output with the page."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -370,3 +372,37 @@ def test_ui_is_a_view(server: Server) -> None:
 
     with pytest.raises(ConfigurationError, match="template_view"):
         server.tool(ui=name, name="cart")(lambda: None)
+
+
+async def calls_of_a_list(server: Server) -> int:
+    """The Python functions that a list of all tools calls, once its entries are encoded."""
+    counts: list[int] = []
+    async with Client(server, transport="http") as client:
+        await client.request("tools/list")
+        for _ in range(5):
+            events: Counter[str] = Counter()
+
+            def count(frame: Any, event: str, argument: Any, events: Any = events) -> None:
+                events[event] += 1
+
+            sys.setprofile(count)
+            try:
+                await client.request("tools/list")
+            finally:
+                sys.setprofile(None)
+            counts.append(events["call"] + events["c_call"])
+    return min(counts)
+
+
+async def test_list_with_views_calls_no_more_functions_than_without() -> None:
+    counts = []
+    for views in (0, 50):
+        server = Server("large", page_size=1000)
+        for number in range(1000):
+            uri = f"ui://large/{number}"
+            view = template_view(fragment="a.html", uri=uri) if number < views else None
+            server.tool(name=f"tool_{number}", ui=view)(lambda: None)
+        counts.append(await calls_of_a_list(server))
+
+    without, with_views = counts
+    assert with_views <= without * 1.03
