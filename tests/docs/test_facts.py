@@ -96,6 +96,18 @@ def test_command_reference_lists_exactly_the_commands_and_their_options() -> Non
     assert {name: names - common for name, names in sections.items()} == expected
 
 
+def test_page_about_stability_lists_exactly_the_apps_and_extras() -> None:
+    text = (ROOT / "docs" / "reference" / "stability.md").read_text()
+    rows = re.findall(r"^\| `([\w.-]+)` \|.*\| ([^|]+) \|$", text, re.MULTILINE)
+    apps = {
+        f"django_mcp.{file.parent.name}": (file.parent / "migrations").is_dir()
+        for file in (ROOT / "django_mcp").glob("*/apps.py")
+    }
+    listed = {name: cell.startswith("yes") for name, cell in rows if name.startswith("django_mcp.")}
+    assert listed == apps
+    assert {name for name, _ in rows} - {*listed} == extras()
+
+
 @rows(
     "text",
     [

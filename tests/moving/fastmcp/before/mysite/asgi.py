@@ -6,7 +6,7 @@ from fastmcp import FastMCP
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
 django_application = get_asgi_application()
 
-from shop.models import Product  # noqa: E402
+from shop.models import Product
 
 server = FastMCP("shop")
 

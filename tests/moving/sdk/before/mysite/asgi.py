@@ -6,7 +6,7 @@ from mcp.server import MCPServer
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
 django_application = get_asgi_application()
 
-from shop.models import Product  # noqa: E402
+from shop.models import Product
 
 server = MCPServer("shop")
 
