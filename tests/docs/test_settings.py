@@ -25,6 +25,7 @@ OF_DJANGO = {
     "CONN_HEALTH_CHECKS",
     "CONN_MAX_AGE",
     "LOCATION",
+    "MAX_ENTRIES",
     "ROOT_URLCONF",
     "OPTIONS",
 }
@@ -111,7 +112,7 @@ CONSTANTS: Mapping[str, float] = {
     "--timeout SECONDS": mcp_doctor.Command().create_parser("", "").get_default("timeout"),
 }
 """What has a default and is no setting, by the words of the pages."""
-OF_OTHERS = {"HOST", "PORT", "terminationGracePeriodSeconds"}
+OF_OTHERS = {"HOST", "MAX_ENTRIES", "PORT", "terminationGracePeriodSeconds"}
 """Defaults of other programs."""
 
 
