@@ -127,7 +127,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 with SyncClient(server, transport="http") as client:
-    text = client.call_tool("add", {"a": 1, "b": 2})["content"][0]["text"]
+    text = client.call_tool("add", {"a": 1, "b": 2}).text
 print(json.dumps({"text": text, "loaded": sorted(sys.modules)}))
 """
 

@@ -195,7 +195,7 @@ async def test_session_of_one_user_of_middleware_is_not_found_by_another(
     await User.objects.acreate(username="bob")
     ann = Client(server, transport="http", version="2025-11-25", headers={"X-Act-As": "ann"})
     async with ann:
-        assert (await ann.call_tool("who"))["content"][0]["text"].startswith("ann ")
+        assert (await ann.call_tool("who")).text.startswith("ann ")
         headers = {
             "mcp-session-id": ann.session_id or "",
             "x-act-as": "bob",
@@ -220,7 +220,7 @@ async def test_calls_in_a_session_run_within_the_middleware(
     async with client:
         for tool in ("in_loop", "in_thread", "streams"):
             result = await client.call_tool(tool)
-            assert result["content"][0]["text"].startswith(("acme", "done"))
+            assert result.text.startswith(("acme", "done"))
 
 
 async def test_call_in_a_session_goes_on_within_the_middleware_after_a_disconnect(

@@ -95,7 +95,7 @@ async def test_call_fails_and_the_next_one_works(
         else:
             with pytest.raises(McpError, match=MESSAGES[kind.removesuffix("_async")]):
                 await use(client, kind)
-        assert (await client.call_tool("good"))["content"][0]["text"] == "good"
+        assert (await client.call_tool("good")).text == "good"
 
 
 @pytest.mark.parametrize("tool", ["tool", "tool_async"])

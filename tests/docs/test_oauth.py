@@ -49,10 +49,10 @@ def test_client_logs_in_to_a_new_project_that_follows_the_page(tmp_path: Path) -
         )
         requested = client.log_in()
         assert requested["scope"] == "shop"
-        assert client.client.call("whoami")["content"][0]["text"] == NAME
+        assert client.client.call("whoami").text == NAME
 
         names = {"first_name": "Ann", "last_name": "Lee"}
         renamed, requested = client.call_with_consent("rename", **names)
-        assert renamed["content"][0]["text"] == "Your name is Ann Lee."
+        assert renamed.text == "Your name is Ann Lee."
         assert {*requested["scope"].split()} == {"shop", "shop:write"}
-        assert client.client.call("whoami")["content"][0]["text"] == "Ann Lee"
+        assert client.client.call("whoami").text == "Ann Lee"

@@ -46,4 +46,4 @@ def test_permissions_of_django_decide_who_reopens_a_ticket() -> None:
         call(reader, "ticket_reopen", id=ticket.pk)
     assert call(agent, "ticket_reopen", id=ticket.pk)["structuredContent"]["status"] == "open"
     again = call(agent, "ticket_reopen", id=ticket.pk)
-    assert again["content"][0]["text"].endswith("The ticket is not closed.")
+    assert again.text.endswith("The ticket is not closed.")

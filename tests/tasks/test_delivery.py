@@ -89,7 +89,7 @@ async def test_question_is_asked_again_when_its_time_is_over(configure: Configur
         task = await create(client)
         result = await client.request("tasks/result", task)
 
-    assert result["content"][0]["text"] == "Hello, Ada!"
+    assert result.text == "Hello, Ada!"
     assert user.asked == 2
 
 
@@ -109,4 +109,4 @@ async def test_older_request_asks_when_the_newest_is_cancelled() -> None:
         newest.cancel()
         result = await waiting
 
-    assert result["content"][0]["text"] == "Hello, Ada!"
+    assert result.text == "Hello, Ada!"

@@ -230,7 +230,7 @@ async def test_requests_are_answered_before_the_initialized_notification(
     after = await client.call_tool("ready")
     await client.close()
 
-    texts = [result["content"][0]["text"] for result in (before, after)]
+    texts = [result.text for result in (before, after)]
     assert texts == ["False", "True"]
 
 
