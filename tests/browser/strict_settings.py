@@ -27,3 +27,4 @@ def policy_middleware(
 
 
 MIDDLEWARE = [*MIDDLEWARE, "tests.browser.strict_settings.policy_middleware"]  # noqa: F405
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.try_it"]  # noqa: F405

@@ -5,13 +5,15 @@ Screenshots are stored in pytest's temporary folder; those of the documentation 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from django.contrib.admin.utils import quote
+from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -81,6 +83,17 @@ def wait_for(visitor: Visitor, text: str, selector: str = '[data-part="result"]'
         pytest.fail(f"{text!r} is not in {visitor.one(selector).text!r}")
 
 
+def focus_is_in(name: str) -> Callable[[webdriver.Chrome], bool]:
+    """Return a condition: an element whose name begins so, without a value, has the focus."""
+
+    def is_in(driver: webdriver.Chrome) -> bool:
+        script = "return [document.activeElement.name || '', document.activeElement.value || '']"
+        focused, value = driver.execute_script(script)
+        return bool(focused.startswith(name)) and (focused == "add" or not value)
+
+    return is_in
+
+
 def check(visitor: Visitor, name: str) -> None:
     """Look at the page in both themes, on a desktop and on a phone."""
     assert visitor.console_errors() == []
@@ -129,6 +142,25 @@ def test_problem_is_shown_at_its_field(visitor: Visitor) -> None:
     errors = visitor.driver.find_element(By.ID, described_by[-1])
     assert errors.text == "required, but missing"
     check(visitor, "invalid")
+
+
+def test_rows_of_a_list_are_added_and_removed_with_the_keyboard(visitor: Visitor) -> None:
+    open_page(visitor, "workshop", "order")
+    enter(visitor, customer="Ann")
+    for product in ("tea", "cups", "milk"):
+        visitor.one('button[name=add][value="arguments/lines"]').send_keys(Keys.ENTER)
+        WebDriverWait(visitor.driver, TIMEOUT).until(focus_is_in("arguments/lines/"))
+        visitor.driver.switch_to.active_element.send_keys(product)
+    visitor.one('button[name=remove][value="arguments/lines/1"]').send_keys(Keys.ENTER)
+    WebDriverWait(visitor.driver, TIMEOUT).until(focus_is_in("add"))
+    enter(visitor, **{"address/street": "Aare 1"})
+    check(visitor, "rows")
+    run(visitor)
+    wait_for(visitor, "Structured content")
+    shown = visitor.one('[data-part="result"] pre').text
+    assert [line["product"] for line in json.loads(shown)["lines"]] == ["tea", "milk"]
+    assert json.loads(shown)["address"] == {"street": "Aare 1", "city": "Bern"}
+    check(visitor, "nested")
 
 
 def test_error_of_a_tool_is_shown(visitor: Visitor) -> None:

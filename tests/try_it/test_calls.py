@@ -185,6 +185,7 @@ def test_rows_are_added_and_removed_without_losing_values(browser: Browser) -> N
     page = post(browser, path("order"), {**data, "add": "arguments/lines"})
     assert 'name="rows:arguments/lines" value="3"' in page.html
     assert "tea</textarea>" in page.html
+    assert re.search('name="arguments/lines/2/number" value="1"', page.html)
     assert page.status == ""
 
 

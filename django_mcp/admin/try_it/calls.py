@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
+from concurrent.futures import wait as wait_for
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from asgiref.sync import async_to_sync
@@ -34,6 +35,7 @@ from django_mcp.transports import frames, site
 from django_mcp.transports.http.request import ScopeTransport
 from django_mcp.transports.in_process import NotifyingExchange
 from django_mcp.transports.wsgi import environ, event_loop
+from django_mcp.transports.wsgi.event_loop import EventLoopThread, LoopEnded
 
 T = TypeVar("T")
 
@@ -42,6 +44,8 @@ LOG_LEVEL = "debug"
 CLIENT_INFO: Json = {"name": "Django admin", "version": get_version()}
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, **EXTENSION}
 """What the page can answer and follow."""
+LOOP_CHECK = 5.0
+"""Seconds after which a thread that waits for the event loop looks whether it has ended."""
 OF_A_FORM = frozenset({b"content-type", b"content-length"})
 """Headers that describe the form of the page, and not the message."""
 
@@ -164,8 +168,7 @@ def wait(request: HttpRequest, coroutine: Coroutine[Any, Any, T]) -> T:
     """
     if is_asgi(request) or pools.is_thread_sensitive():
         return async_to_sync(_awaited)(coroutine)
-    loop = event_loop.current().loop
-    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    return _result_of(event_loop.current(), coroutine)
 
 
 async def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -174,21 +177,22 @@ async def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def on_thread(parts: AsyncGenerator[bytes, None]) -> Iterator[bytes]:
     """Iterate on the thread of a WSGI server over what comes from the event loop."""
-    loop = event_loop.current().loop
+    thread = event_loop.current()
     try:
-        while True:
-            step = asyncio.run_coroutine_threadsafe(_next(parts), loop)
-            part = step.result()
-            if part is None:
-                return
+        while (part := _result_of(thread, _next_of(parts))) is not None:
             yield part
     finally:
-        asyncio.run_coroutine_threadsafe(_close(parts), loop).result()
+        _result_of(thread, parts.aclose())
 
 
-async def _next(parts: AsyncGenerator[bytes, None]) -> bytes | None:
+async def _next_of(parts: AsyncGenerator[bytes, None]) -> bytes | None:
     return await anext(parts, None)
 
 
-async def _close(parts: AsyncGenerator[bytes, None]) -> None:
-    await parts.aclose()
+def _result_of(thread: EventLoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine; raises LoopEnded where nobody runs it any more."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, thread.loop)
+    while not wait_for({future}, timeout=LOOP_CHECK).done:
+        if thread.has_ended:
+            raise LoopEnded
+    return future.result()

@@ -47,7 +47,7 @@ class SchemaForm(forms.Form):
         fields = {self.key(value): field_of(value) for value in values}
         initials = {self.key(value): initial_of(value) for value in values}
         if data is not None and not checks:
-            initials = _posted(fields, data)
+            initials |= _posted(fields, data)
             data = None
         super().__init__(data, files, initial=initials)
         self.fields.update(fields)
@@ -110,14 +110,15 @@ class SchemaForm(forms.Form):
 class Item:
     """A part of a form, as the template shows it."""
 
-    def __init__(self, form: SchemaForm, place: AnyPlace) -> None:
+    def __init__(self, form: SchemaForm, place: AnyPlace, *, is_row: bool = False) -> None:
         self.form = form
         self.place = place
         self.name = form.key(place)
         self.label = place.label
         self.help_text = place.help_text
         self.limits = limits_of(place.schema)
-        self.is_required = place.is_required
+        # A row that is not wanted is removed, or left empty.
+        self.is_required = place.is_required and not is_row
         self.is_group = isinstance(place, Group)
         self.is_list = isinstance(place, Rows)
 
@@ -154,7 +155,7 @@ class Item:
         if isinstance(self.place, Group):
             return [Item(self.form, member) for member in self.place.members.values()]
         rows = self.place.items if isinstance(self.place, Rows) else ()
-        return [Item(self.form, row) for row in rows]
+        return [Item(self.form, row, is_row=True) for row in rows]
 
     @property
     def may_grow(self) -> bool:
@@ -170,9 +171,13 @@ MISSING_MEMBER = re.compile(r"(?:^|; |: )(arguments[^\s:;]*): '([^']+)' (is a re
 
 
 def _posted(fields: Mapping[str, forms.Field], data: QueryDict) -> dict[str, Any]:
-    """Return what was posted for each field, as its widget shows it."""
-    read = {name: field.widget.value_from_datadict for name, field in fields.items()}
-    return {name: value_of_field(data, {}, name) for name, value_of_field in read.items()}
+    """Return what was posted as widgets show it, without the fields of a new row."""
+    widgets = {name: field.widget for name, field in fields.items()}
+    return {
+        name: widget.value_from_datadict(data, {}, name)
+        for name, widget in widgets.items()
+        if not widget.value_omitted_from_data(data, {}, name)
+    }
 
 
 def counts_in(data: Mapping[str, Any], name: str) -> dict[str, int]:
@@ -188,7 +193,7 @@ def counts_in(data: Mapping[str, Any], name: str) -> dict[str, int]:
 def with_row_added(data: QueryDict, name: str) -> QueryDict:
     """Return what was posted, with one more row in the list ``name``."""
     changed = data.copy()
-    changed[f"{ROWS}{name}"] = str(_count(data, name) + 1)
+    changed[f"{ROWS}{name}"] = str(rows_in(data, name) + 1)
     return changed
 
 
@@ -202,11 +207,12 @@ def with_row_removed(data: QueryDict, row: str) -> QueryDict:
         moved = _moved(key, name, int(number))
         if moved is not None:
             changed.setlist(moved, values)
-    changed[f"{ROWS}{name}"] = str(max(_count(data, name) - 1, 0))
+    changed[f"{ROWS}{name}"] = str(max(rows_in(data, name) - 1, 0))
     return changed
 
 
-def _count(data: QueryDict, name: str) -> int:
+def rows_in(data: QueryDict, name: str) -> int:
+    """Return the number of rows that was posted for the list ``name``."""
     text = data.get(f"{ROWS}{name}") or ""
     return int(text) if text.isdecimal() and len(text) < 5 else 0
 

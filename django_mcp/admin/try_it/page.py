@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django_mcp.admin.try_it import calls, rendering
 from django_mcp.admin.try_it.calls import Message
 from django_mcp.admin.try_it.conversation import Conversation, Step
-from django_mcp.admin.try_it.forms import SchemaForm, with_row_added, with_row_removed
+from django_mcp.admin.try_it.forms import SchemaForm, rows_in, with_row_added, with_row_removed
 from django_mcp.admin.try_it.places import MISSING
 from django_mcp.admin.try_it.questions import ACTIONS, Question, are_valid, questions_of
 from django_mcp.admin.try_it.targets import target_of
@@ -60,6 +60,8 @@ class TryPage:
         self.scopes: ScopesForm | None = None
         self.questions: list[Question] = []
         self.has_changed_rows = False
+        self.focus = ""
+        """A selector of the element that has the focus next; "" for the result."""
 
     # The steps.
 
@@ -69,9 +71,12 @@ class TryPage:
         if "run" in data:
             return self._begin()
         if "add" in data:
-            self._change_rows(with_row_added(data, data["add"]))
+            changed = with_row_added(data, data["add"])
+            self.focus = _starting_with(f"{data['add']}/{rows_in(changed, data['add']) - 1}")
+            self._change_rows(changed)
             return []
         if "remove" in data:
+            self.focus = f"[value={json.dumps(data['remove'].rpartition('/')[0])}]"
             self._change_rows(with_row_removed(data, data["remove"]))
             return []
         token = data.get("conversation", "")
@@ -160,8 +165,8 @@ class TryPage:
             parts["has_errors"] = bool(self.form.errors)
         if self.conversation is not None or not self.has_changed_rows:
             parts["result"] = render_to_string(f"{FOLDER}/try_result.html", context)
-        if self.form is not None and self.form.errors:
-            parts["focus"] = "[aria-invalid]"
+        has_errors = self.form is not None and self.form.errors
+        parts["focus"] = "[aria-invalid]" if has_errors else self.focus
         return parts
 
     # What the templates show.
@@ -192,6 +197,7 @@ class TryPage:
             "shown": shown,
             "hint": self._hint if shown is not None and shown.tone == "error" else "",
             "questions": self.questions,
+            "has_only_pages": all(question.form is None for question in self.questions),
             "messages_shown": rendering.shown_messages(sent_and_received),
             "csrf_token_value": self._csrf_token,
             "action": self.request.get_full_path(),
@@ -236,6 +242,11 @@ class TryPage:
             text = _("You do not have the permission %(name)s, so it does not exist for you.")
             return text % {"name": permission}
         return ""
+
+
+def _starting_with(name: str) -> str:
+    """Return the selector of the first field of a row."""
+    return f"[name^={json.dumps(name)}]:not([type=hidden])"
 
 
 def _line(event: Any) -> bytes:
