@@ -39,6 +39,14 @@ def _is_one_short_text(result: Mapping[str, Any], limit: int) -> bool:
     return False
 
 
+def check_fragment(frame: Frame, component: Component, html: str) -> None:
+    """Raise the same for what a view shows of a result."""
+    limit = frame.server.options.max_result_size
+    size = _bytes_of(html, limit)
+    if size > limit:
+        raise _too_large(component, size, limit)
+
+
 def size_of(result: Mapping[str, Any], limit: int) -> int:
     """The bytes of the texts and files in a result; structure is sent as text as well."""
     structure = result.get("structuredContent")

@@ -39,8 +39,9 @@ class Capabilities:
             return dict(self._replacement)
         available = (name for name, has in AVAILABLE.items() if has(self._server))
         declared = {name: dict(FLAGS.get(name, {})) for name in available} | {**self._overrides}
-        if self._server.components.has_any(_has_view):
-            declared["extensions"] = {EXTENSION: {}, **(declared.get("extensions") or {})}
+        extensions = declared.get("extensions", {})
+        if extensions is not None and self._server.components.has_any(_has_view):
+            declared["extensions"] = {EXTENSION: {}, **extensions}
         experimental = {**self._experimental(), **(declared.pop("experimental", None) or {})}
         if experimental:
             declared["experimental"] = experimental

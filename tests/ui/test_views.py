@@ -20,6 +20,7 @@ from django_mcp.testing import Client, SyncClient
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.testing.results import ErrorResponse
 from django_mcp.ui import claude_domain, template_view
+from tests.memory_stores import Configure
 from tests.spec import spec
 from tests.ui.conftest import HOST, Templates
 
@@ -208,6 +209,24 @@ def test_values_and_arguments_are_escaped_in_a_fragment(
 
     assert "<script" not in result["_meta"][FRAGMENT]
     assert result["_meta"][FRAGMENT].count("'") == 2
+
+
+def test_fragment_counts_for_the_largest_result(
+    server: Server, templates: Templates, configure: Configure
+) -> None:
+    configure(MAX_RESULT_SIZE=10_000)
+    templates(
+        {"shop/mcp/_cart.html": "{% for line in lines %}<p class='long'>{{ line }}{% endfor %}"}
+    )
+
+    @server.tool(ui=template_view(fragment="shop/mcp/_cart.html"))
+    def show_cart(count: int) -> dict[str, list[int]]:
+        return {"lines": [1] * count}
+
+    client = SyncClient(server)
+
+    assert FRAGMENT in client.call_tool("show_cart", {"count": 100})["_meta"]
+    assert "Ask for less" in client.call_tool("show_cart", {"count": 1000}).text
 
 
 def test_fragment_of_an_error_is_not_rendered(server: Server, templates: Templates) -> None:

@@ -177,6 +177,7 @@ def _read_with_fragment(frame: Frame, tool: ToolComponent, value: Any) -> dict[s
     if tool.view is None or result.get("isError") or FRAGMENT in meta:
         return result
     html = tool.view.fragment_of(value, frame.message.params.get("arguments") or {})
+    result_size.check_fragment(frame, tool, html)
     return {**result, "_meta": {**meta, FRAGMENT: html}}
 
 
