@@ -128,6 +128,17 @@ class AppHost(ShownView):
     def text(self, selector: str) -> str:
         return str(self.driver.find_element(By.CSS_SELECTOR, selector).get_attribute("textContent"))
 
+    def wait_for_steady_size(self) -> None:
+        """Wait until the frame is as high as the view, which reports its height."""
+        height = "return document.documentElement.getBoundingClientRect().height"
+
+        def is_steady() -> bool:
+            with self.view() as view:
+                own = view.execute_script(height)
+            return bool(abs(own - self.frame_size()["height"]) <= 1)
+
+        wait_until(is_steady, "the frame is as high as the view", seconds=TIMEOUT)
+
     def frame_size(self) -> dict[str, float]:
         return dict(self.driver.find_element(By.TAG_NAME, "iframe").rect)
 

@@ -45,6 +45,8 @@ def bridge(driver: webdriver.Chrome, site: RunningSite) -> Iterator[Show]:
             return ShownView(driver)
 
         yield show
+        # Before its server ends, which the console would report to the next test.
+        driver.get("about:blank")
 
 
 @pytest.fixture
@@ -57,6 +59,7 @@ def inspected(driver: webdriver.Chrome, site: RunningSite, tmp_path: Path) -> It
             return inspector
 
         yield show
+        driver.get("about:blank")
 
 
 @pytest.fixture(params=["bridge", "inspected"])

@@ -344,9 +344,18 @@ async function post(path, body) {
   return response.json();
 }
 
-new EventSource("violations").addEventListener("message", ({ data }) => {
+const violations = new EventSource("violations");
+
+violations.addEventListener("message", ({ data }) => {
   const report = JSON.parse(data);
-  noteBlocked(`${report["effective-directive"]} has blocked ${report["blocked-uri"]} (line ${report["line-number"] ?? "?"})`);
+  const place = `line ${report["line-number"] ?? "?"}`;
+  noteBlocked(`${report["effective-directive"]} has blocked ${report["blocked-uri"]} (${place})`);
+});
+
+// The stream ends with the command.
+violations.addEventListener("error", () => {
+  violations.close();
+  showProblem("The command has ended. Start it again, and open the new URL.");
 });
 
 options.theme.value = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";

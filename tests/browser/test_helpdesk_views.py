@@ -1,0 +1,96 @@
+"""The helpdesk's views, in the host that the command mcp_app_preview opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+
+from tests.browser.app_host import AppHost
+from tests.browser.app_screenshots import Scene, preview
+from tests.browser.test_app_preview import driver, pytestmark
+from tests.running_site import RunningSite, running_site
+
+__all__ = ["driver", "pytestmark"]
+
+TICKET = 184
+SCRIPT = "<script>document.title = 'attacked'</script>"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[RunningSite]:
+    with running_site(demo_data=True) as site:
+        yield site
+
+
+@pytest.fixture
+def shown(driver: webdriver.Chrome, site: RunningSite, tmp_path: Path) -> Any:
+    """Shows the view of a call; nothing is blocked, and there is no error, when it is closed."""
+
+    @contextmanager
+    def shown(tool: str, arguments: dict[str, Any], *, user: str = "admin") -> Iterator[AppHost]:
+        driver.get_log("browser")  # type: ignore[no-untyped-call]
+        with preview(site, Scene("shown", tool, arguments, user, ""), tmp_path) as url:
+            host = AppHost(driver, url)
+            host.wait_for_state("open")
+            yield host
+            assert host.blocked() == []
+            assert host.console_errors() == []
+            driver.get("about:blank")
+
+    return shown
+
+
+def test_reply_appears_on_the_card_as_it_was_written(shown: Any) -> None:
+    with shown("show_ticket", {"number": TICKET}) as host:
+        host.wait_for_text("h2", "Website is slow in the evening")
+        host.fill("#reply", SCRIPT)
+        host.click("button[type=submit]")
+        host.wait_for_text(".talk li:last-child", SCRIPT)
+
+        assert host.view_text("#reply") == ""
+        with host.view() as view:
+            assert view.execute_script("return document.title") != "attacked"
+
+
+def test_card_offers_no_reply_to_a_caller_who_may_not(shown: Any) -> None:
+    with shown("show_ticket", {"number": TICKET}, user="") as host:
+        host.wait_for_text("h2", "Website is slow in the evening")
+
+        assert host.view_text("form") == ""
+
+
+def test_form_shows_errors_at_their_fields_and_saves(shown: Any) -> None:
+    with shown("ticket_form", {"subject": "No heating"}) as host:
+        host.wait_for_text("form", "Priority")
+        host.fill("[name=description]", "It is cold.")
+        host.click("button[type=submit]")
+        host.wait_for_text(".errorlist", "This field is required.")
+
+        with host.view() as view:
+            invalid = view.find_elements("css selector", "[aria-invalid=true]")
+            assert [field.get_attribute("name") for field in invalid] == ["customer"]
+            description = view.find_element("css selector", "[name=description]")
+            assert description.get_attribute("value") == "It is cold."
+            view.find_element("css selector", "[name=customer] option:nth-child(2)").click()
+        host.click("button[type=submit]")
+        host.wait_for_message("tools/call")
+        host.wait_for_text("body", "No heating")
+
+
+def test_waiting_refund_shows_its_arguments_and_no_decision(shown: Any) -> None:
+    arguments = {"number": TICKET, "amount": "5", "reason": SCRIPT}
+    with shown("refund", arguments, user="agent") as host:
+        host.wait_for_text("body", SCRIPT)
+
+        with host.view() as view:
+            controls = view.find_elements("css selector", "button, a, form")
+            assert [control.text for control in controls] == ["Look again"]
+        host.click("button")
+        host.wait_for_text("body", SCRIPT)
+        (call,) = host.messages("tools/call")
+        assert call["params"]["name"] == "approval_status"
