@@ -14,7 +14,7 @@ from sphinx.cmd.build import build_main
 
 from docs._site.companions import write_companions
 from docs._site.links import dead_links
-from docs._site.staging import ROOT, stage
+from docs._site.staging import ROOT, UnlistedPage, stage
 
 HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build"
@@ -29,7 +29,10 @@ def main() -> None:
     )
     options = parser.parse_args()
     staged = BUILD / "site-source"
-    stage(staged)
+    try:
+        stage(staged)
+    except UnlistedPage as error:
+        sys.exit(str(error))
     shutil.rmtree(options.folder, ignore_errors=True)
     run_sphinx("html", staged, options.folder)
     write_companions(staged, options.folder)

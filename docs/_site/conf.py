@@ -41,7 +41,6 @@ html_theme = "furo"
 html_title = f"{project} {version}"
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
-templates_path = [str(HERE / "templates")]
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
