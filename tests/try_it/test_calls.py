@@ -16,6 +16,8 @@ from django.test import Client as Browser
 
 from django_mcp import Server
 from django_mcp.admin.try_it.views import LINES
+from django_mcp.approvals import decisions
+from django_mcp.approvals.models import Approval, Decision
 from django_mcp.middleware import RateLimit
 from django_mcp.signals import tool_called
 from tests.try_it.workshop import CANCELLED, SCRIPT
@@ -318,6 +320,23 @@ def test_conversation_of_another_user_is_not_continued(browser: Browser) -> None
     other = User.objects.create_superuser("other")
     browser.force_login(other)
     assert page.press("answer", "decline").status == ""
+
+
+def test_approval_is_followed_to_its_end(browser: Browser) -> None:
+    page = run(browser, "pay")
+    assert page.status == "Waiting for approval"
+    assert page.press("look").status == "Waiting for approval"
+    row = Approval.objects.current().get()
+    approver = User.objects.create_superuser("approver")
+    decisions.note(row, approver, Decision.APPROVE, where="page")
+    assert page.press("look").texts == ["paid by staff"]
+
+
+def test_caller_who_may_approve_does_so_on_the_page(staff: User, browser: Browser) -> None:
+    staff.user_permissions.add(Permission.objects.get(codename="add_user"))
+    page = run(browser, "pay")
+    assert "Approve this call?" in page.text
+    assert page.press("answer", "accept").texts == ["paid by staff"]
 
 
 def test_resource_is_read_by_the_variables_of_its_template(browser: Browser) -> None:

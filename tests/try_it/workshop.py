@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from django_mcp import Frame, Response, Server, ToolError
+from django_mcp import Approval, Frame, Response, Server, ToolError
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -137,6 +137,10 @@ def add_components(server: Server) -> None:
             CANCELLED.set()
             raise
         return "waited"
+
+    @server.tool(approval=Approval("auth.add_user"))
+    def pay(frame: Frame) -> str:
+        return f"paid by {frame.user.get_username()}"
 
     @server.resource("workshop://item/{number}{?form}")
     def item(number: int, form: str = "short") -> str:
