@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST
 
 from django_mcp.admin import call_numbers, component_page
 from django_mcp.admin.registry_rows import RegistryAdmin, Rows
+from django_mcp.admin.see_as import may_see_as, see_as_user
 from django_mcp.admin.try_it.views import may_try, try_component
 from django_mcp.models import Component
 from django_mcp.pubsub import switches
@@ -91,6 +92,7 @@ class ComponentAdmin(RegistryAdmin):
     search_fields = ("name",)
     search_help_text = _("Searches names, URIs, titles and descriptions.")
     actions = ("switch_off", "switch_on")
+    change_list_template = "admin/django_mcp/component/list.html"
     sort_keys = {"calls": "call_count", "is_on": "is_switched_off"}
 
     @admin.display(description=_("calls"), ordering="call_count")
@@ -133,11 +135,17 @@ class ComponentAdmin(RegistryAdmin):
         tried = self.admin_site.admin_view(partial(try_component, model_admin=self))
         # A tool has a connection of its own, which would wait for a transaction around the view.
         tried = transaction.non_atomic_requests(tried)
+        see_as = self.admin_site.admin_view(partial(see_as_user, model_admin=self))
         return [
+            path("see-as/", see_as, name="django_mcp_see_as"),
             path("<path:object_id>/switch/", switch, name="django_mcp_component_switch"),
             path("<path:object_id>/try/", tried, name="django_mcp_component_try"),
             *super().get_urls(),
         ]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        context = {**(extra_context or {}), "may_see_as": may_see_as(request)}
+        return super().changelist_view(request, context)
 
     # The page of a component.
 

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry, stores
 from django_mcp.admin import call_numbers
+from django_mcp.auth.anonymous import ANONYMOUS
 from django_mcp.models import McpSession, Stream
 from django_mcp.protocol.limits import cut
 from django_mcp.pubsub import publisher
@@ -65,10 +66,11 @@ class McpSessionAdmin(ReadOnlyAdmin):
         return cut(f"{info.get('name', '')} {info.get('version', '')}".strip()) or "-"
 
     @admin.display(description=_("user"), ordering="principal")
-    def user(self, session: McpSession) -> str:
+    def user(self, session: McpSession) -> Any:
         if not hasattr(session, "user_name"):
             _add_facts([session])
-        return session.user_name or session.principal
+        is_anonymous = session.principal.startswith(f"{ANONYMOUS.scheme}:")
+        return session.user_name or (_("anonymous") if is_anonymous else session.principal)
 
     @admin.display(description=_("open streams"))
     def open_streams(self, session: McpSession) -> int | None:

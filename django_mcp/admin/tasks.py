@@ -42,6 +42,9 @@ class McpTaskAdmin(ReadOnlyAdmin):
     )
     actions = ("cancel_selected",)
 
+    class Media:
+        css = {"all": ["django_mcp/admin.css"]}
+
     @admin.display(description=_("owner"), ordering="principal")
     def owner_name(self, task: McpTask) -> str:
         if not task.user_key:

@@ -268,6 +268,44 @@ async def find_accesses(
 
     ``answers`` has what was asked for the same list before, and gets what is asked now.
     """
+    permissions_held = await _permissions_held(frame, components, answers)
+    return [
+        _access(frame, component, has_permission)
+        for component, has_permission in zip(components, permissions_held, strict=True)
+    ]
+
+
+class Explanation(NamedTuple):
+    """What a caller has, and what is missing, for one component."""
+
+    access: Access
+    is_selected: bool
+    """Whether the connection selects it."""
+    has_permission: bool
+    missing_scopes: frozenset[str]
+
+
+async def explain(frame: Frame, components: Sequence[Component]) -> list[Explanation]:
+    """Return why a caller may use each component, or not; for administrators."""
+    permissions_held = await _permissions_held(frame, components, None)
+    principal = frame.principal
+    selection = principal.selection
+    held_scopes = scopes.included(principal.scopes, frame.server.options.scope_hierarchy)
+    return [
+        Explanation(
+            _access(frame, component, has_permission),
+            selection is None or selection.includes(component),
+            has_permission,
+            component.scopes - held_scopes,
+        )
+        for component, has_permission in zip(components, permissions_held, strict=True)
+    ]
+
+
+async def _permissions_held(
+    frame: Frame, components: Sequence[Component], answers: Answers | None
+) -> list[bool]:
+    """Return for each component whether the caller has its permission."""
     answers_before: Mapping[Component, bool] = {} if answers is None else answers
     at_hand: dict[Component, bool | None] = {}
     for component in components:
@@ -279,10 +317,7 @@ async def find_accesses(
     asked = await _ask(frame, to_ask) if to_ask else {}
     if answers is not None:
         answers.update({item: answer for item, answer in asked.items() if is_kept(item)})
-    return [
-        _access(frame, component, bool(at_hand[component] or asked.get(component)))
-        for component in components
-    ]
+    return [bool(at_hand[component] or asked.get(component)) for component in components]
 
 
 def _access(frame: Frame, component: Component, has_permission: bool) -> Access:

@@ -1,0 +1,214 @@
+"""See as: which components a user is listed, and why others are hidden from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import async_to_sync
+from django import forms
+from django.contrib.admin.utils import quote
+from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.auth import get_permission_codename, get_user_model
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp import registry
+from django_mcp.auth import selection
+from django_mcp.auth.base import Principal
+from django_mcp.components.base import ConfigurationError, scope_names
+from django_mcp.dispatch import visibility
+from django_mcp.dispatch.visibility import Explanation
+from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.request_meta import RequestMeta
+from django_mcp.protocol.revisions import NEWEST
+from django_mcp.pubsub import switches
+from django_mcp.registry import Entry
+from django_mcp.runtime import pools
+from django_mcp.server.server import Server
+from django_mcp.transports import frames
+from django_mcp.transports.in_process import LocalExchange
+
+if TYPE_CHECKING:
+    from django_mcp.admin.registry_rows import RegistryAdmin
+
+SCHEME = "see_as"
+STATES = {
+    "listed": ("✓", _("listed")),
+    "challenged": ("!", _("listed, and challenged")),
+    "hidden": ("✗", _("hidden")),
+}
+"""The mark of a state, which is not told by its colour alone, and its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a user sees of one component."""
+
+    entry: Entry
+    state: str
+    reasons: Sequence[Any]
+    """Why it is hidden or challenged."""
+
+    @property
+    def quoted_key(self) -> str:
+        return quote(self.entry.identity)
+
+    @property
+    def mark(self) -> str:
+        return STATES[self.state][0]
+
+    @property
+    def state_text(self) -> Any:
+        return STATES[self.state][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one caller sees."""
+
+    who: Any
+    lines: Sequence[Line]
+    is_deactivated: bool
+
+    @property
+    def listed(self) -> int:
+        return sum(line.state != "hidden" for line in self.lines)
+
+
+class SeeAsForm(forms.Form):
+    """Who looks, with which token, and through which URL."""
+
+    user = forms.CharField(
+        label=_("User name"),
+        required=False,
+        widget=AdminTextInputWidget,
+        help_text=_("Empty for somebody who has not logged in."),
+    )
+    scopes = forms.CharField(
+        label=_("Scopes"),
+        required=False,
+        widget=AdminTextInputWidget,
+        help_text=_("Those of the token, separated by spaces; empty for a login in a browser."),
+    )
+    groups = forms.CharField(
+        label=_("Groups"),
+        required=False,
+        widget=AdminTextInputWidget,
+        help_text=_("Those in the URL of the connection, separated by commas."),
+    )
+    read_only = forms.BooleanField(label=_("Only what changes nothing"), required=False)
+
+    def clean_user(self) -> Any:
+        return _user(self.cleaned_data["user"])
+
+    def clean_scopes(self) -> frozenset[str]:
+        return _scopes(self.cleaned_data["scopes"])
+
+    def clean_groups(self) -> Sequence[str]:
+        return _groups(self.cleaned_data["groups"])
+
+
+def _user(name: str) -> Any:
+    """Return the user of this name; raises ValidationError for an unknown one."""
+    if not name:
+        return AnonymousUser()
+    model = get_user_model()
+    user = model._default_manager.filter(**{model.USERNAME_FIELD: name}).first()
+    if user is None:
+        raise ValidationError(_("There is no user of this name."))
+    return user
+
+
+def _scopes(text: str) -> frozenset[str]:
+    try:
+        return scope_names("The token", text)
+    except ConfigurationError as error:
+        raise ValidationError(str(error)) from error
+
+
+def _groups(text: str) -> Sequence[str]:
+    try:
+        return selection.read_groups(text) if text else []
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
+
+
+def may_see_as(request: HttpRequest) -> bool:
+    """Whether somebody may learn what other users may use, and which users there are."""
+    options = get_user_model()._meta
+    view_user = f"{options.app_label}.{get_permission_codename('view', options)}"
+    needed = ("django_mcp.view_component", "django_mcp.see_as_user", view_user)
+    return bool(request.user.has_perms(needed))
+
+
+def see_as_user(request: HttpRequest, *, model_admin: RegistryAdmin) -> HttpResponse:
+    """The page: a form, and the components of all servers for who is named in it."""
+    if not may_see_as(request):
+        raise PermissionDenied
+    form = SeeAsForm(request.GET if "user" in request.GET else None)
+    seen = _seen(form) if form.is_valid() else None
+    context = {"title": _("See as"), "subtitle": None, "form": form, "seen": seen}
+    return model_admin.page(request, "admin/django_mcp/component/see_as.html", context)
+
+
+def _seen(form: SeeAsForm) -> Seen:
+    given = form.cleaned_data
+    user = given["user"]
+    principal = Principal(
+        scheme=SCHEME,
+        user=user,
+        scopes=given["scopes"],
+        selection=selection.of_names(given["groups"], read_only=given["read_only"]),
+    )
+    switches.refresh_safely()
+    # On this thread, which has the connections of the request.
+    with pools.thread_sensitive():
+        lines = async_to_sync(_lines)(principal)
+    is_anonymous = not user.is_authenticated
+    who = _("Somebody who has not logged in") if is_anonymous else user.get_username()
+    return Seen(who, lines, is_deactivated=not is_anonymous and not user.is_active)
+
+
+async def _lines(principal: Principal) -> list[Line]:
+    return [line for server in registry.mountable() for line in await _of_server(server, principal)]
+
+
+async def _of_server(server: Server, principal: Principal) -> list[Line]:
+    registry.make_ready(server)
+    listed = [*registry.entries(server)]
+    origin = frames.RequestOrigin(principal=principal, transport=None)
+    call = frames.IncomingRequest(server, origin, LocalExchange())
+    frame = frames.stateless(
+        call, Request(1, "tools/list", {}), RequestMeta(NEWEST, {}, None, None)
+    )
+    explanations = await visibility.explain(frame, [entry.component for entry in listed])
+    return [_line(entry, why) for entry, why in zip(listed, explanations, strict=True)]
+
+
+def _line(entry: Entry, why: Explanation) -> Line:
+    is_there = why.is_selected and not entry.is_switched_off
+    if is_there and why.access.is_permitted:
+        return Line(entry, "listed", ())
+    is_challenged = is_there and why.access.challenge is not None
+    reasons = [*_reasons(entry, why)]
+    return Line(entry, "challenged" if is_challenged else "hidden", reasons)
+
+
+def _reasons(entry: Entry, why: Explanation) -> Iterator[Any]:
+    """Yield each thing that stands between the caller and the component."""
+    if entry.is_switched_off:
+        yield _("It is switched off.")
+    if not why.is_selected:
+        yield _("The connection does not select it: its group is %(group)s.") % {
+            "group": entry.component.group or "-"
+        }
+    if not why.has_permission:
+        yield _("The user does not have the permission %(name)s.") % {"name": entry.permission}
+    if why.missing_scopes:
+        yield _("The token does not have the scopes %(names)s.") % {
+            "names": ", ".join(sorted(why.missing_scopes))
+        }

@@ -1,0 +1,164 @@
+"""The workbench of the admin in a real browser, under a strict content security policy.
+
+Screenshots are stored in pytest's temporary folder; those of the documentation are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.admin.utils import quote
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from tests.browser.chromium import TIMEOUT, Visitor
+from tests.browser.test_admin_pages import INITIALIZE, PING
+from tests.browser.test_pages_for_users import THEMES, problems
+from tests.browser.test_try_it import pytestmark, site, visitor
+from tests.running_site import RunningSite
+
+__all__ = ["pytestmark", "site", "visitor"]
+
+COMPONENTS = "/admin/django_mcp/component/"
+SESSIONS = "/admin/django_mcp/mcpsession/"
+SERVER = "/admin/django_mcp/mcpserver/mcp/change/"
+TOOL = f"{COMPONENTS}{quote('mcp:tool:search_tickets')}/change/"
+SEE_AS = f"{COMPONENTS}see-as/?user=agent&scopes=helpdesk&groups="
+TOOLS_CHANGED = "notifications/tools/list_changed"
+JSON = {"Accept": "application/json, text/event-stream"}
+OF_DJANGO = 'id="searchbar"'
+"""What axe says of Django's own search field."""
+
+
+class Client:
+    """A client with a session."""
+
+    def __init__(self, url: str, http: httpx.Client) -> None:
+        self._url = url
+        self._http = http
+        opened = self._http.post(self._url, json=INITIALIZE)
+        self._http.headers["Mcp-Session-Id"] = opened.headers["Mcp-Session-Id"]
+        self._http.headers["MCP-Protocol-Version"] = "2025-11-25"
+        self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def post(self, message: Any) -> httpx.Response:
+        return self._http.post(self._url, json=message)
+
+    def tools(self) -> set[str]:
+        reply = self.post({"jsonrpc": "2.0", "id": 3, "method": "tools/list"})
+        return {tool["name"] for tool in reply.json()["result"]["tools"]}
+
+    def search(self) -> dict[str, Any]:
+        params = {"name": "search_tickets", "arguments": {}}
+        reply = self.post({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": params})
+        answer: dict[str, Any] = reply.json()
+        return answer
+
+    @contextmanager
+    def listening(self) -> Iterator[Iterator[str]]:
+        """The lines of a standing stream."""
+        with self._http.stream("GET", self._url) as response:
+            assert response.status_code == 200
+            yield response.iter_lines()
+
+
+@pytest.fixture
+def client(site: RunningSite) -> Iterator[Client]:
+    with httpx.Client(timeout=TIMEOUT, headers=JSON) as http:
+        yield Client(site.url("/mcp"), http)
+
+
+def wait_for_text(visitor: Visitor, selector: str, text: str) -> None:
+    def is_there(_: object) -> bool:
+        return any(text in shown for shown in visitor.texts(selector))
+
+    WebDriverWait(visitor.driver, TIMEOUT).until(is_there)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("servers", "/admin/django_mcp/mcpserver/"),
+        ("server", SERVER),
+        ("components", COMPONENTS),
+        ("component", TOOL),
+        ("template", f"{COMPONENTS}{quote('mcp:resource_template:ticket://{number}')}/change/"),
+        ("see-as", SEE_AS),
+        ("see-as-empty", f"{COMPONENTS}see-as/"),
+        ("see-as-mistake", f"{COMPONENTS}see-as/?user=nobody"),
+        ("sessions", SESSIONS),
+        ("tasks", "/admin/django_mcp/mcptask/"),
+    ],
+)
+def test_page_is_accessible_and_fits_in_both_themes(
+    visitor: Visitor, client: Client, name: str, path: str
+) -> None:
+    client.search()
+    visitor.open(path)
+    assert visitor.console_errors() == []
+    for theme in THEMES:
+        visitor.show_theme(theme)
+        for width in (1280, 390):
+            visitor.show_width(width)
+            visitor.screenshot(f"{name}-{width}-{theme}")
+    assert [problem for problem in problems(visitor) if OF_DJANGO not in str(problem)] == []
+
+
+def test_columns_of_the_list_fit_on_a_desktop(visitor: Visitor) -> None:
+    visitor.open(COMPONENTS)
+    assert visitor.overflow(".results") == 0
+    headings = [text.lower() for text in visitor.texts("#result_list th .text") if text]
+    assert headings == ["server", "kind", "name", "title", "app", "permission", "calls", "on"]
+
+
+def test_switch_hides_a_tool_and_tells_a_connected_client(visitor: Visitor, client: Client) -> None:
+    with client.listening() as lines:
+        visitor.open(TOOL)
+        assert "result" in client.search()
+        visitor.follow(".mcp-switch button")
+        assert "Switched off by admin" in visitor.one(".mcp-switch").text
+        assert any(TOOLS_CHANGED in line for line in lines)
+    assert "search_tickets" not in client.tools()
+    assert "Unknown tool" in client.search()["error"]["message"]
+    visitor.screenshot("switched-off")
+
+    visitor.follow(".mcp-switch button")
+    assert "search_tickets" in client.tools()
+    assert "result" in client.search()
+    assert visitor.console_errors() == []
+
+
+def test_selected_tools_are_switched_off_from_the_list(visitor: Visitor, client: Client) -> None:
+    visitor.open(f"{COMPONENTS}?q=comment")
+    for action, is_listed in (("Switch off", False), ("Switch on", True)):
+        visitor.one("#result_list .action-select").click()
+        label = f"{action} selected components"
+        Select(visitor.one("select[name=action]")).select_by_visible_text(label)
+        visitor.follow("button[name=index]")
+        assert ("add_comment" in client.tools()) is is_listed
+
+
+def test_stream_of_an_ended_session_ends(visitor: Visitor, client: Client) -> None:
+    with client.listening() as lines:
+        visitor.open(SESSIONS)
+        assert "1" in visitor.texts("#result_list .field-open_streams")
+        visitor.one("#action-toggle").click()
+        Select(visitor.one("select[name=action]")).select_by_visible_text("End selected sessions")
+        visitor.follow("button[name=index]")
+        visitor.follow("#content input[type=submit]")
+        _ = [*lines]
+    assert client.post(PING).status_code == 404
+    assert visitor.texts("#result_list tbody tr") == []
+
+
+def test_examination_shows_what_clients_find(visitor: Visitor) -> None:
+    visitor.open(SERVER)
+    visitor.one("#doctor button").click()
+    wait_for_text(visitor, ".mcp-heading", "This project")
+    assert "PKCE with S256" in visitor.one("#doctor").text
+    assert visitor.console_errors() == []
+    visitor.screenshot("examined")
+    assert [problem for problem in problems(visitor) if OF_DJANGO not in str(problem)] == []
