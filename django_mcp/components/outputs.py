@@ -26,6 +26,7 @@ from django_mcp.components.schemas import (
     supported_types,
 )
 from django_mcp.components.signature import UNIONS, is_frame
+from django_mcp.protocol import preencoded
 from django_mcp.protocol.content import CONTENT, Message
 from django_mcp.protocol.errors import Json, McpError, ToolError
 
@@ -61,10 +62,15 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
         schema = adapter.json_schema(mode="serialization", schema_generator=UntitledJsonSchema)
     validate = adapter.validator.validate_python
     check_numbers = _check_of_numbers(adapter)
+    is_plain = preencoded.orjson is not None and _is_plain(adapter)
 
     def encode(value: Any) -> bytes:
         try:
             valid = _validated(validate, value)
+            plain = preencoded.encode_plain(valid) if is_plain else None
+            # A null may be a number that is not finite.
+            if plain is not None and (check_numbers is None or serializers.NULL not in plain):
+                return plain
             json = adapter.serializer.to_json(
                 valid, by_alias=True, fallback=serializers.json_fallback
             )
@@ -144,6 +150,36 @@ def _check_of_numbers(adapter: TypeAdapter[Any]) -> Callable[[bytes, Any], None]
     return partial(_check_words_and_null, adapter)
 
 
+PLAIN = frozenset(
+    {
+        "bool", "dict", "float", "int", "list", "none", "nullable", "str", "typed-dict",
+        "typed-dict-field",
+    }
+)  # fmt: skip
+"""Core schemas whose valid values are of types that JSON has itself. They are new or immutable,
+while a valid instance of a model or a dataclass may have been changed to hold anything."""
+
+
+def _is_plain(adapter: TypeAdapter[Any]) -> bool:
+    """Whether each valid value is written alike by every writer of JSON."""
+    return all(map(_is_plain_schema, _core_schemas(adapter.core_schema)))
+
+
+def _is_plain_schema(node: Mapping[str, Any]) -> bool:
+    kind = node["type"]
+    settings = node.get("config", {})
+    is_written_otherwise = any(name.startswith("serialization") for name in node)
+    forms = {name: form for name, form in settings.items() if name.startswith("ser_")}
+    if is_written_otherwise or forms not in ({}, {NUMBERS_AS: OURS}):
+        return False
+    if kind == "dict" and node.get("keys_schema", {}).get("type") != "str":
+        return False
+    holds_anything = kind in CONTAINERS and CONTAINERS[kind] not in node
+    has_more = bool(node.get("computed_fields")) or node.get("extra_behavior") == "allow"
+    has_more = has_more or settings.get("extra_fields_behavior") == "allow"
+    return kind in PLAIN and not (holds_anything or has_more)
+
+
 def _check_words(json: bytes, valid: Any) -> None:
     serializers.finite(json)
 
@@ -168,10 +204,11 @@ def _core_schemas(core: Any) -> list[Mapping[str, Any]]:
     waiting: list[Any] = [core]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, dict):
-            if isinstance(node.get("type"), str):
-                schemas.append(node)
+        if isinstance(node, dict) and isinstance(node.get("type"), str):
+            schemas.append(node)
             waiting += [node[name] for name in node if name not in ("metadata", "default")]
+        elif isinstance(node, dict):  # Schemas by the name of their field.
+            waiting += node.values()
         elif isinstance(node, list | tuple):
             waiting += node
     return schemas

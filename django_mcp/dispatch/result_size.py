@@ -24,19 +24,15 @@ MAX_BYTES_PER_CHARACTER = 4
 def checked(frame: Frame, component: Component, result: dict[str, Any]) -> dict[str, Any]:
     """``result``; raises an error of the kind that the caller reads for a large one."""
     limit = frame.server.options.max_result_size
-    if not _is_one_short_text(result, limit):
-        size = size_of(result, limit)
-        if size > limit:
-            raise _too_large(component, size, limit)
+    blocks: Sequence[Any] = result.get("content") or ()
+    # One short text, as most tools return: the general way takes 2 µs more, 3 % of a call.
+    has_one_text = len(blocks) == 1 and "text" in blocks[0]
+    if has_one_text and len(blocks[0]["text"]) * MAX_BYTES_PER_CHARACTER <= limit:
+        return result
+    size = size_of(result, limit)
+    if size > limit:
+        raise _too_large(component, size, limit)
     return result
-
-
-def _is_one_short_text(result: Mapping[str, Any], limit: int) -> bool:
-    """Whether it is what most tools return: to look at everything takes 2 µs, 3 % of a call."""
-    match result:
-        case {"content": [{"type": "text", "text": text}]}:
-            return len(text) * MAX_BYTES_PER_CHARACTER <= limit
-    return False
 
 
 def check_fragment(frame: Frame, component: Component, html: str) -> None:

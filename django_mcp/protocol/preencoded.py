@@ -3,15 +3,26 @@
 Structured content is sent twice: as structured content, and as text for clients that read only
 text (TOOL-08). To copy 100 kB, with the quotes of the text escaped, takes a third of the time of
 encoding them. Lists of components are encoded once for all clients that are sent the same.
+
+orjson, where it is installed, writes values that JSON has itself in a quarter of the time of
+pydantic's writer. It knows neither models nor what pydantic makes of other types. Both write the
+same bytes, or orjson refuses the value.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
 from django_mcp.protocol.texts import json_fallback
+
+orjson: Any = None
+"""The module; None where it is not installed."""
+with suppress(ImportError):
+    orjson = import_module("orjson")
 
 
 class PreEncodedResult(NamedTuple):
@@ -40,6 +51,20 @@ def has_encoded(result: dict[str, Any]) -> bool:
 def plain(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result as the client decodes it."""
     return from_json(b"{%b}" % b"".join(_members(result))) if has_encoded(result) else result
+
+
+def encode_plain(value: Any) -> bytes | None:
+    """Return the JSON of dicts, lists, strings, numbers, booleans and None; NaN becomes null.
+
+    Return None where pydantic has to write it: without orjson, and for an integer beyond 64 bits.
+    """
+    if orjson is None:
+        return None
+    try:
+        json: bytes = orjson.dumps(value)
+    except TypeError:
+        return None
+    return json
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -88,6 +113,9 @@ DENSE = SAMPLE // 10
 
 def _as_string(json: bytes) -> tuple[bytes, ...]:
     """Return JSON as a JSON string, in parts; its control characters are escaped already."""
+    quoted = encode_plain(json.decode())
+    if quoted is not None:
+        return (quoted,)
     # To replace takes time for each quote, and to_json for each byte: a quarter less where every
     # tenth byte is a quote, ten times as much in long texts.
     if json.count(b'"', 0, SAMPLE) > DENSE and json.isascii():

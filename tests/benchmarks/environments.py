@@ -21,7 +21,7 @@ PSYCOPG = "psycopg[binary,pool]"
 REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "site": (
         "--editable",
-        f"{ROOT}[oauth,rest]",
+        f"{ROOT}[oauth,orjson,rest]",
         *UVICORN,
         "granian",
         "gunicorn",
