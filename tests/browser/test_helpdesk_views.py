@@ -11,13 +11,23 @@ import pytest
 from selenium import webdriver
 
 from tests.browser.app_host import AppHost
-from tests.browser.app_screenshots import Scene, preview
+from tests.browser.app_screenshots import SCENES, THEMES, Scene, preview
 from tests.browser.test_app_preview import driver, pytestmark
+from tests.clients.environments import ts_modules
 from tests.running_site import RunningSite, running_site
 
 __all__ = ["driver", "pytestmark"]
 
 TICKET = 184
+PAINT = 'document.documentElement.style.background = "var(--color-background-primary)"'
+"""The colour of the host's page, which a view lets through and axe cannot see."""
+RUN_AXE = """
+const done = arguments[arguments.length - 1];
+// A view is a part of a conversation, which has the first heading.
+const rules = { "page-has-heading-one": { enabled: false } };
+const line = violation => violation.id + ": " + violation.nodes[0].html;
+axe.run({ rules }).then(result => done(result.violations.map(line)));
+"""
 SCRIPT = "<script>document.title = 'attacked'</script>"
 
 
@@ -94,3 +104,16 @@ def test_waiting_refund_shows_its_arguments_and_no_decision(shown: Any) -> None:
         host.wait_for_text("body", SCRIPT)
         (call,) = host.messages("tools/call")
         assert call["params"]["name"] == "approval_status"
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_view_is_accessible_in_both_themes(shown: Any, scene: Scene) -> None:
+    axe = (ts_modules() / "axe-core" / "axe.min.js").read_text()
+    with shown(scene.tool, dict(scene.arguments), user=scene.user) as host:
+        for theme in THEMES:
+            host.choose("theme", theme)
+            host.wait_for_text(f":root[data-theme={theme}] body", scene.shown)
+            with host.view() as view:
+                view.execute_script(PAINT)
+                view.execute_script(axe)
+                assert view.execute_async_script(RUN_AXE) == []

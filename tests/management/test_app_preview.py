@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,6 +47,14 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
     def page() -> str:
         return "<p>Page</p>"
 
+    @server.tool(meta={"ui": {"resourceUri": "ui://shop/view"}})
+    def show_view() -> str:
+        return "view"
+
+    @server.resource("ui://shop/view", name="view", mime_type=MIME_TYPE)
+    def view() -> str:
+        return "<p>View</p>"
+
     @server.resource("ui://shop/users", name="users", mime_type=MIME_TYPE)
     def users() -> str:
         return "<p>Users</p>"
@@ -72,6 +81,15 @@ def test_preview_starts_only_with_debug(shop: Server, settings: Settings) -> Non
     settings.DEBUG = False
     with pytest.raises(CommandError, match="DEBUG is off"):
         call_command("mcp_app_preview", "show_page", "--server", "shop")
+
+
+def test_occupied_port_is_an_error_with_its_reason(shop: Server) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = str(occupied.getsockname()[1])
+        with pytest.raises(CommandError, match="cannot listen: Address already in use"):
+            call_command(
+                "mcp_app_preview", "show_view", "--server=shop", "--without-debug", "--port", port
+            )
 
 
 @pytest.mark.django_db(transaction=True)
