@@ -183,7 +183,8 @@ STEPS: Sequence[Step] = (
         noticed="`manage.py check`",
         edits=[(MCP, '    """Add two numbers."""\n', "")],
         command=check(),
-        words="The tool 'add' at shop.mcp:4 has no description.",
+        words="Components that have no description, so that a model cannot know when to use them: "
+        "tool 'add' at shop.mcp:4.",
     ),
     Step(
         mistake="`mcp.py` is in a package that is no app",

@@ -297,9 +297,14 @@ def test_sessions_expire_correctly_without_time_zone_support(
     assert async_to_sync(store.load)(a_session().id) is None
 
 
-def test_view_component_permission_exists_without_a_table(database: str) -> None:
+def test_permissions_of_components_exist_without_a_table(database: str) -> None:
     permissions = Permission.objects.using(database).filter(content_type__model="component")
-    assert [each.codename for each in permissions] == ["view_component"]
+    assert {permission.codename for permission in permissions} == {
+        "change_component",
+        "see_as_user",
+        "try_component",
+        "view_component",
+    }
     assert "django_mcp_component" not in connections[database].introspection.table_names()
 
 
