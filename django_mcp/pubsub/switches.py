@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 GROUP = bus.group("switches")
 THREADS = "switches"
+FIRST_READ = 5.0
+"""Seconds for which the first message of a worker waits for the table."""
 NOT_READ = (
     "What is switched off cannot be read from the database: what was known before goes on to "
     "hold. Trying again"
@@ -119,10 +121,16 @@ async def read() -> None:
 
 
 async def loaded() -> None:
-    """Wait for the first read of the running event loop, if it follows the table."""
+    """Wait for the first read of the running event loop, if it follows the table.
+
+    A database that hangs is waited for FIRST_READ seconds, like one that fails.
+    """
     follower = _followers.get(asyncio.get_running_loop())
-    if follower is not None and follower.first_read is not None:
-        await asyncio.shield(follower.first_read)
+    if follower is None or follower.first_read is None:
+        return
+    _, still_reading = await asyncio.wait({follower.first_read}, timeout=FIRST_READ)
+    if still_reading:
+        log_repeated(logging.ERROR, NOT_READ)
 
 
 class Follower:

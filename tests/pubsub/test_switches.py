@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -196,6 +198,27 @@ async def test_failure_of_the_database_leaves_what_was_switched_off(
         assert not is_usable(shop, "tool", "refund")
     await database_sync_to_async(SwitchedOff.objects.all().delete)()
     await until(lambda: is_usable(shop, "tool", "refund"))
+
+
+async def test_first_message_does_not_wait_for_a_database_that_hangs(
+    shop: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = threading.Event()
+
+    def hang() -> switches.Rows:
+        answers.wait(30)
+        return {}
+
+    monkeypatch.setattr(switches, "_read", hang)
+    monkeypatch.setattr(switches, "FIRST_READ", 0.01)
+    follow()
+    try:
+        async with asyncio.timeout(20):
+            await switches.loaded()
+    finally:
+        answers.set()
+    assert switches.NOT_READ in caplog.messages
+    assert is_usable(shop, "tool", "refund")
 
 
 @in_database
