@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 from django.test import Client as Browser
 from pytest_django import Settings
 
@@ -10,6 +11,7 @@ from django_mcp import Server, registry
 from django_mcp.admin import server_page
 from django_mcp.management.discovery import Probe
 from django_mcp.management.examination import Http
+from django_mcp.management.findings import project
 from django_mcp.management.findings.base import Answer
 from django_mcp.pubsub import switches
 from tests.admin.site import browser_of, entry_of, shop, text_of
@@ -43,6 +45,8 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return Answer(0, error="refused")
 
     monkeypatch.setattr(Http, "_send_once", send)
+    # Without the databases that other tests of this process have configured.
+    monkeypatch.setattr(project, "connections", {"default": connection})
     return urls
 
 

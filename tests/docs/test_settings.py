@@ -191,7 +191,7 @@ def test_every_setting_that_a_page_names_exists() -> None:
 
 
 def is_for_contributors(page: Path) -> bool:
-    return page.name in FOR_CONTRIBUTORS or page.parent.name == "writing"
+    return page.name in FOR_CONTRIBUTORS or page.parent.name in {"writing", "design"}
 
 
 def test_every_default_that_a_page_states_is_that_of_the_code() -> None:
