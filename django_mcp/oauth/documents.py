@@ -14,13 +14,15 @@ from urllib.parse import SplitResult, urlsplit
 
 import urllib3
 from django.contrib.auth.models import AnonymousUser
-from django.core.cache import cache
+from django.core.cache import cache, caches
 from django.http import HttpRequest
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.oauth.clients import without_unsupported
 from django_mcp.protocol.limits import network_of
+from django_mcp.stores import cache_counts
+from django_mcp.stores.base import StoreBusy
 
 CALLER = "django_mcp.caller"
 """The key in ``request.META`` under which ``caller_of`` is passed to the permission below; no
@@ -51,18 +53,19 @@ class FetchPermission:
         caller = request.headers.get(CALLER)
         if caller is None:
             return False
-        return cache.get(_key(client_id)) is not None or _count(caller) <= MAX_FETCHES
+        if cache.get(_key(client_id)) is not None:
+            return True
+        try:
+            return _count(caller) <= MAX_FETCHES
+        except StoreBusy:  # What cannot be counted is not fetched.
+            return False
 
 
 def _count(caller: str) -> int:
     """Count a fetch; return how many there were in this hour."""
-    key = f"django_mcp.oauth.fetches:{sha256(caller.encode()).hexdigest()}"
-    if cache.add(key, 1, HOUR):
-        return 1
-    try:
-        return int(cache.incr(key))
-    except ValueError:  # It expired in between.
-        return 1
+    hour = int(time.time() // HOUR)
+    counted = sha256(f"{hour} {caller}".encode()).hexdigest()
+    return cache_counts.increment(caches["default"], f"django_mcp.oauth.fetches:{counted}", HOUR)
 
 
 class ClientMetadataFetcher(SafeMetadataFetcher):

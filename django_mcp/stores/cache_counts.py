@@ -16,7 +16,11 @@ def increment(cache: BaseCache, key: str, timeout: float) -> int:
     """
     if type(cache).incr is not BaseCache.incr:
         cache.add(key, 0, timeout=timeout)
-        return int(cache.incr(key))
+        try:
+            return int(cache.incr(key))
+        except ValueError:  # It expired in between.
+            cache.add(key, 1, timeout=timeout)
+            return 1
     with locked(cache, key) as exclusive:
         count = int(exclusive.get(key, 0)) + 1
         exclusive.for_writing.set(key, count, timeout=timeout)

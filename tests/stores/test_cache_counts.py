@@ -42,3 +42,12 @@ def test_count_expires_when_its_period_ends(cache: Any, monkeypatch: pytest.Monk
     assert increment(cache, "calls", 16_400) == 3
     now += 16_401
     assert increment(cache, "calls", 86_400) == 1
+
+
+def test_count_that_expires_while_it_is_read_begins_anew() -> None:
+    class Expiring(LocMemCache):
+        def incr(self, key: Any, delta: int = 1, version: int | None = None) -> int:
+            self.delete(key)
+            return super().incr(key, delta, version)
+
+    assert increment(Expiring(uuid4().hex, {}), "calls", 60) == 1
