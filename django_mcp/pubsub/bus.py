@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from django_mcp.concurrency.loops import running_loop
+from django_mcp.concurrency.loops import PerLoop, running_loop
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import channel_layer
 from django_mcp.pubsub.channel_layer import HintSender, envelope, process
@@ -105,16 +102,12 @@ class MessageBus:
 
 def here() -> MessageBus:
     """The bus of the running event loop."""
-    loop = asyncio.get_running_loop()
-    if (bus := _buses.get(loop)) is None:
-        with _guard:
-            bus = _buses.setdefault(loop, MessageBus())
-    return bus
+    return _buses.here()
 
 
 def any_loop() -> asyncio.AbstractEventLoop | None:
     """An event loop of this process which has a bus, preferably the running one."""
-    others = (loop for loop, _ in _all() if loop.is_running())
+    others = (loop for loop, _ in _buses.items() if loop.is_running())
     return running_loop() or next(others, None)
 
 
@@ -144,7 +137,7 @@ def publish_soon(name: str, message: Message) -> None:
 
 def publish_here(name: str, message: Message) -> bool:
     """Send ``message`` to the subscribers in this process; whether there are any."""
-    subscribed = [(loop, bus) for loop, bus in _all() if bus.has_subscribers(name)]
+    subscribed = [(loop, bus) for loop, bus in _buses.items() if bus.has_subscribers(name)]
     for loop, bus in subscribed:
         _call(loop, bus.receive, name, message)
     return bool(subscribed)
@@ -167,11 +160,6 @@ async def send_to(channel: str, name: str, message: Message) -> bool:
     return False
 
 
-def _all() -> list[tuple[asyncio.AbstractEventLoop, MessageBus]]:
-    with _guard:
-        return list(_buses.items())
-
-
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: Any) -> None:
     """Call ``function`` at once if ``loop`` is the running loop, otherwise soon."""
     if loop is running_loop():
@@ -189,14 +177,4 @@ def deliver(receiver: Receiver, message: Message) -> None:
         log_repeated(logging.ERROR, "A receiver failed", exc_info=True)
 
 
-def _reset() -> None:
-    """Forget in a forked child the loops of its parent, and the lock which a thread may hold."""
-    global _guard
-    _guard = threading.Lock()
-    _buses.clear()
-
-
-_guard = threading.Lock()
-_buses: WeakKeyDictionary[asyncio.AbstractEventLoop, MessageBus] = WeakKeyDictionary()
-
-os.register_at_fork(after_in_child=_reset)
+_buses = PerLoop(MessageBus)

@@ -142,9 +142,11 @@ async def test_failed_group_join_is_retried(
 async def test_messages_reach_other_event_loops_of_the_process() -> None:
     local_bus = bus.here()
     received: list[Any] = []
-    await local_bus.subscribe(
-        "one", lambda message: received.append((message, threading.get_ident()))
-    )
+
+    def receive(message: bus.Message) -> None:
+        received.append((message, threading.get_ident()))
+
+    await local_bus.subscribe("one", receive)
 
     def elsewhere() -> None:
         asyncio.run(bus.publish("one", {"a": 1}))
@@ -152,7 +154,7 @@ async def test_messages_reach_other_event_loops_of_the_process() -> None:
     await asyncio.to_thread(elsewhere)
     await until(lambda: received)
     assert received == [({"a": 1}, threading.get_ident())]
-    bus._buses.pop(asyncio.get_running_loop())
+    local_bus.unsubscribe("one", receive)
 
 
 async def test_bus_whose_layer_was_flushed_is_in_the_group_again(

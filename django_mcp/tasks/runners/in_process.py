@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 from django_mcp import conf
+from django_mcp.concurrency.loops import PerLoop
 from django_mcp.runtime import background
 from django_mcp.tasks import execution
 from django_mcp.tasks.runners.base import Runner
@@ -26,15 +26,10 @@ class InProcessRunner(Runner):
         if concurrency is not None and concurrency < 1:
             raise TypeError("concurrency is a positive number of tasks")
         self._concurrency = concurrency
-        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            WeakKeyDictionary()
-        )
+        self._gates = PerLoop(self._gate)
 
     async def submit(self, task_id: str) -> None:
-        loop = asyncio.get_running_loop()
-        gate = self._gates.get(loop)
-        if gate is None:
-            size = self._concurrency or conf.get().sync_thread_pool_size
-            gate = asyncio.Semaphore(size)
-            self._gates[loop] = gate
-        background.spawn_accepted(execution.run(task_id, gate))
+        background.spawn_accepted(execution.run(task_id, self._gates.here()))
+
+    def _gate(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self._concurrency or conf.get().sync_thread_pool_size)
