@@ -12,7 +12,7 @@ from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.dispatch.invocation import Answer
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.revisions import NEWEST, REVISIONS
-from django_mcp.server import components
+from django_mcp.server import component_lists
 from django_mcp.testing import Client
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_encoded_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     server = shop("a", "b", "c")
     listed = server.components.of_kind("tool")
     size = len(server.components.encoded_list(NEWEST, listed[:1]))
-    monkeypatch.setattr(components, "MAX_LISTS", 2 * size)
+    monkeypatch.setattr(component_lists, "MAX_LISTS", 2 * size)
 
     ones = [server.components.encoded_list(NEWEST, [each]) for each in listed]
     again = [server.components.encoded_list(NEWEST, [each]) for each in listed]
