@@ -1,4 +1,11 @@
-"""The calls that are answered now: their timer, and their bounds by caller and by process."""
+"""The calls that are answered now: their timer, and their bounds by caller and by process.
+
+| state | meaning | who moves it |
+|---|---|---|
+| few | calls have only to be fewer than a bound | ``begin`` at the bound: counted; ``close`` |
+| counted | each call counts for its caller, who may have too many | the last call: few; ``close`` |
+| closed | further calls are rejected, but those of connections | ``open``: counted |
+"""
 
 from __future__ import annotations
 

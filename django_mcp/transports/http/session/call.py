@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from enum import Enum, auto
 
 from django_mcp import stores
 from django_mcp.concurrency.coroutines import start_task
@@ -45,6 +46,13 @@ CLIENT_CANCELLED = session_engine.CLIENT_CANCELLED
 TAKEN_OVER = "The caller of the session has logged in"
 
 
+class _State(Enum):
+    IN_FLIGHT = auto()
+    RUNNING = auto()
+    GIVEN_UP = auto()
+    ENDED = auto()
+
+
 class SessionCall(InFlightRequest):
     def __init__(
         self, session: Session, request_id: RequestId, frame: Frame, exchange: SessionExchange
@@ -55,29 +63,31 @@ class SessionCall(InFlightRequest):
         self.principal = session.principal
         self.exchange = exchange
         exchange.request_id = request_id
-        self.is_given_up = False
-        """Whether the client cancelled it, and needs no response."""
         self.monitor: SessionCallMonitor | None = None
+        """None before it runs, and after that."""
         self.task: asyncio.Task[None] | None = None
         self._frame = frame
         self._began_at = stores.sessions().now()
-        self._is_ended = False
-        """Whether it was ended before it has begun."""
+        self._state = _State.IN_FLIGHT
 
     def is_cancelled_in(self, session: Session) -> bool:
         """Whether another worker has noted that this request is cancelled, since it began."""
         return session.cancelled.get(self.key, 0.0) >= self._began_at
 
     def cancel(self, reason: str | None) -> None:
-        self.is_given_up = True
-        self.end(reason or CLIENT_CANCELLED)
+        """Cancel it for its client, who needs no response."""
+        self._state = _State.GIVEN_UP
+        self._end_running(reason or CLIENT_CANCELLED)
 
     def end(self, reason: str) -> None:
-        """Cancel it for another reason than that its client did."""
+        """Cancel it for another reason."""
+        if self._state is not _State.GIVEN_UP:
+            self._state = _State.ENDED
+        self._end_running(reason)
+
+    def _end_running(self, reason: str) -> None:
         if self.monitor is not None:
             self.monitor.end(reason)
-        else:
-            self._is_ended = True
 
     async def answer(
         self, engine: SessionEngine, receive: Receive, *, is_in_batch: bool = False
@@ -101,7 +111,7 @@ class SessionCall(InFlightRequest):
         scope = request_scope.enter() if scope is None else scope
         try:
             reply = await self._monitored(engine, receive)
-            if self.is_given_up:
+            if self._state is _State.GIVEN_UP:
                 await self.exchange.finish_cancelled(reply.message)
             else:
                 await self.exchange.answer(reply.message, reply.error, self._frame.revision)
@@ -118,7 +128,9 @@ class SessionCall(InFlightRequest):
             self._in_flight.end(self)
             return error_reply(self._frame, error)
         try:
-            if self._is_ended:
+            if self._state is _State.IN_FLIGHT:
+                self._state = _State.RUNNING
+            else:
                 monitor.end(CLIENT_CANCELLED)
                 await asyncio.sleep(0)  # Here the cancellation takes effect, before any handler.
             reply = await engine.answer(self._frame)

@@ -1,6 +1,6 @@
 """The rest of a POST's stream, up to the response, for a client that lost its connection.
 
-| state | meaning | who moves it |
+| phase | meaning | who moves it |
 |---|---|---|
 | reading | events are sent as the worker of the call stores them | the response: ended |
 | ended | the client has its response, or the error of a worker that died | ``_end_answered`` |
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from enum import Enum, auto
 
 from django_mcp import stores
 from django_mcp.frame.session import Session
@@ -29,6 +30,12 @@ CHECKS = 3
 """How often a resumed stream looks at its lease while that would be renewed once, at first."""
 
 
+class _Phase(Enum):
+    READING = auto()
+    ENDED = auto()
+    REPLACED = auto()
+
+
 class ResumedStream(SessionStream):
     """The rest of a POST's stream, up to the response, for a client that lost its connection."""
 
@@ -39,9 +46,8 @@ class ResumedStream(SessionStream):
         self._name = last_event.stream
         self._number = last_event.sequence
         self._token = secrets.token_urlsafe(9)
+        self._phase = _Phase.READING
         self._is_lease_due = True
-        self._is_answered = False
-        self._is_replaced = False
         self._resumed_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -75,7 +81,7 @@ class ResumedStream(SessionStream):
             if self._timer is not None:
                 self._timer.cancel()
             here.unsubscribe(group, self._receive_event)
-            if not self._is_replaced:
+            if self._phase is not _Phase.REPLACED:
                 bus.publish_soon(group, {"event": "left", "stream": self._name})
 
     def _replace_others(self) -> None:
@@ -90,7 +96,7 @@ class ResumedStream(SessionStream):
             case "appended" if is_mine:
                 self._wake()
             case "resumed" if is_mine and message["by"] != self._token:
-                self._is_replaced = True
+                self._phase = _Phase.REPLACED
                 self.end()
             case "ended":
                 self.end()
@@ -98,7 +104,7 @@ class ResumedStream(SessionStream):
                 self.end()
 
     async def _read(self) -> None:
-        if self._is_answered:
+        if self._phase is not _Phase.READING:
             return
         session = self._session.address
         store = stores.events()
@@ -121,7 +127,8 @@ class ResumedStream(SessionStream):
 
     def _end_answered(self) -> None:
         """Send nothing more: the client has its one answer."""
-        self._is_answered = True
+        if self._phase is _Phase.READING:
+            self._phase = _Phase.ENDED
         self.end()
 
     async def _send_unseen_end(self) -> None:
