@@ -2,13 +2,14 @@
 
 It counts the lines of the package, the modules of each folder, functions that are too long, import
 circles (at run time, and with the imports for type checkers), and shows the modules that carry one
-request. ``scripts/lint`` runs it.
+request, and how often it enters the dispatcher. ``scripts/lint`` runs it.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ MAX_MODULES = 17
 """In a folder other than the root."""
 CARRYING = ("routing", "transports", "dispatch", "pubsub", "stores", "runtime")
 """The layers that carry a request. What they read (protocol, components, server) is not counted."""
+DISPATCHER = "dispatch.dispatcher"
 
 Graph = dict[str, set[str]]
 
@@ -40,7 +42,7 @@ def main() -> None:
         *find_long_functions(trees),
         *find_circles(trees),
     ]
-    trace_requests()
+    problems += trace_requests()
     for problem in problems:
         print(f"Too much: {problem}", file=sys.stderr)
     sys.exit(bool(problems))
@@ -145,10 +147,16 @@ def are_parents(circle: set[str]) -> bool:
 # The path of a request.
 
 
-def trace_requests() -> None:
+def trace_requests() -> Iterator[str]:
     set_up()
-    for kind, modules in asyncio.run(paths()).items():
-        print(f"Modules on the path of {kind}: {len(modules)} ({', '.join(sorted(modules))})")
+    for kind, path in asyncio.run(paths()).items():
+        modules = sorted(set(path))
+        print(f"Modules on the path of {kind}: {len(modules)} ({', '.join(modules)})")
+        # Once from above, and once when what it has called returns.
+        entries = path.count(DISPATCHER)
+        print(f"{kind.capitalize()} enters {DISPATCHER} {entries} times")
+        if entries > 2:
+            yield f"{kind} enters {DISPATCHER} {entries} times, at most once on each way"
 
 
 def set_up() -> None:
@@ -172,7 +180,7 @@ def set_up() -> None:
     django.setup()
 
 
-async def paths() -> dict[str, set[str]]:
+async def paths() -> dict[str, list[str]]:
     from django_mcp import Server
     from django_mcp.testing import Client
 
@@ -182,7 +190,7 @@ async def paths() -> dict[str, set[str]]:
     async def add(a: int, b: int) -> int:
         return a + b
 
-    found: dict[str, set[str]] = {}
+    found: dict[str, list[str]] = {}
     for kind, version, transport in (
         ("a stateless call", "2026-07-28", "http"),
         ("a call in a session", "2025-11-25", "http"),
@@ -194,22 +202,41 @@ async def paths() -> dict[str, set[str]]:
     return found
 
 
-async def traced(call: Callable[[], Awaitable[Any]]) -> set[str]:
-    """The modules of the package whose functions run during a call, without the test client."""
-    seen: set[str] = set()
-    prefix = str(PACKAGE) + os.sep
+async def traced(call: Callable[[], Awaitable[Any]]) -> list[str]:
+    """The modules that carry a call, in the order in which it enters them, down and up.
 
-    def note(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(prefix):
-            seen.add(frame.f_code.co_filename)
+    Those of the test client are not among them.
+    """
+    path: list[str] = []
+    running: list[str | None] = []
+    """The module of each function that runs, outermost first; None for one that carries nothing."""
+
+    def note(frame: Any, event: str, value: Any) -> None:
+        if event == "call":
+            running.append(carrying_module(frame.f_code.co_filename))
+        elif event == "return" and running:
+            running.pop()
+        else:
+            return
+        if event == "return" and inspect.isawaitable(value):
+            return  # It goes on when this is awaited.
+        module = next((each for each in reversed(running) if each), None)
+        if module is not None and path[-1:] != [module]:
+            path.append(module)
 
     sys.setprofile(note)
     try:
         await call()
     finally:
         sys.setprofile(None)
-    modules = {name(Path(path)).removeprefix("django_mcp.") for path in seen}
-    return {module for module in modules if module.partition(".")[0] in CARRYING}
+    return path
+
+
+def carrying_module(path: str) -> str | None:
+    if not path.startswith(str(PACKAGE) + os.sep):
+        return None
+    module = name(Path(path)).removeprefix("django_mcp.")
+    return module if module.partition(".")[0] in CARRYING else None
 
 
 if __name__ == "__main__":

@@ -94,8 +94,7 @@ async def answer(frame: Frame, site: Site) -> Reply:
         signal = site.signals.get(frame.message.method)
         if signal is not None and call_log.is_wanted(signal):
             return await call_log.logged(frame, signal, _answer(frame, site))
-        reply = await dispatcher.answer(frame)
-        return await _committed(frame, reply, site) if reply.frame.changes else reply
+        return await _answer(frame, site)
     finally:
         answering.reset(token)
 
