@@ -18,12 +18,22 @@ LEFT = 56
 """For the labels of the axis."""
 RIGHT = 16
 """For the half of the last label."""
+BELOW = 28
+"""For the labels of the days."""
+BASELINE = 20
+"""Of these labels, below the bars."""
 LABELS = 10
 """Days that have a label, at most about so many."""
+GAP = 0.15
+"""Of the width of a day, on each side of its bar."""
+WIDEST = 64
+"""A bar, on a chart of few days."""
+LOWEST = 2
+"""The errors of a day: one error among thousands of calls is seen."""
 
 
 class Bar(NamedTuple):
-    """The calls of a day: errors stand on the others."""
+    """The calls of a day: errors stand on the others, which begin at ``top``."""
 
     day: date
     counts: Counts
@@ -57,11 +67,11 @@ class Chart(NamedTuple):
 
     @property
     def full_height(self) -> int:
-        return self.height + 28
+        return self.height + BELOW
 
     @property
     def labels_y(self) -> int:
-        return self.height + 20
+        return self.height + BASELINE
 
 
 class Scale(NamedTuple):
@@ -105,23 +115,22 @@ def _filters_of(day: date) -> dict[str, str]:
 
 
 def _bar(day: date, counts: Counts, left: float, step: float, scale: Scale) -> Bar:
-    gap = max(step * 0.15, 1)
-    width = min(round(step - 2 * gap), 64)
+    gap = max(step * GAP, 1)
+    width = min(round(step - 2 * gap), WIDEST)
     middle = round(left + step / 2)
-    # One error among thousands of calls is seen.
-    errors_height = max(scale.height - scale.y(counts.errors), 2) if counts.errors else 0
-    top = min(scale.y(counts.calls), scale.height - errors_height)
-    errors_end = top + errors_height
+    errors_height = max(scale.height - scale.y(counts.errors), LOWEST) if counts.errors else 0
+    errors_top = min(scale.y(counts.calls), scale.height - errors_height)
+    top = errors_top + errors_height
     return Bar(
-        day,
-        counts,
-        middle - width // 2,
-        width,
-        errors_end,
-        scale.height - errors_end,
-        top,
-        errors_height,
-        middle,
+        day=day,
+        counts=counts,
+        x=middle - width // 2,
+        width=width,
+        top=top,
+        height=scale.height - top,
+        errors_top=errors_top,
+        errors_height=errors_height,
+        middle=middle,
     )
 
 

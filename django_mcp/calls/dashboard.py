@@ -98,8 +98,8 @@ class Dashboard:
 
 def read(days: int) -> Dashboard:
     """Count the calls of so many days; the last one is today."""
-    last = timezone.localdate(timezone=timezone.get_default_timezone())
-    first = last - timedelta(days=days - 1)
+    last = _today()
+    first = _first_day(days)
     # With a second bound, SQLite would expect few rows, and read them one by one.
     rows = Call.objects.filter(day__gte=first).order_by()
     total = Counts()
@@ -112,13 +112,13 @@ def read(days: int) -> Dashboard:
         by_user.setdefault(user, Counts()).add(group)
     since = {"day__gte": first.isoformat()}
     return Dashboard(
-        first,
-        last,
-        total,
-        _by_day(rows, first, days),
-        [_component_line(key, counts, since) for key, counts in _largest(by_component)],
-        _user_lines(_largest(by_user), since),
-        max(len(by_component) - MOST, 0) + max(len(by_user) - MOST, 0),
+        first=first,
+        last=last,
+        total=total,
+        days=_by_day(rows, first, days),
+        components=[_component_line(key, counts, since) for key, counts in _largest(by_component)],
+        users=_user_lines(_largest(by_user), since),
+        others=max(len(by_component) - MOST, 0) + max(len(by_user) - MOST, 0),
     )
 
 
@@ -156,8 +156,11 @@ def of_component(server: str, kind: str, component: str, days: int) -> Component
 
 
 def _first_day(days: int) -> date:
-    last = timezone.localdate(timezone=timezone.get_default_timezone())
-    return last - timedelta(days=days - 1)
+    return _today() - timedelta(days=days - 1)
+
+
+def _today() -> date:
+    return timezone.localdate(timezone=timezone.get_default_timezone())
 
 
 def _counted(rows: CallQuerySet, *columns: str) -> Iterator[tuple[tuple[Any, ...], Group]]:

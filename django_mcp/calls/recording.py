@@ -197,7 +197,10 @@ def _put_back(entries: list[Entry]) -> None:
 def _write_at_exit() -> None:
     """Write what waits on this thread, since Python cannot start others any more."""
     try:
-        while _waiting and _writing.acquire(timeout=EXIT_WITHIN):
+        while _waiting:
+            # A thread that is writing is waited for, but not if its database hangs.
+            if not _writing.acquire(timeout=EXIT_WITHIN):
+                raise TimeoutError("another batch is still being written")
             _writing.release()
             _write_batch()
     except Exception as error:

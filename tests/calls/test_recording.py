@@ -277,6 +277,16 @@ def test_what_waits_is_written_when_python_exits(
     assert "The last 3 calls are missing in the call log: away" in caplog.text
 
 
+def test_process_that_exits_waits_a_limited_time_for_a_batch_that_hangs(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recording, "EXIT_WITHIN", 0.01)
+    recording._waiting.extend(calls(server, 3))
+    with recording._writing:  # As a thread does whose database hangs.
+        recording._write_at_exit()
+    assert "The last 3 calls are missing in the call log: another batch" in caplog.text
+
+
 async def test_calls_of_the_test_client_are_not_recorded_by_default(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
