@@ -97,24 +97,16 @@ def read(
     query: Any,
 ) -> Arguments:
     """Return the arguments of an operation; raises ConfigurationError if they are unknown."""
-    if described is None:
-        queried = parameters.of_view(operation, view)
-        shared: Schema = {}
-    else:
-        queried = described.parameters
-        shared = described.definitions
+    queried, many = query_of(operation, view, described, query or {})
+    queried_names = {each.name for each in queried}
+    shared: Schema = {} if described is None else described.definitions
     body = body_of(operation, view, serializer, described)
     if operation.method == "patch":
         body = openapi.partial(body)
         shared = openapi.partial(shared)
-    body = with_files(of_one(resolved(body, shared), shared), operation, view)
-    body = without_unusable_files(body, shared)
-    body = body if body is None else openapi.of_members(body)
+    body = with_fields(body, shared, operation, view)
     schemas = path_schemas(operation, view, kwargs)
-    own = [QueryParameter(name, dict(schema)) for name, schema in (query or {}).items()]
-    queried, many = filters.folded([each for each in queried if each.name not in (query or {})])
-    queried += own
-    others = {*(body or {}).get("properties", {}), *(each.name for each in queried)}
+    others = queried_names | (body or {}).get("properties", {}).keys()
     variables = path_arguments(operation, schemas, others)
     path = {name: schemas[variable] for name, variable in variables.items()}
     arguments = Arguments(
@@ -125,11 +117,30 @@ def read(
         filters=many,
         body=body,
         definitions=openapi.definitions([body, *(each.schema for each in queried)], shared),
-        is_body_nested=is_nested(body, {*path, *(each.name for each in queried)}),
+        is_body_nested=is_nested(body, path.keys() | queried_names),
         files=file_fields(body),
     )
     check_files(operation, arguments)
     return arguments
+
+
+def query_of(
+    operation: Operation,
+    view: Any,
+    described: spectacular.Described | None,
+    own: Mapping[str, Schema],
+) -> tuple[list[QueryParameter], filters.Folded | None]:
+    """Return the query parameters, and those that are folded; ``own`` are given by the author."""
+    declared = parameters.of_view(operation, view) if described is None else described.parameters
+    kept, many = filters.folded([each for each in declared if each.name not in own])
+    return [*kept, *(QueryParameter(name, dict(schema)) for name, schema in own.items())], many
+
+
+def with_fields(body: Any, shared: Schema, operation: Operation, view: Any) -> Schema | None:
+    """Return the schema of the body with the fields that become arguments, as far as it has any."""
+    of_object = of_one(resolved(body, shared), shared)
+    of_request = without_unusable_files(with_files(of_object, operation, view), shared)
+    return None if of_request is None else openapi.of_members(of_request)
 
 
 def body_of(
