@@ -82,9 +82,9 @@ class _Builder:
         self._reader = Reader(toolset, self._declared, self._name.replace("_", " "))
 
     def components(self) -> list[Component]:
-        if unknown := {*self._toolset.options, *(self._toolset.permissions or ())} - {
-            *declaration.OPERATIONS
-        }:
+        configured = {*self._toolset.options, *(self._toolset.permissions or ())}
+        unknown = configured - {*declaration.OPERATIONS}
+        if unknown:
             raise ConfigurationError(
                 f"{self._where} has options for {min(unknown)!r}: no operation"
             )

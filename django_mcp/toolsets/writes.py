@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -142,23 +142,29 @@ def form_of(toolset: BaseToolset, declaration: Declaration, where: str) -> type[
     names = toolset.write_fields
     if names is None:
         names = [c.name for c in declaration.columns if _is_own(c.path.titled, c.path.name)]
+    _check_form_fields(names, declaration, where)
+    return modelform_factory(declaration.model, fields=[*names])
+
+
+def _check_form_fields(names: Collection[str], declaration: Declaration, where: str) -> None:
+    """Raise ConfigurationError if a form with these fields cannot write rows."""
+    writable = {field.name: field for field in _writable(declaration.model)}
     for name in names:
-        if name not in {field.name for field in _writable(declaration.model)}:
+        if name not in writable:
             raise ConfigurationError(
                 f"{where}.write_fields names {name!r}, which is no editable field of "
-                f"{declaration.model.__name__}. There are: "
-                + ", ".join(field.name for field in _writable(declaration.model))
+                f"{declaration.model.__name__}. There are: {', '.join(writable)}"
             )
-    if "create" in declaration.operations:
-        for field in _writable(declaration.model):
-            # A row without related rows can be saved.
-            is_needed = not (field.many_to_many or field.blank or field.has_default())
-            if is_needed and field.name not in names:
-                raise ConfigurationError(
-                    f"{where} creates rows, but {field.name!r} has no default: add it to "
-                    "write_fields, or give form_class"
-                )
-    return modelform_factory(declaration.model, fields=[*names])
+    if "create" not in declaration.operations:
+        return
+    for name, field in writable.items():
+        # A row without related rows can be saved.
+        is_needed = not (field.many_to_many or field.blank or field.has_default())
+        if is_needed and name not in names:
+            raise ConfigurationError(
+                f"{where} creates rows, but {name!r} has no default: add it to write_fields, or "
+                "give form_class"
+            )
 
 
 def _writable(model: Any) -> list[Any]:
