@@ -13,7 +13,7 @@ from django_mcp.dispatch import handle
 from django_mcp.dispatch.reply import encode_reply
 from django_mcp.management import calls
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import Json
+from django_mcp.protocol.errors import InvalidParams, Json, McpError, MethodNotFound
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.mcp_apps import metadata
 from django_mcp.protocol.request_meta import RequestMeta
@@ -36,9 +36,6 @@ FORWARDED = frozenset(
     }
 )
 """What a view may request of its server."""
-
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
 
 
 class NoView(LookupError):
@@ -69,11 +66,11 @@ class SiteRequests:
     def forward(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the response to a request of a view, which may call tools of visibility "app"."""
         if method not in FORWARDED:
-            return _error(METHOD_NOT_FOUND, f"A view cannot send {method}")
+            return _refusal(MethodNotFound(f"A view cannot send {method}"))
         if method == "tools/call":
             name = params.get("name")
             if "app" not in metadata.visibility(self.tools().get(str(name), {})):
-                return _error(INVALID_PARAMS, f"A view cannot call the tool {name}")
+                return _refusal(InvalidParams(f"A view cannot call the tool {name}"))
         return self.send(method, params)
 
     def tools(self) -> dict[str, dict[str, Any]]:
@@ -147,5 +144,6 @@ def _with_all_tools(principal: Principal) -> Principal:
     return replace(principal, selection=replace(selection, all_tools=True))
 
 
-def _error(code: int, message: str) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message}}
+def _refusal(error: McpError) -> dict[str, Any]:
+    """The response to a request that a view may not send."""
+    return {"error": NEWEST.error(error)}
