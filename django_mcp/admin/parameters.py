@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from django_mcp.protocol.schema import pointers
+
 Json = Mapping[str, Any]
 
 MAX_DEPTH = 4
@@ -109,12 +111,8 @@ def _resolved(schema: Any, root: Json) -> Json:
     reference = schema.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema
-    target: Any = root
-    for step in reference[2:].split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
-        target = target.get(name, {}) if isinstance(target, Mapping) else {}
     own = {key: value for key, value in schema.items() if key != "$ref"}
-    return {**(target if isinstance(target, Mapping) else {}), **own}
+    return {**pointers.target(root, reference), **own}
 
 
 def _type(member: Json, root: Json, depth: int = MAX_TYPES) -> str:

@@ -17,6 +17,7 @@ from django_mcp.admin.try_it import places
 from django_mcp.admin.try_it.fields import field_of, initial_of, limits_of, value_of
 from django_mcp.admin.try_it.places import MISSING, AnyPlace, Group, Rows, Value
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.schema import pointers
 
 ROWS = "rows:"
 """What the name of the hidden field of a list begins with."""
@@ -231,11 +232,11 @@ def _moved(key: str, name: str, removed: int) -> str | None:
 
 def _paths(pointer: str) -> Iterable[str]:
     """Return how answers name a value: ``lines.0.number`` and ``arguments.lines[0].number``."""
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-    if not parts:
+    names = pointers.names_of(pointer)
+    if not names:
         return ()
-    steps = [f"[{part}]" if part.isdecimal() else f".{part}" for part in parts]
-    return (".".join(parts), f"arguments{''.join(steps)}")
+    steps = [f"[{name}]" if name.isdecimal() else f".{name}" for name in names]
+    return (".".join(names), f"arguments{''.join(steps)}")
 
 
 def _problems(text: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.schema import pointers
 
 MAX_ROWS = 100
 """Rows of one list."""
@@ -106,11 +107,6 @@ def lists_of(place: AnyPlace) -> Iterator[Rows]:
         yield from lists_of(member)
 
 
-def step(name: str | int) -> str:
-    """Return the part of a pointer that leads to a member or an item."""
-    return "/" + str(name).replace("~", "~0").replace("/", "~1")
-
-
 def choices_of(schema: Json) -> list[tuple[Any, str]] | None:
     """Return the values of an enumeration with their titles, or None for any other schema."""
     if "const" in schema:
@@ -190,7 +186,7 @@ class _Reader:
         values = initial if isinstance(initial, Mapping) else {}
         return {
             name: self.place(
-                pointer + step(name),
+                pointer + pointers.step(name),
                 name,
                 member,
                 is_required=name in required,
@@ -210,7 +206,7 @@ class _Reader:
         number = min(number, MAX_ROWS)
         return [
             self.place(
-                pointer + step(index),
+                pointer + pointers.step(index),
                 str(index + 1),
                 schema["items"],
                 is_required=True,
@@ -252,7 +248,7 @@ class _Reader:
     def _inner(self, schema: Json) -> tuple[Json | None, bool]:
         """Return the one schema that this one stands for, or None, and whether null is allowed."""
         if "$ref" in schema:
-            return self._referenced(schema["$ref"]), False
+            return pointers.target(self._root, schema["$ref"]), False
         for keyword in ("anyOf", "oneOf", "allOf"):
             options = schema.get(keyword)
             if not isinstance(options, list) or not options:
@@ -263,23 +259,13 @@ class _Reader:
                 return rest[0], has_null
         return None, False
 
-    def _referenced(self, reference: Any) -> Json:
-        """Return what a reference within the schema leads to; {} for any other reference."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            return {}
-        target: Any = self._root
-        for part in reference[1:].split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            target = target.get(name) if isinstance(target, Mapping) else None
-        return target if isinstance(target, Mapping) else {}
-
     def _with_resolved_items(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Resolve the items of a list if they are an enumeration, which one field shows."""
         items = schema.get("items")
         if schema.get("type") != "array" or not isinstance(items, Mapping):
             return schema
         reference = items.get("$ref")
-        resolved = self._referenced(reference) if reference else items
+        resolved = pointers.target(self._root, reference) if reference else items
         return {**schema, "items": resolved} if choices_of(resolved) is not None else schema
 
 

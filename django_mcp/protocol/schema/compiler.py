@@ -17,7 +17,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from django_mcp.protocol.errors import Json
-from django_mcp.protocol.schema import metaschema, walk
+from django_mcp.protocol.schema import metaschema, pointers, walk
 from django_mcp.protocol.schema.regex import search
 from django_mcp.protocol.schema.steps import MAX_STEPS
 from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS, SchemaPosition
@@ -235,7 +235,7 @@ def _dereferenced(root: Json, schema: Json) -> Json:
         if not isinstance(reference, str) or not reference.startswith(_DEFINITIONS):
             break
         _, group, name = reference.split("/", 2)
-        target = root.get(group, {}).get(name.replace("~1", "/").replace("~0", "~"))
+        target = root.get(group, {}).get(pointers.name_of(name))
         if not isinstance(target, Mapping):
             break
         schema = target
