@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
@@ -64,9 +65,7 @@ def check_mount() -> Found:
     if not _has_components() or registry.broken():
         return
     applications = _applications()
-    errors: list[CheckMessage] = []
-    for interface, path in applications.items():
-        errors += _import_errors(interface, path)
+    errors = _import(applications)
     missing = [server for server in registry.mountable() if not _is_mounted(server, applications)]
     if errors:
         yield from errors
@@ -86,6 +85,12 @@ def mounting() -> dict[Interface, tuple[str, bool]]:
         is_mounted = all(_is_mounted(server, [interface]) for server in servers)
         mounts[interface] = (path, imports and is_mounted)
     return mounts
+
+
+def _import(applications: Mapping[Interface, str]) -> list[CheckMessage]:
+    """Import the applications, which mount their servers then; return what prevents it."""
+    messages = (_import_errors(interface, path) for interface, path in applications.items())
+    return [*chain.from_iterable(messages)]
 
 
 def _import_errors(interface: Interface, path: str) -> Found:
@@ -149,9 +154,8 @@ def _of_runserver(applications: Mapping[Interface, str]) -> Found:
 def check_http_sse() -> Found:
     if not conf.get().http_sse:
         return
-    # Both mount when they are imported; check_mount reports one that cannot be imported.
-    for interface, path in _applications().items():
-        any(_import_errors(interface, path))
+    # What prevents it is reported by check_mount.
+    _ = _import(_applications())
     servers = registry.mountable()
     has_asgi = any(_is_mounted(server, ["ASGI"]) for server in servers)
     has_wsgi = any(_is_mounted(server, ["WSGI"]) for server in servers)
