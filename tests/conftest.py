@@ -23,6 +23,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Processes that tests start are not measured: it would make them slow.
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
+# Whether an example is slow depends on what else the machine does.
+hypothesis.settings.register_profile(
+    "tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("tests")
+
 pytest_plugins = ["django_mcp.testing.plugin"]
 
 TESTS = Path(__file__).resolve().parent
