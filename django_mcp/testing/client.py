@@ -144,8 +144,8 @@ class Client(ReceivedNotifications):
         self._arrivals = Arrivals(self)
         self._acknowledged = asyncio.Event()
         self._exchange: list[Message] = []
-        self._queries: list[str] = []
         """The messages of both sides, in their order."""
+        self._queries: list[str] = []
         self._others: list[Client] = []
         """The clients of ``as_user``, which are closed with this one."""
 
