@@ -38,8 +38,11 @@ if SCHEMAS.is_dir():
     os.environ.setdefault("DJANGO_MCP_SPEC_SCHEMAS", str(SCHEMAS))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Compare every message that the test client receives with the official schemas."""
+    # It is not a strategy that does, but a timer on another thread, at the same moment.
+    text = "ignore:Do not use the `random` module inside strategies"
+    config.addinivalue_line("filterwarnings", text)
     from django_mcp.testing.received import MESSAGE_CHECKS
     from tests import spec_schemas
 
