@@ -12,25 +12,40 @@ from pathlib import Path
 
 from tests.browser.chromium import Visitor, chromium
 from tests.browser.screenshots import FOLDER
-from tests.browser.test_approval_pages import ISSUE, call
+from tests.browser.test_approval_pages import call
 from tests.running_site import RunningSite, running_site
 
+QUESTION = "The printer of ticket 3 was charged twice. Please refund it."
 ARGUMENTS = {"number": 3, "amount": "49.90", "reason": "The printer was charged twice."}
 WIDTH = 1400
+ADMIN = (1000, 480)
+"""The size of the window for the rows: so many of them fit beside the page of the approval."""
+ISSUE = """
+from django.contrib.auth.models import User
+from django_mcp.tokens.models import PersonalAccessToken
+agent = User.objects.get(username="agent")
+issued = PersonalAccessToken.objects.issue(agent, "Desk assistant", scopes=["helpdesk"])
+open({path!r}, "w").write(issued[1])
+"""
 PAGE = """<!doctype html>
 <meta charset="utf-8">
 <style>
-body {{ background: #f4f6f8; font: 17px/1.5 system-ui, sans-serif; margin: 0; }}
-main {{ display: grid; gap: 24px; grid-template-columns: 3fr 2fr; padding: 24px; }}
+body {{ background: #f4f6f8; font: 17px/1.45 system-ui, sans-serif; margin: 0; }}
+main {{ display: grid; gap: 20px; grid-template-columns: 780px 1fr; padding: 20px; }}
 .second {{ grid-column: 2; grid-row: 1 / 3; }}
-h2 {{ font-size: 20px; margin: 0 0 12px; }}
+h2 {{ font-size: 20px; margin: 0 0 14px; }}
 section {{ background: #fff; border: 1px solid #d4dae0; border-radius: 10px; padding: 20px; }}
-pre {{ background: #f4f6f8; border-radius: 6px; font-size: 15px; padding: 12px;
-       white-space: pre-wrap; }}
-img {{ width: 100%; }}
+p, pre {{ border-radius: 12px; margin: 0 0 10px; padding: 10px 16px; width: fit-content; }}
+p {{ background: #eef2f6; }}
+pre {{ border: 1px solid #d4dae0; font-size: 15px; }}
+.user {{ background: #205493; color: #fff; margin-left: auto; }}
+p:last-child {{ margin: 0; }}
+img {{ border: 1px solid #d4dae0; border-radius: 6px; box-sizing: border-box; display: block;
+       width: 100%; }}
 </style>
 <main>
-<section><h2>1. An assistant calls a tool</h2><pre>{call}</pre><p>{answer}</p></section>
+<section><h2>1. An assistant calls a tool</h2>
+<p class="user">{question}</p><pre>{call}</pre><p>{answer}</p></section>
 <section class="second"><h2>2. A person approves it</h2><img src="{approval}"></section>
 <section><h2>3. The admin shows each call</h2><img src="{rows}"></section>
 </main>
@@ -57,6 +72,7 @@ def take(folder: Path) -> None:
         page = own / "overview.html"
         page.write_text(
             PAGE.format(
+                question=html.escape(QUESTION),
                 call=html.escape(f"refund(\n  {shown},\n)"),
                 answer=html.escape(answer.partition(" They can")[0]),
                 approval=approval,
@@ -80,14 +96,17 @@ def photographs(visitor: Visitor, answer: str) -> tuple[str, str]:
     visitor.driver.set_window_size(640, 1200)
     visitor.open(f"/approvals/{key}/")
     approval = visitor.one("main").screenshot_as_base64
-    visitor.driver.set_window_size(1100, 900)
+    visitor.driver.set_window_size(*ADMIN)
     visitor.open("/admin/django_mcp_calls/call/")
-    visitor.run(HIDE_FILTERS)
-    rows = visitor.one("#result_list").screenshot_as_base64
+    visitor.run(REMOVE_CONTROLS)
+    rows = visitor.driver.get_screenshot_as_base64()
     return data_url(approval), data_url(rows)
 
 
-HIDE_FILTERS = "document.querySelectorAll('#changelist-filter').forEach(each => each.remove())"
+REMOVE_CONTROLS = """
+const controls = "#changelist-filter, #nav-sidebar, #toggle-nav-sidebar, .actions, .xfull";
+document.querySelectorAll(controls).forEach(each => each.remove());
+"""
 
 
 def data_url(image: str) -> str:

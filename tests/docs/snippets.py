@@ -183,7 +183,8 @@ def _cell(outcome: str) -> str:
     prefix, colon, words = outcome.partition(": ")
     if colon and prefix in PREFIXES:
         return f"{prefix}: *{_escaped(words)}*"
-    return f"`{_escaped(outcome)}`"
+    # A row of a table is one line.
+    return "<br>".join(f"`{_escaped(line)}`" for line in outcome.splitlines())
 
 
 PREFIXES = ("At startup", "Error", "Error for the model", "Protocol error")

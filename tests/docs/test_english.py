@@ -18,7 +18,7 @@ PROSE = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "SECURI
 MAX_WORDS = 35
 SLACK = 3
 """How many a bound may be above the count, so that pages can be written side by side."""
-BOUNDS = {"whose": 10, "in which": 13, "that of": 7, "long sentences": 17}
+BOUNDS = {"whose": 2, "in which": 2, "that of": 2, "long sentences": 2}
 
 CONSTRUCTIONS = {
     "whose": re.compile(r"\bwhose\b", re.IGNORECASE),

@@ -21,7 +21,7 @@ from django_mcp.components.tool import ToolOptions
 from django_mcp.protocol.schema import compiler
 from django_mcp.server import Server, failures
 from django_mcp.server.hooks import HOOKS
-from tests.docs.examples import MEMORY, PAGES, PROJECT, ROOT, Project
+from tests.docs.examples import GUIDE, MEMORY, PAGES, PROJECT, ROOT, Project
 from tests.docs.generated import PART, current
 from tests.installed_apps import installed
 from tests.spec import spec
@@ -128,6 +128,10 @@ def test_every_page_is_linked_from_the_index() -> None:
     listed = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall(index.read_text())}
     missing = [title(page) for page in PAGES[1:] if page not in listed and page != index]
     assert not missing, f"docs/index.md does not list {missing}: add them"
+
+
+def test_guide_for_coding_agents_has_at_most_150_lines() -> None:
+    assert len(GUIDE.read_text().splitlines()) <= 150
 
 
 def test_api_reference_lists_every_public_name() -> None:

@@ -77,6 +77,12 @@ def text_of(site: Path, page: str = "index.html") -> str:
     return html.partition('<article role="main"')[2].partition("</article>")[0]
 
 
+def test_each_page_is_listed_in_one_section_of_the_index() -> None:
+    sections = [*staging.navigation()]
+    links = [link[2] for each in sections for link in staging.LINK.finditer(each.text)]
+    assert [link for link in {*links} if links.count(link) > 1] == []
+
+
 def test_page_outside_of_the_index_is_an_error_with_a_remedy() -> None:
     with pytest.raises(staging.UnlistedPage, match=r"List how-to/new\.md in a section of docs/"):
         staging.check_listed(["index.md", "how-to/new.md"], staging.navigation())
