@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import sys
@@ -21,7 +22,7 @@ from django_mcp.components.tool import ToolOptions
 from django_mcp.protocol.schema import compiler
 from django_mcp.server import Server, failures
 from django_mcp.server.hooks import HOOKS
-from tests.docs.examples import GUIDE, MEMORY, PAGES, PROJECT, ROOT, Project
+from tests.docs.examples import GUIDE, MEMORY, PAGES, PROJECT, ROOT, Project, blocks
 from tests.docs.generated import PART, current
 from tests.installed_apps import installed
 from tests.spec import spec
@@ -141,6 +142,36 @@ def test_api_reference_lists_every_public_name() -> None:
         f"docs/reference/api lacks {sorted(named - shown)}: give each <!-- generated: api … --> "
         "and <!-- end -->, then run python -m tests.docs.generated"
     )
+
+
+def test_api_reference_has_every_name_that_an_example_imports() -> None:
+    text = reference("api")
+    shown = {name for part in PART.finditer(text) for name in documented(*part[3].split())}
+    missing = [
+        f"{title(page)}: {name}"
+        for page in PAGES
+        if page.parent != DOCS / "writing"  # They build on what the package itself is made of.
+        for name in imported(page)
+        if name not in shown and f"`{name}" not in text
+    ]
+    assert not missing, f"docs/reference/api lacks {missing}"
+
+
+def documented(name: str, *members: str) -> Iterator[str]:
+    """The dotted names that a generated part describes."""
+    yield name
+    for member in members:
+        yield f"{name}.{member}"
+
+
+def imported(page: Path) -> Iterator[str]:
+    """The names of the package that the examples of a page import."""
+    for block in blocks(page):
+        for statement in ast.walk(ast.parse(block.text if block.label == "python" else "")):
+            if isinstance(statement, ast.ImportFrom):
+                module = statement.module or ""
+                if module.partition(".")[0] == "django_mcp":
+                    yield from (f"{module}.{alias.name}" for alias in statement.names)
 
 
 @pytest.mark.parametrize("options", [ToolOptions, ResourceOptions, PromptOptions])
