@@ -26,7 +26,7 @@ OUTSIDE: Mapping[str, str] = {
 """Pages from outside docs/, and their names on the site."""
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
-CARD = re.compile(r"^(\* \[[^\]]*\]\([^)]*\)):", re.MULTILINE)
+CARD = re.compile(r"^(\* \[[^\]]*\]\([^)]*\)): (\w)", re.MULTILINE)
 SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 
 
@@ -80,7 +80,8 @@ def with_cards(text: str) -> str:
     """The start page with its first list as cards: the class of a style, and no colons."""
     before, heading, after = text.partition("\n## ")
     tasks, other, rest = after.partition("\n## ")
-    tasks = CARD.sub(r"\1 ", tasks).replace("\n* ", "\n{.cards}\n* ", 1)
+    tasks = CARD.sub(lambda card: f"{card[1]} {card[2].upper()}", tasks)
+    tasks = tasks.replace("\n* ", "\n{.cards}\n* ", 1)
     return "".join([before, heading, tasks, other, rest])
 
 

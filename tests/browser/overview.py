@@ -18,7 +18,7 @@ from tests.running_site import RunningSite, running_site
 QUESTION = "The printer of ticket 3 was charged twice. Please refund it."
 ARGUMENTS = {"number": 3, "amount": "49.90", "reason": "The printer was charged twice."}
 WIDTH = 1400
-ADMIN = (1000, 480)
+ADMIN = (1000, 510)
 """The size of the window for the rows: so many of them fit beside the page of the approval."""
 ISSUE = """
 from django.contrib.auth.models import User
@@ -42,6 +42,7 @@ pre {{ border: 1px solid #d4dae0; font-size: 15px; }}
 p:last-child {{ margin: 0; }}
 img {{ border: 1px solid #d4dae0; border-radius: 6px; box-sizing: border-box; display: block;
        width: 100%; }}
+.second img {{ border: 0; }}
 </style>
 <main>
 <section><h2>1. An assistant calls a tool</h2>
@@ -106,6 +107,7 @@ def photographs(visitor: Visitor, answer: str) -> tuple[str, str]:
 REMOVE_CONTROLS = """
 const controls = "#changelist-filter, #nav-sidebar, #toggle-nav-sidebar, .actions, .xfull";
 document.querySelectorAll(controls).forEach(each => each.remove());
+document.documentElement.style.overflow = "hidden";
 """
 
 
