@@ -1,6 +1,7 @@
 """The environments in `.bench`: one for the project, and one for each peer with its requirements.
 
-They are created on first use, and again when the requirements have changed.
+They are created on first use, and again when the requirements have changed. `python -m
+tests.benchmarks.environments NAME ...` creates some ahead: a test has less time than that may take.
 """
 
 from __future__ import annotations
@@ -80,3 +81,8 @@ def _wanted(name: str) -> str:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         needs = (*needs, *project["dependencies"])
     return f"{sys.version} {needs}"
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        python(name)
