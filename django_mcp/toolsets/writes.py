@@ -258,9 +258,9 @@ def _choice(field: Any) -> tuple[Any, Schema]:
     values = tuple(value for value, _ in pairs)
     if not 0 < len(values) <= MAX_CHOICES or not all(type(v) in (str, int) for v in values):
         return str, {"type": "string", "maxLength": MAX_TEXT}
-    kind = "string" if isinstance(values[0], str) else "integer"
+    kinds = sorted({"string" if isinstance(value, str) else "integer" for value in values})
     enum = [{"const": value, "title": label} for value, label in pairs]
-    return Literal[values], {"type": kind, "oneOf": enum}
+    return Literal[values], {"type": kinds if len(kinds) > 1 else kinds[0], "oneOf": enum}
 
 
 def _several_choices(field: Any) -> tuple[Any, Schema]:

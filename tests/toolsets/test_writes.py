@@ -10,6 +10,7 @@ from django import forms
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp.testing import accept, decline
+from django_mcp.toolsets import writes
 from tests.toolsets.conftest import Caller, Desk, ToolFailed
 from tests.toolsets.toolsets import customers, tickets
 
@@ -39,6 +40,19 @@ def test_create_saves_and_returns_the_row(call: Any, desk: Desk) -> None:
     saved = ticket(desk, 50)
     assert saved["is_urgent"] is True  # The default of the model, though a form has none.
     assert (saved["status"], saved["code"]) == ("open", "")
+
+
+class ChoicesForm(forms.Form):
+    alone = forms.ChoiceField(choices=[("a", "A")])
+    numbers = forms.ChoiceField(choices=[(1, "One"), (2, "Two")])
+    mixed = forms.ChoiceField(choices=[(1, "One"), ("other", "Other")])
+
+
+def test_choices_have_the_types_of_their_values() -> None:
+    parameters = writes.parameters(ChoicesForm, "here")
+    assert parameters["alone"].schema["type"] == "string"
+    assert parameters["numbers"].schema["type"] == "integer"
+    assert parameters["mixed"].schema["type"] == ["integer", "string"]
 
 
 def test_create_reports_errors_by_field(call: Any, desk: Desk) -> None:
