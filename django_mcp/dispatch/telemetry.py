@@ -41,19 +41,30 @@ BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 
 Next = Callable[["Frame"], Awaitable[Reply]]
 
+
+def request_durations(meter: metrics.Meter) -> metrics.Histogram:
+    """Return the histogram of the durations of requests."""
+    return meter.create_histogram(
+        "mcp.server.operation.duration",
+        unit="s",
+        description="Duration of a request, from its receipt until its result.",
+        explicit_bucket_boundaries_advisory=BOUNDARIES,
+    )
+
+
+def session_durations(meter: metrics.Meter) -> metrics.Histogram:
+    """Return the histogram of the durations of sessions."""
+    return meter.create_histogram(
+        "mcp.server.session.duration",
+        unit="s",
+        description="Duration of a session, from initialize until it is ended.",
+        explicit_bucket_boundaries_advisory=BOUNDARIES,
+    )
+
+
 _tracer = trace.get_tracer(NAME)
-_durations = metrics.get_meter(NAME).create_histogram(
-    "mcp.server.operation.duration",
-    unit="s",
-    description="Duration of a request, from its receipt until its result.",
-    explicit_bucket_boundaries_advisory=BOUNDARIES,
-)
-_session_durations = metrics.get_meter(NAME).create_histogram(
-    "mcp.server.session.duration",
-    unit="s",
-    description="Duration of a session, from initialize until it is ended.",
-    explicit_bucket_boundaries_advisory=BOUNDARIES,
-)
+_durations = request_durations(metrics.get_meter(NAME))
+_session_durations = session_durations(metrics.get_meter(NAME))
 
 
 def is_configured() -> bool:

@@ -55,11 +55,9 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collected]:
     """An SDK for one test: the API itself accepts one for each process."""
     collected = Collected()
     meter = collected.meters.get_meter("django_mcp")
-    histogram = meter.create_histogram("mcp.server.operation.duration")
-    sessions = meter.create_histogram(SESSIONS)
     monkeypatch.setattr(telemetry, "_tracer", collected.tracers.get_tracer("django_mcp"))
-    monkeypatch.setattr(telemetry, "_durations", histogram)
-    monkeypatch.setattr(telemetry, "_session_durations", sessions)
+    monkeypatch.setattr(telemetry, "_durations", telemetry.request_durations(meter))
+    monkeypatch.setattr(telemetry, "_session_durations", telemetry.session_durations(meter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: collected.tracers)
     site.get.cache_clear()
     yield collected

@@ -80,6 +80,10 @@ async def test_call_is_a_span_below_the_one_of_the_client(collected: Collected) 
     (duration,) = collected.durations()
     assert duration.attributes["gen_ai.tool.name"] == "buy"
     assert "jsonrpc.request.id" not in duration.attributes
+    # Those that the conventions advise.
+    assert duration.explicit_bounds == (
+        0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -223,11 +227,8 @@ async def test_prometheus_reads_the_durations_of_calls_and_sessions(
 ) -> None:
     provider = MeterProvider([PrometheusMetricReader()])
     meter = provider.get_meter("django_mcp")
-    for name, attribute in (
-        ("mcp.server.operation.duration", "_durations"),
-        (SESSIONS, "_session_durations"),
-    ):
-        monkeypatch.setattr(telemetry, attribute, meter.create_histogram(name, unit="s"))
+    monkeypatch.setattr(telemetry, "_durations", telemetry.request_durations(meter))
+    monkeypatch.setattr(telemetry, "_session_durations", telemetry.session_durations(meter))
     configure()
     async with Client(shop(), version="2025-11-25", transport="http") as client:
         await client.call_tool("buy")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,15 @@ from tests.spec import spec
 
 def test_text_content_serializes_to_a_text_block() -> None:
     assert TextContent("Hello").to_protocol() == {"type": "text", "text": "Hello"}
+
+
+@rows(
+    "value", [Annotations(), Icon("data:,x"), TextContent("Hello"), ImageContent(b"", "image/png")]
+)
+def test_content_cannot_be_changed(value: Any) -> None:
+    """Lists of components are encoded once, with the icons that they had then."""
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, fields(value)[0].name, "other")
 
 
 @spec("TOOL-20", "2026/TOOL-12")
