@@ -19,6 +19,7 @@ which is a thread that waits for this loop, runs it; without one, the thread of 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -60,6 +61,8 @@ class SharedLoop(asyncio.SelectorEventLoop):
         """Whether the thread of the loop waits too long for what has been added meanwhile."""
         self._helpers: list[Helper] = []
         super().__init__(self._waiting)
+        loop: Any = self  # asyncio installs these hooks on the thread of the loop alone.
+        self._generator_hooks = (loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
         self.set_task_factory(_create_task)
 
     def run_forever(self) -> None:
@@ -69,11 +72,12 @@ class SharedLoop(asyncio.SelectorEventLoop):
     # For other threads.
 
     def run_here(self, function: Callable[..., object] | None = None, *args: Any) -> None:
-        """Call ``function``, and run what is ready then, on this thread, which has no loop.
+        """Call ``function``, and run what is ready then, on this thread.
 
         Raises RuntimeError if the loop is closed.
         """
-        if self.get_debug():  # It would find that this is not the thread of the loop.
+        # In debug mode, asyncio would find that this is not the thread of the loop.
+        if self.get_debug() or asyncio._get_running_loop() is not None:
             self.call_soon_threadsafe(function or _do_nothing, *args, context=Context())
             return
         with self._waiting.lock:
@@ -169,9 +173,11 @@ class SharedLoop(asyncio.SelectorEventLoop):
     def _borrow(self) -> None:
         self._lent_to = threading.get_ident()
         asyncio._set_running_loop(self)
+        sys.set_asyncgen_hooks(*self._generator_hooks)
 
     def _give_back(self) -> None:
         """Leave the rest to the thread of the loop."""
+        sys.set_asyncgen_hooks(None, None)
         asyncio._set_running_loop(None)
         self._lent_to = None
         if self._lent:

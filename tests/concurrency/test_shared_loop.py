@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -197,6 +198,32 @@ def test_task_can_be_cancelled_from_another_thread(running: EventLoopThread) -> 
     running.run_here(running.create_task, work())
     running.loop.call_soon_threadsafe(tasks[0].cancel)
     assert is_cancelled.wait(SECONDS)
+
+
+def test_abandoned_generator_of_another_thread_is_closed(running: EventLoopThread) -> None:
+    is_closed = threading.Event()
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            is_closed.set()
+
+    async def work() -> None:
+        async for _ in numbers():
+            break
+
+    running.run_here(running.create_task, work())
+    assert is_closed.wait(SECONDS)
+    assert sys.get_asyncgen_hooks() == (None, None)
+
+
+async def test_thread_that_runs_a_loop_does_not_run_another(running: EventLoopThread) -> None:
+    threads: list[int] = []
+    running.run_here(lambda: threads.append(threading.get_ident()))
+    await asyncio.to_thread(wait_until, lambda: threads)
+    assert threads != [threading.get_ident()]
 
 
 def test_loop_in_debug_mode_runs_on_its_own_thread(running: EventLoopThread) -> None:
