@@ -1,13 +1,15 @@
-"""Requests to a WSGI application in this process."""
+"""Requests to a WSGI application in this process, and calls on a connection that can break."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 from django_mcp.testing.asgi import Reply
+from tests.http_client import TIMEOUT, message
 
 
 def environ(
@@ -57,3 +59,13 @@ def perform(application: Any, environ: Mapping[str, Any]) -> Reply:
     if hasattr(parts, "close"):
         parts.close()
     return Reply(status=response.status, headers=response.headers, body=body)
+
+
+def sent_call(port: int, name: str, /, **arguments: Any) -> socket.socket:
+    """Send a call to a server; return the connection, of which nothing is read."""
+    body, headers = message(name, arguments)
+    headers |= {"Host": f"127.0.0.1:{port}", "Content-Length": str(len(body))}
+    head = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    client = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT)
+    client.sendall("\r\n".join([*head, "", body]).encode())
+    return client

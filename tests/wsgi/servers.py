@@ -35,6 +35,7 @@ PAGE = ROOT / "docs" / "how-to" / "deploy.md"
 REPLACED = {
     "127.0.0.1:8001": "127.0.0.1:{port}",
     "0.0.0.0:$PORT": "127.0.0.1:{port}",
+    "0.0.0.0:8000": "127.0.0.1:{port}",
     "mysite.wsgi:application": APPLICATION,
     "mysite.asgi:application": "tests.wsgi.one_site:asgi_application",
     "/srv/mysite/.venv": sys.prefix,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.http_client import HEADERS, TIMEOUT, call, connect, message, result, stateless
+from tests.http_client import HEADERS, call, connect, message, result, stateless
 from tests.processes import ServerProcess, server
 from tests.waiting import wait_until
 from tests.wsgi import servers
+from tests.wsgi.requests import sent_call
 from tests.wsgi.servers import GUNICORN, GUNICORN_THREADS, environment
 
 SESSION_VERSION = "2025-11-25"
@@ -98,19 +98,9 @@ def test_other_paths_are_answered_by_django_without_an_event_loop(tmp_path: Path
         assert client.get("/page").text == "MainThread"
 
 
-def exchange(port: int, name: str, arguments: dict[str, Any]) -> socket.socket:
-    """Send a call, and return its open connection."""
-    body, headers = message(name, arguments)
-    headers |= {"Host": f"127.0.0.1:{port}", "Content-Length": str(len(body))}
-    head = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-    client = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT)
-    client.sendall("\r\n".join([*head, "", body]).encode())
-    return client
-
-
 def test_disconnect_cancels_a_call_that_sends(running: ServerProcess, tmp_path: Path) -> None:
     ended = tmp_path / "ended"
-    with exchange(running.port, "tick", {"ended": str(ended)}) as client:
+    with sent_call(running.port, "tick", ended=str(ended)) as client:
         assert client.recv(1)
         assert not ended.exists()
     wait_until(ended.exists)
