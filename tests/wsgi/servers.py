@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ IN_PUSH_RUN: dict[str, Command] = {
     "waitress": ["waitress", "--listen", "127.0.0.1:{port}", APPLICATION],
     "runserver": ["tests.wsgi.manage", "runserver", "--noreload", "127.0.0.1:{port}"],
 }
-AT_NIGHT = ("uWSGI", "uWSGI without lazy-apps", "mod_wsgi")
+AT_NIGHT = ("gunicorn with gevent", "uWSGI", "uWSGI without lazy-apps", "mod_wsgi")
 NAMES = [*IN_PUSH_RUN, *(pytest.param(name, marks=pytest.mark.nightly) for name in AT_NIGHT)]
 """Parameters of a test or a fixture."""
 
@@ -77,6 +78,9 @@ def command(name: str, folder: Path) -> Command:
     """The command of a server, whose configuration is written into the folder."""
     if name in IN_PUSH_RUN:
         return IN_PUSH_RUN[name]
+    if name == "gunicorn with gevent":
+        _require(find_spec("gevent") is not None, "gevent")
+        return ["gunicorn", *BIND, "--worker-class", "gevent", APPLICATION]
     if name == "mod_wsgi":
         return _apache(folder)
     return uwsgi(folder, is_lazy=name == "uWSGI")
@@ -135,8 +139,13 @@ def _program(name: str) -> Path:
     """A program, or the test is skipped; it fails if DRIVERS_REQUIRED is set."""
     where = os.pathsep.join([f"{sys.prefix}/bin", os.environ.get("PATH", ""), "/usr/sbin"])
     program = shutil.which(name, path=where)
-    if program is not None:
-        return Path(program)
+    _require(program is not None, name)
+    return Path(str(program))
+
+
+def _require(is_installed: bool, name: str) -> None:
+    if is_installed:
+        return
     reason = f"{name} is not installed"
     if os.environ.get("DRIVERS_REQUIRED"):
         pytest.fail(reason)
