@@ -2,15 +2,15 @@
 
 Each step calls the next one:
 
-============================ ==========================================================
-step                         what it adds
-============================ ==========================================================
-``answer``                   the JSON-RPC reply, also for an error and an exception
-``answer_or_input_required`` the result that requests input, if the handler needs it
-``call``                     the middleware of the server
-``call_declared``            an error for a method of a capability that is not declared
-``call_method``              the method, by its name
-============================ ==========================================================
+================= ==========================================================================
+step              what it adds
+================= ==========================================================================
+``answer``        the JSON-RPC reply, also for an error, an exception, and a handler that
+                  requests input
+``call``          the middleware of the server
+``call_declared`` an error for a method of a capability that is not declared
+``call_method``   the method, by its name
+================= ==========================================================================
 """
 
 from __future__ import annotations
@@ -58,7 +58,11 @@ async def answer(frame: Frame) -> Reply:
     # Within another call, the client belongs to the outer one.
     is_outermost = current.get() is None
     try:
-        result, after = await answer_or_input_required(frame)
+        try:
+            result, after = await _answering(frame)
+        except BaseException as raised:
+            result = _outcome(frame, raised)
+            after = frame
         # Inside ``try``, because a result that middleware made may lack members.
         return _reply(frame, result, after)
     except McpError as error:
@@ -77,18 +81,31 @@ async def answer(frame: Frame) -> Reply:
             frame.client.close()
 
 
+def _answering(frame: Frame) -> Awaitable[Answer]:
+    """The steps from the middleware to the method, or the handler of a tool without them."""
+    if frame.server.middleware:
+        return call(frame, call_declared)
+    if frame.message.method == TOOL_CALL:
+        return tools.call_plain(frame) or call_declared(frame)
+    return call_declared(frame)
+
+
 def _reply(frame: Frame, result: dict[str, Any] | McpError, after: Frame) -> Reply:
     """The reply with a result, as the revision of the client has it, and the Frame to keep."""
     if after is not frame:
         after = _in_its_session(after, frame)
+    if isinstance(result, UrlElicitationRequired):
+        result = require_urls(frame, result)
     if isinstance(result, McpError):
         return error_reply(frame, result)._replace(frame=after)
-    method = frame.message.method
     server = frame.server
     revision = frame.revision
-    server_info = server.get_server_info(revision)
-    cache = server.cache_members
-    finished = revision.serialize_result(method, result, server_info=server_info, cache=cache)
+    finished = revision.serialize_result(
+        frame.message.method,
+        result,
+        server_info=server.get_server_info(revision),
+        cache=server.cache_members,
+    )
     return Reply(jsonrpc.result(frame.request_id, finished), after)
 
 
@@ -100,26 +117,23 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
     return after.put_private(session_id=session_id, server=before.server, revision=before.revision)
 
 
-async def answer_or_input_required(frame: Frame) -> Answer:
-    """The result of the request, or one that requests the input which its handler needs."""
+def _outcome(frame: Frame, raised: BaseException) -> dict[str, Any] | McpError:
+    """The result for an exception, such as one that requests input; others are raised.
+
+    To be called from within ``except``.
+    """
     try:
-        try:
-            result, after = await call(frame, call_declared)
-        except BaseException as raised:
-            # Middleware may raise an exception group, for instance with an InputRequired in it.
-            raise_outcome(raised, frame)
+        # Middleware may raise an exception group, for instance with an InputRequired in it.
+        raise_outcome(raised, frame)
     except InputRequired as required:
-        return input_required(frame, required), frame
+        return input_required(frame, required)
     except UrlElicitationRequired as error:
-        return require_urls(frame, error), frame
+        return error
     except ToolError as error:
         # Middleware raised it: the model reads it as if the tool had.
         if frame.message.method != TOOL_CALL:
             raise
-        return tools.error_result(str(error)), frame
-    if isinstance(result, UrlElicitationRequired):
-        return require_urls(frame, result), after
-    return result, after
+        return tools.error_result(str(error))
 
 
 def require_urls(frame: Frame, error: UrlElicitationRequired) -> dict[str, Any] | McpError:

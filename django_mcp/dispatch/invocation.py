@@ -69,6 +69,10 @@ Read = Callable[[Any], dict[str, Any]]
 """Converts a handler's return value into a result."""
 
 
+Failed = Callable[[Frame, Exception], dict[str, Any]]
+"""Returns the result for an exception of a handler, or raises."""
+
+
 class HookHandler(NamedTuple):
     """A hook of the server which runs as the handler of a component without one."""
 
@@ -128,29 +132,36 @@ async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame)
     return returned if isinstance(returned, Frame) else frame
 
 
+def _raise(frame: Frame, error: Exception) -> NoReturn:
+    raise error
+
+
 # Around a handler are, from the inside: the transactions of ATOMIC_REQUESTS, ``around_call`` of the
 # server, and what the exchange does (a thread, a time limit, a rollback). Each is added only where
 # there is one, since every call passes here.
-async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> Answer:
+async def run(
+    handler: Handler, frame: Frame, *arguments: Any, read: Read, failed: Failed = _raise
+) -> Answer:
     """Run a handler; return its result and the Frame to keep.
 
-    ``read`` runs where the handler runs: a lazy query which a synchronous handler returns is
-    evaluated on the handler's thread. It is not called for an error which the handler returns.
-    Raises what the handler raises, and Cancelled when the request was cancelled.
+    ``read`` runs where the handler runs: a lazy query that a synchronous handler returns is
+    evaluated on its thread. It is not called for an error that the handler returns. ``failed``
+    returns the result for an exception, or raises. Raises Cancelled if the request was cancelled.
     """
     exchange = frame.exchange
-    state = frame.client.state
-    invoke: Any = handler.invoke  # Never None: see handler_of.
+    client = frame.client
     frame.cancellation.raise_if_requested()
     # A handler that runs again, with the input, must not find what it wrote before.
-    rolls_back = frame.client.is_multi_round_trip and handler.requests_input
-    state.request = frame.request
-    state.transport = frame.transport
-    # Not before: what is logged while a component is looked up is not for the client.
-    token = current.set(frame.client)
+    rolls_back = handler.requests_input and client.is_multi_round_trip
+    client.state.request = frame.request
+    client.state.transport = frame.transport
+    failure: Exception | None = None
+    # What is logged while a component is looked up, and about a failure, is not for the client.
+    token = current.set(client)
     try:
         if handler.is_async:
             run_async = exchange.run_handler_async if rolls_back else exchange.run_async
+            invoke: Any = handler.invoke  # Never None: see handler_of.
             coroutine = invoke(*arguments, frame)
             if TRANSACTIONS:
                 coroutine = TRANSACTIONS[0].wait_for(function_of(handler), coroutine)
@@ -163,22 +174,42 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
                 answer = await _read_queries(returned, frame, read)
         else:
             run_sync = exchange.run_handler if rolls_back else exchange.run
-            # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
-            step: tuple[Any, ...] = (_invoke, invoke, arguments, frame, read)
-            if TRANSACTIONS:
-                step = (TRANSACTIONS[0].call, function_of(handler), *step)
-            if frame.server.has_hook("around_call"):
-                step = (_within, frame, *step)
-            answer = await run_sync(*step)
+            answer = await run_sync(*_steps(handler, arguments, frame, read))
     except BaseException as raised:
-        expected_failure = failures.expected(unwrapped(raised), frame)
-        if expected_failure is not None:
-            raise expected_failure from raised
-        raise_outcome(raised, frame)
+        try:
+            _raise_failure(raised, frame)
+        except Exception as error:
+            failure = error
     finally:
         current.reset(token)
+    if failure is not None:
+        try:
+            return failed(frame, failure), frame
+        finally:
+            del failure  # Its traceback refers to this coroutine.
     frame.cancellation.raise_if_requested()
     return answer
+
+
+def _steps(
+    handler: Handler, arguments: tuple[Any, ...], frame: Frame, read: Read
+) -> tuple[Any, ...]:
+    """The function that calls a synchronous handler and what is around it, and its arguments."""
+    # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
+    steps: tuple[Any, ...] = (_invoke, handler.invoke, arguments, frame, read)
+    if TRANSACTIONS:
+        steps = (TRANSACTIONS[0].call, function_of(handler), *steps)
+    if frame.server.has_hook("around_call"):
+        steps = (_within, frame, *steps)
+    return steps
+
+
+def _raise_failure(raised: BaseException, frame: Frame) -> NoReturn:
+    """Raise the error for an exception of a handler; to be called from within ``except``."""
+    expected_failure = failures.expected(unwrapped(raised), frame)
+    if expected_failure is not None:
+        raise expected_failure from raised
+    raise_outcome(raised, frame)
 
 
 PASSING = (Exception, InputRequired, GeneratorExit)

@@ -92,17 +92,6 @@ def components(frame: Frame, kind: str) -> Sequence[Component]:
     return in_order(frame, kind).listed
 
 
-def find_public(frame: Frame, kind: str, key: str) -> Component | None:
-    """Return the component with this key, if everybody may use it; else ``find`` decides.
-
-    It is for tools, which most calls use: the coroutine of ``find`` takes 1 % of a call.
-    """
-    if frame.private.get("components") or (frame.auth is not None and frame.auth.selection):
-        return None
-    component = frame.server.components.find(kind, key)
-    return component if component is not None and component.is_public else None
-
-
 async def find(frame: Frame, kind: str, key: str) -> Component | None:
     """Return the component with this key, or None where it is unknown or hidden.
 

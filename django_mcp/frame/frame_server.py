@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from django_mcp.auth.base import Principal
     from django_mcp.auth.selection import Selection
     from django_mcp.components.base import Component, WhenDenied
+    from django_mcp.components.tool import ToolComponent
     from django_mcp.frame.frame import Frame
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision, Statefulness
@@ -101,6 +102,8 @@ class Components(Protocol):
 
     @property
     def has_deferred(self) -> bool: ...
+    @property
+    def plain_tools(self) -> dict[str, ToolComponent]: ...
     async def build(self) -> None: ...
     def find(self, kind: str, key: str) -> Component | None: ...
     def of_kind(self, kind: str) -> Sequence[Component]: ...

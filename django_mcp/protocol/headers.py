@@ -90,13 +90,13 @@ class RequestHeaders:
 
     def check(self, method: str, name: str | None, version: str) -> None:
         """Raise HeaderMismatch if the headers do not repeat the body: see ``check``."""
-        single = self._single
-        text = f"{method}{version}{name}"
+        get = self.get
+        text = method + version if name is None else method + version + name
         repeats = (
-            len(single) == len(self._pairs)
-            and single.get(METHOD) == method.encode()
-            and single.get(PROTOCOL_VERSION) == version.encode()
-            and (name is None or (single.get(NAME) == name.encode() and name[:2] != "=?"))
+            len(self._single) == len(self._pairs)
+            and get(METHOD) == method.encode()
+            and get(PROTOCOL_VERSION) == version.encode()
+            and (name is None or (get(NAME) == name.encode() and name[:2] != "=?"))
             # A header value with spaces or invalid characters never repeats the body.
             and (text.isascii() and text.isprintable() and " " not in text)
         )

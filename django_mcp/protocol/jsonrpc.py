@@ -6,7 +6,7 @@ It is a named tuple, because a frozen dataclass takes twice as long to create.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, final
 
 from pydantic_core import from_json, to_json
 
@@ -23,6 +23,7 @@ from django_mcp.protocol.texts import json_fallback
 RequestId = str | int
 
 
+@final
 class Request(NamedTuple):
     """A message that is answered with a response of the same ``id``."""
 
@@ -31,6 +32,7 @@ class Request(NamedTuple):
     params: dict[str, Any]
 
 
+@final
 class Notification(NamedTuple):
     """A message that is never answered."""
 
@@ -38,6 +40,7 @@ class Notification(NamedTuple):
     params: dict[str, Any]
 
 
+@final
 class Response(NamedTuple):
     """The answer to a request of the server: a result or an error object."""
 

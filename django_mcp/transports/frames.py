@@ -214,12 +214,12 @@ def _frame(
         private["revision"],
         private.get("client_capabilities", {}),
         call.exchange,
-        progress_token(meta) if meta else None,
+        progress_token(meta) if type(meta) is dict and "progressToken" in meta else None,
         log_level if sends_logs else None,
         _limiter(call.server, private.get("session_id")) if sends_logs else None,
     )
-    return Frame(
-        assigns or {},
+    return Frame.of_message(
+        assigns=assigns or {},
         user=caller.principal.user,
         session=caller.session,
         auth=caller.principal,
@@ -228,7 +228,8 @@ def _frame(
         initialized=initialized,
         client=connected,
         cancellation=call.cancellation,
-        private=private,  # type: ignore[arg-type]
+        private=private,
+        changes=(),
         exchange=call.exchange,
     )
 

@@ -35,35 +35,44 @@ if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
     from django_mcp.protocol.revisions import Revision
 
+NO_ARGUMENTS: dict[str, Any] = {}
 FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 
-def call(frame: Frame) -> Awaitable[Answer]:
-    """Call a tool: look it up, validate its arguments, run it.
+def call_plain(frame: Frame) -> Awaitable[Answer] | None:
+    """Call a tool of which an earlier call has found that only its arguments are to be checked.
 
-    What a tool needs besides is known since its registration. A tool that everybody may use, and
-    that ``is_plain``, is called here; what others need, and errors, are in ``_call_with_checks``.
+    Return None for any other, and for what ``call`` answers with an error.
     """
+    params = frame.message.params
+    name = params.get("name")
+    arguments = params.get("arguments", NO_ARGUMENTS)
+    if type(name) is not str or type(arguments) is not dict or "task" in params:
+        return None
+    tool = frame.server.components.plain_tools.get(name)
+    if tool is None or frame.private.get("components") or (frame.auth and frame.auth.selection):
+        return None
+    try:
+        return _run(tool, tool.input.validate(arguments), frame)
+    except InvalidArguments:
+        return None
+
+
+async def call(frame: Frame) -> Answer:
+    """Call any tool: permission, headers, task policy, arguments, approval, handler."""
     params = frame.message.params
     name = invocation.string_param(params, "name")
     arguments = invocation.object_param(params, "arguments")
-    tool = visibility.find_public(frame, ToolComponent.kind, name)
-    if isinstance(tool, ToolComponent) and tool.is_plain and "task" not in params:
-        try:
-            validated = tool.input.validate(arguments)
-        except InvalidArguments:
-            return _call_with_checks(frame, name, arguments)
-        return _run(tool, validated, frame)
-    return _call_with_checks(frame, name, arguments)
-
-
-async def _call_with_checks(frame: Frame, name: str, arguments: dict[str, Any]) -> Answer:
-    """Call any tool: permission, headers, task policy, arguments, approval, handler."""
+    components = frame.server.components
+    # Before the tool is looked up: a change of the components replaces it.
+    plain_tools = components.plain_tools
     tool = await visibility.find(frame, ToolComponent.kind, name)
     is_indirect = frame.private.get("is_indirect")
     if not isinstance(tool, ToolComponent) or (tool.app_only and is_indirect):
         # Hosts hide a tool of views from the model, which must not reach it through another tool.
         raise InvalidParams(f"Unknown tool: {cut(name)}")
+    if tool.is_plain and tool.is_public and components.find(ToolComponent.kind, name) is tool:
+        plain_tools[name] = tool
     if tool.param_headers:
         _check_headers(frame, tool, arguments)
     task_plan = task_calls.plan(frame, tool)
@@ -107,30 +116,34 @@ async def _run_approved(tool: ToolComponent, validated: Any, frame: Frame) -> An
     return await _run(tool, validated, frame)
 
 
-async def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
+def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Awaitable[Answer]:
     """Run the handler of a tool; errors that the model can act on become results."""
-    server = frame.server
-    name = tool.name
+    handler: invocation.Handler = tool
+    if tool.invoke is None:
+        handler = invocation.handler_of(tool, frame.server.handle_tool_call, tool.name)
     shows_fragment = tool.view is not None and tool.view.has_fragment
     read = partial(_read_with_fragment if shows_fragment else _read, frame, tool)
+    return invocation.run(handler, frame, validated, read=read, failed=partial(_failed, tool))
+
+
+def _failed(tool: ToolComponent, frame: Frame, error: Exception) -> dict[str, Any]:
+    """The result for an error that the model can act on; others are raised."""
+    name = tool.name
     try:
-        if tool.invoke is None:
-            handler = invocation.handler_of(tool, server.handle_tool_call, name)
-            return await invocation.run(handler, frame, validated, read=read)
-        return await invocation.run(tool, frame, validated, read=read)
-    except ToolError as error:
-        return error_result(str(error)), frame
-    except ClientError as error:
-        return error_result(error.description), frame
+        raise error
+    except ToolError:
+        return error_result(str(error))
+    except ClientError as client_error:
+        return error_result(client_error.description)
     except McpError:
         raise
-    except (InvalidOutput, UnserializableResult) as error:
+    except (InvalidOutput, UnserializableResult):
         failures.report_unexpected(frame, error, "The tool %s returned an invalid result", name)
         details = failures.debug_details(frame, error)
         raise InternalError(f"The tool returned an invalid result{details}") from error
-    except Exception as error:
+    except Exception:
         failures.report_unexpected(frame, error, "The tool %s failed", name)
-        return error_result(f"{FAILED}{failures.debug_details(frame, error)}"), frame
+        return error_result(f"{FAILED}{failures.debug_details(frame, error)}")
 
 
 def error_result(text: str) -> dict[str, Any]:
@@ -142,15 +155,24 @@ def _read(frame: Frame, tool: ToolComponent, value: Any) -> dict[str, Any]:
     """Return the result of a tool for what its handler returned; raises ToolError if too large."""
     revision = frame.revision
     result = None
-    if type(value) in SCALARS:  # Encoding it early would save nothing.
-        result = results.of_value(tool, value)
-    elif frame.exchange.encodes and not frame.server.middleware:
+    if type(value) in SCALARS:
+        return _read_scalar(frame, tool, value)
+    if frame.exchange.encodes and not frame.server.middleware:
         result = _encoded(revision, tool, value)
     if result is None:
         result = results.tool_result(tool, value)
     if revision.structured is Structured.OBJECT and "structuredContent" in result:
         _revise(revision, tool, result)
     return result_size.checked(frame, tool, result)
+
+
+def _read_scalar(frame: Frame, tool: ToolComponent, value: Any) -> dict[str, Any]:
+    """Return the result for a value that holds no others; to encode it early would save nothing."""
+    result = results.of_value(tool, value)
+    if frame.revision.structured is Structured.OBJECT and "structuredContent" in result:
+        _revise(frame.revision, tool, result)
+    # Only a text can be long. To look at each result takes 3 % of a call.
+    return result_size.checked(frame, tool, result) if type(value) is str else result
 
 
 def _encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any] | None:

@@ -62,6 +62,7 @@ from django_mcp.transports.http.request import (
 from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange
 from django_mcp.transports.http.session.handler import SessionHttp
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest
+from django_mcp.transports.wsgi.environ import IS_WSGI
 
 logger = logging.getLogger("django_mcp")
 
@@ -117,7 +118,10 @@ class HttpConsumer(AsyncConsumer):
         self.request.authentication = self.authentication
         self._send = send
         work = request_scope.enter()
-        language_override = self._activate_language()
+        headers = self.request.headers
+        language_override = None
+        if headers.get(b"accept-language") is not None or headers.get(b"cookie") is not None:
+            language_override = self._activate_language()
         sends_signals = _sends_signals()
         try:
             if sends_signals:
@@ -136,14 +140,13 @@ class HttpConsumer(AsyncConsumer):
 
     def _activate_language(self) -> translation.override | None:
         headers = self.request.headers
-        accepted = headers.get(b"accept-language")
-        cookies = headers.get(b"cookie")
-        if accepted is None and cookies is None:
-            return None
-        return language.activate(accepted, cookies)
+        return language.activate(headers.get(b"accept-language"), headers.get(b"cookie"))
 
     async def _answer(self, method: str) -> None:
-        self._check_origin()
+        self.request.check_origin()
+        origin = self.request.headers.get(b"origin")
+        if origin is not None:
+            self._send = cors.allowing(origin, self._send)
         if method == "OPTIONS":
             await cors.preflight(self.request, self._send, self.allowed)
             return
@@ -190,12 +193,6 @@ class HttpConsumer(AsyncConsumer):
 
         await middleware.run(self.request, self.principal, self._send_to_server, serve)
         return stream
-
-    def _check_origin(self) -> None:
-        self.request.check_origin()
-        origin = self.request.headers.get(b"origin")
-        if origin is not None:
-            self._send = cors.allowing(origin, self._send)
 
     def send_message(self, message: dict[str, Any]) -> Awaitable[None]:
         """Send a message to the ASGI server, or to the middleware around this request."""
@@ -292,17 +289,18 @@ class StreamableHttpConsumer(HttpConsumer):
         )
 
     async def post(self) -> OpenStream | None:
+        request = self.request
         # First the body: errors of the other checks have the id of the request.
-        await self.request.read_body(conf.get().max_body_size)
-        self.accepts_stream = self.request.check_media_types()
-        value = jsonrpc.decode_received(self.request.content)
-        self.request.content = b""  # Its response may be a stream which is open for hours.
-        if isinstance(value, list):
+        await request.read_body(conf.get().max_body_size)
+        self.accepts_stream = request.check_media_types()
+        value = jsonrpc.decode_received(request.content)
+        request.content = b""  # Its response may be a stream which is open for hours.
+        if type(value) is list:
             await self.in_session().take_batch(value)
             return None
         message = jsonrpc.read(value)
-        self._request_id = message.id if isinstance(message, Request) else None
-        if not isinstance(message, Response) and (
+        self._request_id = message.id if type(message) is Request else None
+        if type(message) is not Response and (
             request_meta.has_request_meta(message.params) or self._is_stateless()
         ):
             return await self._stateless(message)
@@ -316,32 +314,45 @@ class StreamableHttpConsumer(HttpConsumer):
         await self.in_session().delete()
 
     async def _stateless(self, message: Request | Notification) -> OpenStream | None:
-        if isinstance(message, Notification):
+        if type(message) is Notification:
             # Ignored: clients choose the ids of their requests, so that a posted
             # cancellation could cancel the request of another caller (CAN-08).
             await HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
             return None
-        meta = self._read_meta(message)
-        if message.method == listen_stream.METHOD:
-            if not self.accepts_stream:
-                raise HttpError(406, "Accept text/event-stream to listen")
-            return partial(self._listen, message, meta)
-        exchange = HttpExchange(self.send_message, self.accepts_stream, self.request)
-        frame = self._frame(message, meta, exchange)
-        if self.request.is_wsgi:
-            exchange.silent_handler = _silent_handler(frame, meta)
-        await self._monitored(frame, exchange)
-        return None
-
-    def _read_meta(self, message: Request) -> RequestMeta:
+        request = self.request
         server = self.server
-        headers = self.request.headers
-        return request_meta.read(message, headers, server.stateless, server.options.versions)
+        meta = request_meta.read(
+            message, request.headers, server.stateless, server.options.versions
+        )
+        if message.method == listen_stream.METHOD:
+            return self._listening(message, meta)
+        exchange = HttpExchange(self.send_message, self.accepts_stream, request)
+        frame = self._frame(message, meta, exchange)
+        if IS_WSGI in request.scope:
+            exchange.silent_handler = _silent_handler(frame, meta)
+        monitor = CallMonitor(request.receive, frame, exchange)
+        try:
+            reply = await handle.answer(frame, site.get())
+        except asyncio.CancelledError:
+            if monitor.ended_by is None:
+                raise
+            monitor.uncancel()
+            # HTTP cannot leave a cancelled request unanswered.
+            reply = error_reply(frame, Cancelled())
+        finally:
+            monitor.stop()
+        await exchange.answer(reply.message, reply.error, frame.revision)
+        return None
 
     def _frame(self, message: Request, meta: RequestMeta, exchange: Exchange) -> Frame:
         caller = self.request.caller(self.principal)
         call = frames.IncomingRequest(self.server, caller, exchange)
         return frames.stateless(call, message, meta)
+
+    def _listening(self, message: Request, meta: RequestMeta) -> OpenStream:
+        if not self.accepts_stream:
+            raise HttpError(406, "Accept text/event-stream to listen")
+        return partial(self._listen, message, meta)
 
     async def _listen(self, message: Request, meta: RequestMeta) -> None:
         http = AuthenticatedRequest(
@@ -361,20 +372,6 @@ class StreamableHttpConsumer(HttpConsumer):
             server=self.server,
             may_stream=self.accepts_stream,
         )
-
-    async def _monitored(self, frame: Frame, exchange: HttpExchange) -> None:
-        monitor = CallMonitor(self.request.receive, frame, exchange)
-        try:
-            reply = await handle.answer(frame, site.get())
-        except asyncio.CancelledError:
-            if monitor.ended_by is None:
-                raise
-            monitor.uncancel()
-            # HTTP cannot leave a cancelled request unanswered.
-            reply = error_reply(frame, Cancelled())
-        finally:
-            monitor.stop()
-        await exchange.answer(reply.message, reply.error, frame.revision)
 
 
 def _silent_handler(frame: Frame, meta: RequestMeta) -> Hashable | None:

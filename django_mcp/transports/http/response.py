@@ -183,10 +183,9 @@ class HttpExchange(LoopExchange):
         writer = self._writer
         if writer.is_used:
             return self._end_stream(sse.event(encode_reply(message)))
-        if writer.is_closed:
-            return nothing()
         # A background task of the handler may still write, which is ignored.
-        writer.close()
+        if not writer.close():
+            return nothing()
         return self.respond(status, encode_reply(message))
 
     async def _end_stream(self, last: bytes) -> None:

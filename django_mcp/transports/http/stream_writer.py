@@ -156,10 +156,12 @@ class StreamWriter:
             self.close()
             await self.send_last(last)
 
-    def close(self) -> None:
-        """Accept nothing more."""
-        if self.state is OPEN:
-            self.state = ENDED
+    def close(self) -> bool:
+        """Accept nothing more; return whether events were accepted until now."""
+        if self.state is not OPEN:
+            return False
+        self.state = ENDED
+        return True
 
     async def send_last(self, events: bytes) -> None:
         """Complete a response that is closed; start it, if nothing was sent before."""
