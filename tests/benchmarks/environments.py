@@ -22,7 +22,7 @@ PSYCOPG = "psycopg[binary,pool]"
 REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "site": (
         "--editable",
-        f"{ROOT}[oauth,orjson,rest]",
+        f"{ROOT}[jwt,oauth,orjson,rest]",
         *UVICORN,
         "granian",
         "gunicorn",

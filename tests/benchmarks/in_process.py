@@ -44,14 +44,20 @@ class Request:
             "server": ("127.0.0.1", 8000),
         }
         self.messages: list[dict[str, Any]] = []
+        self.is_received = False
 
     async def send(self) -> None:
         """Send it, and keep the messages of the response."""
         self.messages = []
+        self.is_received = False
         # The application may change its scope.
         await self.application(dict(self.scope), self._receive, self._collect)
 
     async def _receive(self) -> dict[str, Any]:
+        if self.is_received:
+            # The client stays: what waits for its disconnect is cancelled at the end of a call.
+            await asyncio.get_running_loop().create_future()
+        self.is_received = True
         return {"type": "http.request", "body": self.body, "more_body": False}
 
     async def _collect(self, message: dict[str, Any]) -> None:
