@@ -177,6 +177,7 @@ class McpTask(models.Model):
 
     read_at: datetime
     """The time of the database when the row was read, where the query asked for it."""
+    user_name: str  # In the admin.
 
     class Meta:
         verbose_name = _("task")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.contrib import admin
 from django.contrib.admin import actions
-from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry, stores
-from django_mcp.admin import call_numbers
+from django_mcp.admin import call_numbers, users
 from django_mcp.auth.anonymous import ANONYMOUS
 from django_mcp.models import McpSession, Stream
 from django_mcp.protocol.limits import cut
@@ -39,6 +37,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
     list_display = ("client", "user", "server", "version", "used_at", "open_streams", "created_at")
     list_filter = ("server", "version")
     search_fields = ("principal",)
+    search_help_text = _("Searches names of users and principals.")
     ordering = ("-used_at",)
     fields = (
         "client",
@@ -101,6 +100,14 @@ class McpSessionAdmin(ReadOnlyAdmin):
         sessions = McpSession.objects.using(getattr(store, "using", None))
         return sessions.filter(live(store)) if _are_in_table() else sessions.none()
 
+    def get_search_results(
+        self, request: HttpRequest, queryset: Any, search_term: str
+    ) -> tuple[Any, bool]:
+        rows, may_repeat = super().get_search_results(request, queryset, search_term)
+        for key in users.keys_of_names_with(search_term) if search_term else ():
+            rows |= queryset.filter(_of_user(key))
+        return rows, may_repeat
+
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
         _add_facts([*changelist.result_list])
@@ -142,7 +149,7 @@ def _data(session: McpSession) -> Mapping[str, Any]:
 
 def _add_facts(sessions: Sequence[McpSession]) -> None:
     """Read the users and the streams of these sessions, in one query each."""
-    names = _user_names(sessions)
+    names = users.names_of(_user_key(session.principal) for session in sessions)
     streams = _open_streams([session.pk for session in sessions])
     for session in sessions:
         session.user_name = names.get(_user_key(session.principal), "")
@@ -155,16 +162,13 @@ def _user_key(principal: str) -> str:
     return subject.partition(" ")[0] if scheme in USER_SCHEMES else ""
 
 
-def _user_names(sessions: Iterable[McpSession]) -> dict[str, str]:
-    model = get_user_model()
-    keys = []
-    for text in {_user_key(session.principal) for session in sessions} - {""}:
-        try:
-            keys.append(model._meta.pk.to_python(text))
-        except ValidationError:
-            continue  # A site's own authenticator has another subject.
-    users = model._default_manager.in_bulk(keys)
-    return {str(key): user.get_username() for key, user in users.items()}
+def _of_user(key: str) -> Q:
+    """The condition for sessions of the user with this key, the inverse of ``_user_key``."""
+    condition = Q()
+    for scheme in USER_SCHEMES:
+        principal = f"{scheme}:{key}"
+        condition |= Q(principal=principal) | Q(principal__startswith=f"{principal} ")
+    return condition
 
 
 def _open_streams(addresses: Sequence[str]) -> dict[str, int] | None:

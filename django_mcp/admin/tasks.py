@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from asgiref.sync import async_to_sync
 from django.contrib import admin, messages
-from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from django_mcp.admin import users
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
@@ -23,7 +26,8 @@ class McpTaskAdmin(ReadOnlyAdmin):
 
     list_display = ("tool", "server", "status", "owner_name", "created_at", "ended_at")
     list_filter = ("status", "server", "tool")
-    search_fields = ("principal", "user_key", "tool")
+    search_fields = ("principal", "tool")
+    search_help_text = _("Searches names of users and tools, and principals.")
     ordering = ("-created_at",)
     fields = (
         "tool",
@@ -47,10 +51,9 @@ class McpTaskAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("owner"), ordering="principal")
     def owner_name(self, task: McpTask) -> str:
-        if not task.user_key:
-            return task.principal
-        user = get_user_model()._default_manager.filter(pk=task.user_key).first()
-        return task.principal if user is None else f"{user} ({task.principal})"
+        if not hasattr(task, "user_name"):
+            _add_user_names([task])
+        return f"{task.user_name} ({task.principal})" if task.user_name else task.principal
 
     @admin.display(description=_("result"))
     def outcome_text(self, task: McpTask) -> str | None:
@@ -71,3 +74,23 @@ class McpTaskAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpTask]:
         return task_store.live(super().get_queryset(request))
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist = super().get_changelist_instance(request)
+        _add_user_names([*changelist.result_list])
+        return changelist
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: Any, search_term: str
+    ) -> tuple[Any, bool]:
+        rows, may_repeat = super().get_search_results(request, queryset, search_term)
+        if search_term:
+            rows |= queryset.filter(user_key__in=users.keys_of_names_with(search_term))
+        return rows, may_repeat
+
+
+def _add_user_names(rows: Sequence[McpTask]) -> None:
+    """Read the users of these tasks, in one query."""
+    names = users.names_of(task.user_key for task in rows)
+    for task in rows:
+        task.user_name = names.get(task.user_key, "")

@@ -26,7 +26,7 @@ SESSIONS = "/admin/django_mcp/mcpsession/"
 
 def session(principal: str, **members: Any) -> Session:
     made = Session(
-        id="secret-id",
+        id=f"secret-id {principal}",
         server="shop",
         principal=principal,
         version="2025-11-25",
@@ -73,6 +73,19 @@ def test_session_has_the_name_of_its_user(scheme: str) -> None:
     browser = browser_of("staff", "view_mcpsession")
     assert "Inspector 0.9 ann shop 2025-11-25" in text_of(browser.get(SESSIONS))
     assert "ann" in text_of(browser.get(f"{SESSIONS}{made.address}/change/"))
+
+
+def test_sessions_are_found_by_the_name_of_their_user() -> None:
+    ann, bob = (get_user_model().objects.create_user(name) for name in ("ann", "bob"))
+    for scheme in ("token", "oauth"):
+        session(f"{scheme}:{ann.pk} tenant-of-{scheme}")
+    session(f"token:{ann.pk}1")
+    session(f"token:{bob.pk}")
+    browser = browser_of("staff", "view_mcpsession")
+    text = text_of(browser.get(SESSIONS, {"q": "AN"}))
+    assert text.count("Inspector 0.9 ann") == 2
+    assert text.count("Inspector 0.9") == 2
+    assert "Inspector 0.9 bob" in text_of(browser.get(SESSIONS, {"q": f"token:{bob.pk}"}))
 
 
 def test_principal_of_another_service_is_shown_as_it_is() -> None:

@@ -6,7 +6,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
+from django.db import connection
 from django.test import Client as Browser
+from django.test.utils import CaptureQueriesContext
 
 from django_mcp.models import McpTask
 from django_mcp.protocol import tasks
@@ -45,6 +47,20 @@ def test_task_is_shown_with_its_result_and_without_arguments(browser: Browser) -
     assert "completed" in shown
     assert "A result" in shown
     assert McpTask._default_manager.get(pk=key).call not in shown
+
+
+def test_tasks_have_the_names_of_their_users_which_are_read_at_once(browser: Browser) -> None:
+    users = [get_user_model().objects.create_user(f"user-{number}") for number in range(3)]
+    for user in users:
+        create()
+        McpTask._default_manager.filter(user_key="").update(user_key=str(user.pk))
+    with CaptureQueriesContext(connection) as queries:
+        listed = browser.get(URL).content.decode()
+    assert all(f"user-{number} (" in listed for number in range(3))
+    assert sum("auth_user" in query["sql"] for query in queries) == 2, "the reader, and the owners"
+    shown = browser.get(URL, {"q": "user-1"}).content.decode()
+    assert "user-1 (" in shown
+    assert "user-2 (" not in shown
 
 
 def test_action_cancels_active_tasks(browser: Browser) -> None:
