@@ -12,7 +12,9 @@ from django.core.management import CommandError, call_command
 
 from django_mcp import CacheHint, Frame, ResourceNotFound, Response, Server, ToolError, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.pubsub import switches
 from django_mcp.runtime.pages import absolute_url
+from tests.admin.site import entry_of
 
 # Database connections are checked around each handler, even if it uses none.
 pytestmark = pytest.mark.django_db
@@ -119,6 +121,18 @@ def test_mcp_show_finds_a_template_by_name_and_by_uri(
     shown = run(capsys, "mcp_show", "shop://item/{number}")
     assert shown == run(capsys, "mcp_show", "item")
     assert "kind: resource_template" in shown
+
+
+def test_mcp_show_is_coloured_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], shop: Server
+) -> None:
+    switches.switch_off([entry_of(shop, "stock")], by="boss")
+    heading, *rows = run(capsys, "mcp_show", server="shop", force_color=True).splitlines()
+    assert heading.startswith("\x1b[")
+    coloured = [row for row in rows if "\x1b[" in row]
+    assert ["stock (switched off)" in row for row in coloured] == [True]
+    details = run(capsys, "mcp_show", "greet", force_color=True)
+    assert "\x1b[0m Greet whoever calls." in details
 
 
 def test_mcp_show_prints_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.color import Style
 
 from django_mcp import registry
 from django_mcp.dispatch import visibility
@@ -64,8 +65,8 @@ class Command(BaseCommand):
         if options["as_json"]:
             return _json([entry.facts(revision) for entry in shown])
         if options["name"]:
-            return "\n\n".join(_details(entry.facts(revision)) for entry in shown)
-        return "\n".join(_table(shown))
+            return "\n\n".join(_details(entry.facts(revision), self.style) for entry in shown)
+        return "\n".join(_table(shown, self.style))
 
 
 def _entries(server: str | None) -> list[Entry]:
@@ -116,27 +117,32 @@ def _with_name(name: str, registered: Sequence[Entry]) -> list[Entry]:
     raise CommandError(f"Nothing named {name!r} is registered.{suggestion}")
 
 
-def _table(entries: Iterable[Entry]) -> Iterator[str]:
-    rows = [COLUMNS]
-    for entry in entries:
-        server = entry.server
-        item = entry.component
-        permission = str(entry.permission or "-")
-        name = f"{item.key} (switched off)" if entry.is_switched_off else item.key
-        rows.append((server.name, server.path, entry.kind, name, permission, item.source))
+def _table(entries: Sequence[Entry], style: Style) -> Iterator[str]:
+    rows = [COLUMNS, *map(_row, entries)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+    heading, *lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    yield style.MIGRATE_HEADING(heading)
+    for entry, line in zip(entries, lines, strict=True):
+        yield style.WARNING(line) if entry.is_switched_off else line
 
 
-def _details(facts: Mapping[str, Any]) -> str:
+def _row(entry: Entry) -> tuple[str, ...]:
+    server = entry.server
+    item = entry.component
+    permission = str(entry.permission or "-")
+    name = f"{item.key} (switched off)" if entry.is_switched_off else item.key
+    return server.name, server.path, entry.kind, name, permission, item.source
+
+
+def _details(facts: Mapping[str, Any], style: Style) -> str:
     """Return one line per fact, or JSON below its name."""
     lines = []
     for name, value in {**facts, **facts["listed"]}.items():
         if name == "listed" or value in (None, "", [], False):
             continue
+        label = style.MIGRATE_HEADING(f"{name}:")
         is_short = isinstance(value, str | int)
-        lines.append(f"{name}: {value}" if is_short else f"{name}:\n{_json(value)}")
+        lines.append(f"{label} {value}" if is_short else f"{label}\n{_json(value)}")
     return "\n".join(lines)
 
 
