@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 
 from asgiref.sync import sync_to_async
@@ -13,8 +14,9 @@ from django_mcp.calls.models import Call, CallQuerySet
 
 AT_ONCE = 2000
 """Rows that are read with one query."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a cell begins that a spreadsheet may run."""
+FORMULA = re.compile(r"(^|[;\t\r\n])(?=[=+\-@＝＋－＠\t\r\n])")
+"""The place before what a spreadsheet may run: at the beginning of a cell, and after what begins
+another cell for a spreadsheet whose language does not separate them by commas."""
 
 TEXTS = (
     "principal",
@@ -81,8 +83,8 @@ def _cells(row: Call) -> list[str]:
 
 
 def _safe(cell: str) -> str:
-    """The cell; a spreadsheet takes one that would be a formula as text."""
-    return f"'{cell}" if cell.startswith(FORMULA) else cell
+    """The cell; a spreadsheet takes what would be a formula as text."""
+    return FORMULA.sub(r"\1'", cell)
 
 
 class _Lines(list[str]):

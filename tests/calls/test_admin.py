@@ -240,12 +240,19 @@ def test_export_has_what_is_filtered(
 
 
 def test_cells_are_no_formulas(manager: Browser) -> None:
-    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", 'quoted,"=1"', "plain"]
+    texts = {
+        **{text: f"'{text}" for text in ("=1+1", "+1", "-1", "@SUM(A1)", "＝1")},
+        "\t=1": "'\t'=1",
+        "\r=1": "'\r'=1",
+        "a;=1": "a;'=1",
+        'quoted,"=1"': 'quoted,"=1"',
+        "shop://a-b": "shop://a-b",
+    }
     for text in texts:
         call(target=text)
     response: Any = manager.get(EXPORT)
     cells = [row["target"] for row in exported(response.streaming_content)][::-1]
-    assert cells == [*(f"'{text}" for text in texts[:6]), *texts[6:]]
+    assert cells == [*texts.values()]
 
 
 @pytest.mark.django_db(transaction=True)
