@@ -65,6 +65,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
     )
     readonly_fields = fields
 
+    class Media:
+        css = {"all": ["django_mcp/admin.css"]}
+
     def get_queryset(self, request: HttpRequest) -> Any:
         Approval.objects.all().settle()
         rows: Any = super().get_queryset(request)
@@ -93,7 +96,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         pairs = readable(row)
         if pairs is None:
             return format_html("<em>{}</em>", _("They cannot be decrypted any more."))
-        cells = "<tr><th scope='row'>{}</th><td style='white-space: pre-wrap'>{}</td></tr>"
+        cells = '<tr><th scope="row">{}</th><td class="mcp-value">{}</td></tr>'
         return format_html(
             "<table>{}</table>", format_html_join("", cells, [*captured(row), *pairs])
         )
