@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
@@ -19,7 +21,7 @@ from django.views.decorators.http import require_POST
 from django_mcp.admin import call_numbers, component_page
 from django_mcp.admin.registry_rows import RegistryAdmin, Rows
 from django_mcp.admin.see_as import may_see_as, see_as_user
-from django_mcp.admin.try_it.views import may_try, try_component
+from django_mcp.admin.try_it.views import may_try, show_view, try_component
 from django_mcp.models import Component
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
@@ -132,16 +134,22 @@ class ComponentAdmin(RegistryAdmin):
 
     def get_urls(self) -> list[Any]:
         switch = self.admin_site.admin_view(require_POST(self.switch_view))
-        tried = self.admin_site.admin_view(partial(try_component, model_admin=self))
-        # A tool has a connection of its own, which would wait for a transaction around the view.
-        tried = transaction.non_atomic_requests(tried)
+        tried = self._calling(try_component)
+        view = self._calling(show_view)
         see_as = self.admin_site.admin_view(partial(see_as_user, model_admin=self))
         return [
             path("see-as/", see_as, name="django_mcp_see_as"),
             path("<path:object_id>/switch/", switch, name="django_mcp_component_switch"),
             path("<path:object_id>/try/", tried, name="django_mcp_component_try"),
+            path("<path:object_id>/view/", view, name="django_mcp_component_view"),
             *super().get_urls(),
         ]
+
+    def _calling(self, view: Callable[..., HttpResponseBase]) -> Any:
+        """Return the view of a page that calls components."""
+        page = self.admin_site.admin_view(partial(view, model_admin=self))
+        # A tool has a connection of its own, which would wait for a transaction around the view.
+        return transaction.non_atomic_requests(page)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         context = {**(extra_context or {}), "may_see_as": may_see_as(request)}

@@ -9,18 +9,18 @@ from example_site.settings import *  # noqa: F403 - all of them
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; media-src data:; form-action 'self'; base-uri 'none'"
+    "img-src 'self' data:; media-src data:; frame-src 'self'; form-action 'self'; base-uri 'none'"
 )
 
 
 def policy_middleware(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Send the policy with each page."""
+    """Send the policy with each page that has none of its own."""
 
     def respond(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
-        response.headers["Content-Security-Policy"] = POLICY
+        response.headers.setdefault("Content-Security-Policy", POLICY)
         return response
 
     return respond

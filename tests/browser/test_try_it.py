@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.browser.chromium import TIMEOUT, Visitor, chromium, needs_chromium
@@ -250,6 +252,51 @@ def test_image_is_shown(visitor: Visitor) -> None:
     image = visitor.one(".mcp-try-block img")
     assert visitor.run("return arguments[0].naturalWidth", image) > 0
     check(visitor, "image")
+
+
+def in_view(visitor: Visitor, script: str) -> Any:
+    """What a script returns that runs in the frame of a view."""
+    frame = visitor.one("[data-view] iframe")
+    visitor.driver.switch_to.frame(frame)
+    try:
+        return visitor.run(script)
+    finally:
+        visitor.driver.switch_to.default_content()
+
+
+def wait_in_view(visitor: Visitor, text: str) -> None:
+    def is_there(_: object) -> bool:
+        return text in str(in_view(visitor, "return document.body.innerText"))
+
+    WebDriverWait(visitor.driver, TIMEOUT).until(is_there)
+
+
+def wait_for_theme(visitor: Visitor, theme: str) -> None:
+    def is_shown(_: object) -> bool:
+        return in_view(visitor, "return document.documentElement.dataset.theme") == theme
+
+    WebDriverWait(visitor.driver, TIMEOUT).until(is_shown)
+
+
+def test_view_of_a_result_is_shown_and_asks_before_it_changes_something(visitor: Visitor) -> None:
+    open_page(visitor, "mcp", "show_ticket")
+    enter(visitor, number="3")
+    run(visitor)
+    wait_for(visitor, "in a frame without access to this site")
+    wait_in_view(visitor, "#3")
+    assert in_view(visitor, "return window.origin") == "null"
+    for theme in THEMES:
+        visitor.show_theme(theme)
+        wait_for_theme(visitor, theme)
+    check(visitor, "view")
+
+    reply = "document.querySelector('#reply').value = 'We look at it.';"
+    for answer, is_added in (("dismiss", False), ("accept", True)):
+        in_view(visitor, f"{reply} document.querySelector('button[type=submit]').click()")
+        alert = WebDriverWait(visitor.driver, TIMEOUT).until(alert_is_present())
+        assert "calls the tool reply_on_card as you" in alert.text
+        getattr(alert, answer)()
+        wait_in_view(visitor, "We look at it." if is_added else "does not allow it")
 
 
 def test_resource_is_read_and_prompt_is_rendered(visitor: Visitor) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
 from concurrent.futures import wait as wait_for
+from contextlib import aclosing
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from asgiref.sync import async_to_sync
@@ -27,6 +28,7 @@ from django_mcp.dispatch.task_calls import EXTENSION
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, Json, McpError
 from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.mcp_apps import metadata
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import background, pools
@@ -42,8 +44,11 @@ T = TypeVar("T")
 REQUEST_ID = 1
 LOG_LEVEL = "debug"
 CLIENT_INFO: Json = {"name": "Django admin", "version": get_version()}
-CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, **EXTENSION}
-"""What the page can answer and follow."""
+CAPABILITIES: Json = {
+    "elicitation": {"form": {}, "url": {}},
+    "extensions": {**EXTENSION["extensions"], **metadata.CAPABILITY["extensions"]},
+}
+"""What the page can answer, follow and show."""
 LOOP_CHECK = 5.0
 """Seconds after which a thread that waits for the event loop looks whether it has ended."""
 OF_A_FORM = frozenset({b"content-type", b"content-length"})
@@ -91,7 +96,11 @@ class PageExchange(NotifyingExchange):
 
 
 async def exchange(
-    server: Server, caller: frames.RequestOrigin, method: str, params: Json
+    server: Server,
+    caller: frames.RequestOrigin,
+    method: str,
+    params: Json,
+    capabilities: Json = CAPABILITIES,
 ) -> AsyncGenerator[Message, None]:
     """Send a request; yield it, the notifications, and at last the response.
 
@@ -101,7 +110,7 @@ async def exchange(
         "jsonrpc": "2.0",
         "id": REQUEST_ID,
         "method": method,
-        "params": {**params, "_meta": _meta()},
+        "params": {**params, "_meta": _meta(capabilities)},
     }
     yield Message("sent", sent)
     received: asyncio.Queue[Message] = asyncio.Queue()
@@ -111,7 +120,9 @@ async def exchange(
         loop.call_soon_threadsafe(received.put_nowait, Message("received", body))
 
     call = frames.IncomingRequest(server, caller, PageExchange(receive))
-    answering = background.create_task(_answer(call, sent, translation.get_language()))
+    answering = background.create_task(
+        _answer(call, sent, capabilities, translation.get_language())
+    )
     answering.add_done_callback(lambda _: loop.call_soon(received.put_nowait, END))
     try:
         while (message := await received.get()) is not END:
@@ -127,19 +138,36 @@ END = Message("received", {})
 """What follows the last notification."""
 
 
-def _meta() -> dict[str, Any]:
+async def response_to(
+    server: Server,
+    caller: frames.RequestOrigin,
+    method: str,
+    params: Json,
+    capabilities: Json,
+) -> Json:
+    """Send a request, and return the response alone."""
+    sent = exchange(server, caller, method, params, capabilities)
+    async with aclosing(sent) as messages:
+        async for message in messages:
+            last = message
+    return last.body
+
+
+def _meta(capabilities: Json) -> dict[str, Any]:
     return {
         request_meta.VERSION: NEWEST.version,
         request_meta.CLIENT_INFO: CLIENT_INFO,
-        request_meta.CAPABILITIES: CAPABILITIES,
+        request_meta.CAPABILITIES: capabilities,
         request_meta.LOG_LEVEL: LOG_LEVEL,
         "progressToken": REQUEST_ID,
     }
 
 
-async def _answer(call: frames.IncomingRequest, sent: Json, language: str | None) -> Json:
+async def _answer(
+    call: frames.IncomingRequest, sent: Json, capabilities: Json, language: str | None
+) -> Json:
     registry.make_ready(call.server)
-    described = RequestMeta(NEWEST, CAPABILITIES, CLIENT_INFO, LOG_LEVEL)
+    described = RequestMeta(NEWEST, capabilities, CLIENT_INFO, LOG_LEVEL)
     try:
         # Read as from any client, whose messages are limited.
         request = jsonrpc.read(jsonrpc.decode_received(json.dumps(sent)))

@@ -18,7 +18,7 @@ from django.template.loader import render_to_string
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.try_it import calls, rendering
+from django_mcp.admin.try_it import app_view, calls, rendering
 from django_mcp.admin.try_it.calls import Message
 from django_mcp.admin.try_it.conversation import Conversation, Step
 from django_mcp.admin.try_it.forms import SchemaForm, rows_in, with_row_added, with_row_removed
@@ -195,6 +195,8 @@ class TryPage:
             "conversation": conversation,
             "token": self._token,
             "shown": shown,
+            "view": app_view.of_call(self.entry, conversation),
+            "view_url": self.request.path.removesuffix("try/") + "view/",
             "hint": self._hint if shown is not None and shown.tone == "error" else "",
             "questions": self.questions,
             "has_only_pages": all(question.form is None for question in self.questions),

@@ -1,4 +1,4 @@
-"""The view of the page on which a component is tried.
+"""The pages on which a component is tried.
 
 Who runs a component here needs the permission ``django_mcp.try_component`` besides that to view
 components; the call itself is checked as one of the same user from anywhere else.
@@ -16,7 +16,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.try_it import calls
+from django_mcp.admin.try_it import app_view, calls
 from django_mcp.admin.try_it.page import FOLDER, TryPage
 from django_mcp.models import Component
 
@@ -32,11 +32,7 @@ def may_try(request: HttpRequest) -> bool:
 
 def try_component(request: HttpRequest, object_id: str, *, model_admin: Any) -> HttpResponseBase:
     """Show the page, or send the request that was posted; raises PermissionDenied and Http404."""
-    component = model_admin.get_object(request, unquote(object_id))
-    if not (model_admin.has_view_permission(request, component) and may_try(request)):
-        raise PermissionDenied
-    if component is None:
-        raise Http404
+    component = _component(request, object_id, model_admin)
     page = TryPage(request, component.entry)
     if is_for_each_path(component):
         return _whole(request, page, model_admin, component, is_refused=True)
@@ -46,6 +42,29 @@ def try_component(request: HttpRequest, object_id: str, *, model_admin: Any) -> 
     if steps:
         calls.wait(request, page.run(steps))
     return _whole(request, page, model_admin, component)
+
+
+def show_view(request: HttpRequest, object_id: str, *, model_admin: Any) -> HttpResponseBase:
+    """Return the view of a tool for its frame, or answer what the view has posted to the page."""
+    component = _component(request, object_id, model_admin)
+    if is_for_each_path(component):
+        raise Http404
+    server = component.entry.server
+    scopes = component.entry.component.scopes | server.scopes
+    caller = calls.origin(request, server, scopes)
+    requests = app_view.PageRequests(server, caller.principal, request, caller)
+    if request.method == "POST":
+        return app_view.forwarded(requests)
+    return app_view.document(requests, component.entry)
+
+
+def _component(request: HttpRequest, object_id: str, model_admin: Any) -> Component:
+    component: Component | None = model_admin.get_object(request, unquote(object_id))
+    if not (model_admin.has_view_permission(request, component) and may_try(request)):
+        raise PermissionDenied
+    if component is None:
+        raise Http404
+    return component
 
 
 def is_for_each_path(component: Component) -> bool:
@@ -69,14 +88,17 @@ def _whole(
     *,
     is_refused: bool = False,
 ) -> HttpResponseBase:
+    site = model_admin.admin_site
+    request.current_app = site.name
+    url = f"{site.name}:django_mcp_component_change"
     context = {
-        **model_admin.admin_site.each_context(request),
+        **site.each_context(request),
         **page.context,
         "title": _("Try %(name)s") % {"name": component.title or component.name},
         "opts": model_admin.opts,
         "original": component,
         "component": component,
-        "component_url": reverse("admin:django_mcp_component_change", args=[quote(component.key)]),
+        "component_url": reverse(url, args=[quote(component.key)]),
         "is_refused": is_refused,
     }
     return TemplateResponse(request, f"{FOLDER}/try.html", context)

@@ -1,8 +1,9 @@
-"""The requests of the preview to the server, as the user that the command names."""
+"""The requests of a host of MCP Apps to a server: for a view, and of the view itself."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
@@ -52,16 +53,15 @@ class View(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SiteRequests:
-    """Requests to one server, as one caller, from any thread."""
+class HostRequests(ABC):
+    """Requests to one server, as one caller."""
 
     server: Server
     principal: Principal
 
+    @abstractmethod
     def send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the response: it has a ``result`` or an ``error``."""
-        loop = event_loop.current().loop
-        return asyncio.run_coroutine_threadsafe(self._send(method, params), loop).result()
 
     def forward(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the response to a request of a view, which may call tools of visibility "app"."""
@@ -124,6 +124,15 @@ class SiteRequests:
             raise NoView(response["error"]["message"])
         result: dict[str, Any] = response["result"]
         return result
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRequests(HostRequests):
+    """The requests of the preview, as the user that the command names, from any thread."""
+
+    def send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        loop = event_loop.current().loop
+        return asyncio.run_coroutine_threadsafe(self._send(method, params), loop).result()
 
     async def _send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         request = Request(next(NUMBERS), method, params)

@@ -64,6 +64,7 @@
         if (event.result) {
             const opened = [...part("result").querySelectorAll("details")].map(each => each.open);
             part("result").innerHTML = event.result;
+            document.dispatchEvent(new Event("mcp:result"));
             if (isLook) {
                 part("result").querySelectorAll("details").forEach((each, index) => {
                     each.open = opened[index] || false;
