@@ -104,11 +104,11 @@
                 body: JSON.stringify({method, params, is_allowed: isAllowed}),
                 headers: {"Content-Type": "application/json", "X-CSRFToken": token},
             });
-            const answer = await response.json();
-            if (!answer.question) {
-                return answer;
+            const {question, result, error} = await response.json();
+            if (!question) {
+                return error ? {error} : {result};
             }
-            if (confirm(answer.question)) {
+            if (confirm(question)) {
                 return await forward(method, params, true);
             }
             return {error: {code: INTERNAL_ERROR, message: "The user does not allow it"}};
