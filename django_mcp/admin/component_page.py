@@ -47,6 +47,14 @@ class Table(NamedTuple):
     json_heading: Any
     empty: Any
 
+    @property
+    def has_defaults(self) -> bool:
+        return any(row.default for row in self.rows)
+
+    @property
+    def has_descriptions(self) -> bool:
+        return any(row.description or row.limits for row in self.rows)
+
 
 class ShownIn(NamedTuple):
     """A revision that the server speaks, and the members that its clients are not sent."""

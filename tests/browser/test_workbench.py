@@ -85,7 +85,7 @@ def wait_for_text(visitor: Visitor, selector: str, text: str) -> None:
         ("server", SERVER),
         ("components", COMPONENTS),
         ("component", TOOL),
-        ("template", f"{COMPONENTS}{quote('mcp:resource_template:ticket://{number}')}/change/"),
+        ("template", f"{COMPONENTS}{quote('mcp:resource_template:ticket://{pk}')}/change/"),
         ("see-as", SEE_AS),
         ("see-as-empty", f"{COMPONENTS}see-as/"),
         ("see-as-mistake", f"{COMPONENTS}see-as/?user=nobody"),
@@ -98,6 +98,7 @@ def test_page_is_accessible_and_fits_in_both_themes(
 ) -> None:
     client.search()
     visitor.open(path)
+    assert visitor.driver.current_url.endswith(path)
     assert visitor.console_errors() == []
     for theme in THEMES:
         visitor.show_theme(theme)
