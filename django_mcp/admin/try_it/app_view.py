@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 
 from django_mcp.admin.try_it import calls
 from django_mcp.admin.try_it.conversation import Conversation
-from django_mcp.management.preview.requests import HostRequests, NoView
-from django_mcp.protocol.errors import Json
+from django_mcp.management.preview.requests import HostRequests, NoView, refusal
+from django_mcp.protocol.errors import InternalError, Json
 from django_mcp.protocol.mcp_apps import metadata, policy
 from django_mcp.registry import Entry
 from django_mcp.transports.frames import RequestOrigin
@@ -98,7 +98,7 @@ def forwarded(requests: PageRequests) -> HttpResponse:
                 return JsonResponse({"question": text % {"name": params.get("name")}})
         return JsonResponse(requests.forward(method, params))
     except NoView as error:
-        return JsonResponse({"error": {"code": -32603, "message": str(error)}})
+        return JsonResponse(refusal(InternalError(str(error))))
 
 
 def _changes_nothing(tool: Json) -> bool:

@@ -66,11 +66,11 @@ class HostRequests(ABC):
     def forward(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the response to a request of a view, which may call tools of visibility "app"."""
         if method not in FORWARDED:
-            return _refusal(MethodNotFound(f"A view cannot send {method}"))
+            return refusal(MethodNotFound(f"A view cannot send {method}"))
         if method == "tools/call":
             name = params.get("name")
             if "app" not in metadata.visibility(self.tools().get(str(name), {})):
-                return _refusal(InvalidParams(f"A view cannot call the tool {name}"))
+                return refusal(InvalidParams(f"A view cannot call the tool {name}"))
         return self.send(method, params)
 
     def tools(self) -> dict[str, dict[str, Any]]:
@@ -153,6 +153,6 @@ def _with_all_tools(principal: Principal) -> Principal:
     return replace(principal, selection=replace(selection, all_tools=True))
 
 
-def _refusal(error: McpError) -> dict[str, Any]:
+def refusal(error: McpError) -> dict[str, Any]:
     """The response to a request that a view may not send."""
     return {"error": NEWEST.error(error)}
