@@ -27,6 +27,9 @@ are long."""
 WEIGHTS = {"name": 4.0, "title": 2.0, "hint": 3.0, "description": 1.5, "names": 1.0, "about": 0.5}
 """Of a word in the name, the title, the search hint, the description, and in the names and the
 descriptions of parameters."""
+OF_PARAMETERS = ("names", "about")
+"""A list may have hundreds of filters, and is to be found by its own name: a word counts once in
+all parameters, and they make no text longer."""
 CANDIDATES = 40
 """Tools that are ranked first: those with the largest shares. The others are ranked only if the
 caller may not use enough of these."""
@@ -137,13 +140,13 @@ class ToolIndex:
 
 def _shares(tools: Sequence[Component]) -> dict[str, dict[int, float]]:
     """Return the shares of each word by tool, as BM25 has them before the rarity of the word."""
-    counts_by_tool = [_weighted(tool) for tool in tools]
-    lengths = [sum(counts.values()) for counts in counts_by_tool]
+    words_by_tool = [_words(tool) for tool in tools]
+    lengths = [_length(words) for words in words_by_tool]
     average = sum(lengths) / len(tools) if tools else 1.0
     shares: dict[str, dict[int, float]] = {}
-    for number, counts in enumerate(counts_by_tool):
+    for number, words in enumerate(words_by_tool):
         norm = K1 * (1 - B + B * lengths[number] / average)
-        for word, count in counts.items():
+        for word, count in _weighted(words).items():
             share = count * (K1 + 1) / (count + norm)
             shares.setdefault(word, {})[number] = share
     return shares
@@ -175,11 +178,27 @@ def scores(numbers: Sequence[int], shares: Sequence[Mapping[int, float]]) -> dic
     return ranks
 
 
-def _weighted(tool: Component) -> dict[str, float]:
-    """The words of a tool, each with the sum of the weights of its places."""
-    counts: dict[str, float] = {}
+def _words(tool: Component) -> dict[str, list[str]]:
+    """The words of a tool by their place, those of parameters once."""
+    words: dict[str, list[str]] = {}
     for place, text in _texts(tool):
-        for word in words_of(text):
+        words.setdefault(place, []).extend(words_of(text))
+    return {
+        place: [*dict.fromkeys(in_place)] if place in OF_PARAMETERS else in_place
+        for place, in_place in words.items()
+    }
+
+
+def _length(words: Mapping[str, Sequence[str]]) -> float:
+    texts = {place: in_place for place, in_place in words.items() if place not in OF_PARAMETERS}
+    return sum(WEIGHTS[place] * len(in_place) for place, in_place in texts.items())
+
+
+def _weighted(words: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return each word with the sum of the weights of its places."""
+    counts: dict[str, float] = {}
+    for place, in_place in words.items():
+        for word in in_place:
             counts[word] = counts.get(word, 0.0) + WEIGHTS[place]
     return counts
 

@@ -249,6 +249,19 @@ def test_tool_that_deletes_ranks_first_only_if_that_is_asked() -> None:
     assert ordered[0].name == "delete_ticket"
 
 
+def test_parameters_do_not_outweigh_the_name_of_a_tool() -> None:
+    server = Server("office")
+    nouns = ("cable", "device", "port", "rack")
+    for noun in nouns:
+        filters = [f"{other}_{n}" for other in nouns if other != noun for n in range(60)]
+        schema: dict[str, Any] = {"type": "object", "properties": {name: {} for name in filters}}
+        server.tool(name=f"list_{noun}", description="Of the site.", input_schema=schema)(nothing)
+    index = server.components.tool_index()
+    for noun in nouns:
+        first = next(tool for part in index.ranked(f"show the {noun}s") for tool in part)
+        assert first.name == f"list_{noun}"
+
+
 class Instructions:
     """Counts the instructions of Python that this thread executes."""
 
