@@ -8,6 +8,7 @@ Hostile values cannot make validation slow: it takes a bounded number of steps (
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -185,18 +186,53 @@ def _is_certainly_valid(schema: Json, dialect: str) -> bool:
     if dialect != DEFAULT_DIALECT or not metaschema.is_usual(schema):
         return False
     positions = [*walk.subschemas(schema)]
-    referring = [position for position in positions if "$ref" in position.schema]
-    return not referring or _are_harmless(referring, schema, len(positions))
+    is_referring = any("$ref" in position.schema for position in positions)
+    return not is_referring or _are_harmless(positions, schema)
 
 
-def _are_harmless(referring: Sequence[SchemaPosition], root: Json, size: int) -> bool:
-    """Whether references are few and lead to definitions without any, so that none is circular."""
-    targets = {f"#/$defs/{name}" for name in root.get("$defs", ()) if name.isidentifier()}
-    is_small = size <= MAX_DEPTH and (len(referring) + 1) * size <= MAX_SUBSCHEMAS
-    return is_small and all(
-        position.schema["$ref"] in targets and "$defs" not in position.location
-        for position in referring
-    )
+_ROOT = ""
+"""The name of what is in no definition."""
+
+
+def _are_harmless(positions: Sequence[SchemaPosition], root: Json) -> bool:
+    """Whether references lead to definitions, in no circle, and apply few schemas together."""
+    targets = {f"#/$defs/{name}": name for name in root.get("$defs", ()) if name.isidentifier()}
+    sizes: Counter[str] = Counter()
+    referred: dict[str, list[str]] = {}
+    for location, schema in positions:
+        name = str(location[1]) if location[:1] == ("$defs",) else _ROOT
+        sizes[name] += 1
+        if "$ref" in schema:
+            if schema["$ref"] not in targets:
+                return False
+            referred.setdefault(name, []).append(targets[schema["$ref"]])
+    deepest = max(len(location) for location, _ in positions)
+    applied = _Applied(sizes, referred)
+    longest_chain = MAX_DEPTH // max(deepest, 1)
+    return all(applied.size(name, longest_chain) <= MAX_SUBSCHEMAS for name in [*sizes])
+
+
+class _Applied:
+    """How many schemas a definition applies at most, with those that it refers to."""
+
+    def __init__(self, sizes: Mapping[str, int], referred: Mapping[str, Sequence[str]]) -> None:
+        self._sizes = sizes
+        self._referred = referred
+        self._known: dict[str, int] = {}
+
+    def size(self, name: str, longest_chain: int) -> int:
+        """Return the number, which is above the limit for a longer chain, such as a circle."""
+        if name in self._known:
+            return self._known[name]
+        if longest_chain == 0:
+            return MAX_SUBSCHEMAS + 1
+        size = self._sizes[name]
+        for target in self._referred.get(name, ()):
+            size += self.size(target, longest_chain - 1)
+            if size > MAX_SUBSCHEMAS:
+                break
+        self._known[name] = size
+        return size
 
 
 def _survives_wrapping(position: SchemaPosition) -> bool:

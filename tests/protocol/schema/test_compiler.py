@@ -573,10 +573,39 @@ def test_unresolvable_or_circular_reference_is_rejected(definitions: dict[str, A
         compiler.compile(schema)
 
 
+NAMES = ("a", "b", "c", "d")
+PARTS = st.lists(st.sampled_from(NAMES), max_size=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    root=PARTS, named=st.fixed_dictionaries(dict.fromkeys(NAMES, PARTS)), is_in_place=st.booleans()
+)
+def test_references_that_are_certainly_valid_pass_the_check_of_references(
+    root: list[str], named: dict[str, list[str]], is_in_place: bool
+) -> None:
+    def referring(names: list[str]) -> dict[str, Any]:
+        references = [{"$ref": f"#/$defs/{name}"} for name in names]
+        if is_in_place:
+            return {"allOf": references} if references else {}
+        return {"properties": {str(number): each for number, each in enumerate(references)}}
+
+    schema = {**referring(root), "$defs": {name: referring(it) for name, it in named.items()}}
+    is_certain = compiler._is_certainly_valid(schema, compiler.DEFAULT_DIALECT)
+    try:
+        schema_validator.prepare(schema, compiler.DEFAULT_DIALECT)
+    except ValueError:
+        assert not is_certain
+
+
 def test_usual_schema_compiles_without_import_of_jsonschema() -> None:
     script = (
         "import sys\n"
         "from django_mcp.protocol.schema import compiler\n"
+        "definitions = {'kind': {'enum': ['cat']}, 'pet': {'properties': {\n"
+        "    **{f'x{number}': {} for number in range(100)}, 'kind': {'$ref': '#/$defs/kind'}}}}\n"
+        "nested = {'$defs': definitions, 'items': {'$ref': '#/$defs/pet'}}\n"
+        "compiler.compile(nested)\n"
         "schema = {'$defs': {'pet': {'type': 'string'}}, 'items': {'$ref': '#/$defs/pet'}}\n"
         "validator = compiler.compile(schema)\n"
         "assert 'jsonschema' not in sys.modules and 'referencing' not in sys.modules\n"
