@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
@@ -66,7 +67,9 @@ class Operation:
 
         ``swagger_fake_view`` says that only its schema is read, as it does for drf-spectacular.
         """
-        return self.view_of(schema_request(self.method), swagger_fake_view=True)
+        view = self.view_of(schema_request(self.method), swagger_fake_view=True)
+        keep_context(view)
+        return view
 
     def view_of(self, request: HttpRequest, **attributes: Any) -> Any:
         """Return the view as it is before it handles ``request``, without arguments of the URL."""
@@ -89,6 +92,16 @@ class Operation:
         if has_constant_fields(kind):
             return shared(kind)
         return kind(context=view.get_serializer_context())
+
+
+def keep_context(view: Any) -> None:
+    """Let a view make the context of its serializers once: some read the database for it."""
+    if hasattr(view, "get_serializer_context"):
+        view.get_serializer_context = partial(_copied, cache(view.get_serializer_context))
+
+
+def _copied(get_context: Any) -> dict[str, Any]:
+    return {**get_context()}
 
 
 def schema_request(method: str) -> HttpRequest:

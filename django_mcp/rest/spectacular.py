@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 from weakref import ProxyType, proxy
 
@@ -17,7 +17,7 @@ from rest_framework.serializers import BaseSerializer, ListSerializer
 from rest_framework.settings import api_settings
 
 from django_mcp.rest.openapi import definitions, to_json_schema, with_examples
-from django_mcp.rest.operations import Operation
+from django_mcp.rest.operations import Operation, keep_context
 from django_mcp.rest.parameters import QueryParameter, of_openapi
 from django_mcp.rest.routes import Route
 
@@ -152,10 +152,11 @@ def _marking_generator(operations: Sequence[Operation]) -> Any:
             view = super().create_view(callback, method, request)  # type: ignore[no-untyped-call]
             schema = _own_schema(view)
             self.schemas_storage.append(schema)
+            keep_context(view)
             number = numbers.get((id(callback), method.lower()))
             schema.get_operation = partial(_marked, schema.get_operation, number)
-            schema.get_response_serializers = partial(
-                _without_body, schema.get_response_serializers
+            schema.get_response_serializers = cache(
+                partial(_without_body, schema.get_response_serializers)
             )
             schema.map_parsers = partial(_one_parser, schema.map_parsers)
             schema.resolve_serializer = partial(_complete, schema.resolve_serializer)

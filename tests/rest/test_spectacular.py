@@ -116,6 +116,22 @@ class Places(api.Uploads):
     serializer_class = Place
 
 
+def test_view_makes_the_context_of_its_serializers_once(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def get_serializer_context(view: Any) -> Any:
+        asked.append(view)
+        return api.TicketViewSet.get_serializer_context(view)
+
+    monkeypatch.setattr(DescribedTickets, "get_serializer_context", get_serializer_context)
+    rest_tools(DescribedTickets, ALL, server=server)
+    assert len(list(server.components.all())) == len(ALL)
+    assert len({*map(id, asked)}) == len(asked)
+    assert len(asked) >= len(ALL)
+
+
 def test_decimal_bounds_are_numbers(server: Server, settings: Any, monkeypatch: Any) -> None:
     from django.urls import path
 
