@@ -6,6 +6,7 @@ A call resolves its path as Django does, and must arrive at the view that was de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -54,7 +55,10 @@ class Route:
     @cached_property
     def _possibility(self) -> tuple[Sequence[str], Mapping[str, Any]]:
         """The names of the arguments in the path, and the converters of those that have one."""
-        variants, _, _, converters = self._resolver.reverse_dict.getlist(self.callback)[0]
+        # Each resolver leaves a context variable behind. Those of a thousand tools would be copied
+        # whenever a call changes its thread.
+        reverse_dict = copy_context().run(getattr, self._resolver, "reverse_dict")
+        variants, _, _, converters = reverse_dict.getlist(self.callback)[0]
         return tuple(variants[0][1]), converters
 
     @property

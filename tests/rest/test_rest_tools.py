@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextvars import copy_context
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +13,7 @@ from django.test import Client as Browser
 from rest_framework import serializers
 
 from django_mcp import Server
-from django_mcp.rest import rest_tools
+from django_mcp.rest import rest_tools, routes
 from django_mcp.testing import ErrorResponse, SyncClient
 from example_site.helpdesk.models import Ticket
 from tests.rest.api import CustomerViewSet, TicketViewSet
@@ -330,6 +331,15 @@ def test_input_schema_is_that_of_the_serializer(server: Server) -> None:
     assert "author" not in properties["comments"]["items"]["properties"]
 
 
+def test_building_tools_leaves_no_context_variables() -> None:
+    routes._routes_by_class.cache_clear()
+    server = Server("other")
+    rest_tools(TicketViewSet, server=server)
+    before = len(copy_context())
+    assert any(server.components.all())
+    assert len(copy_context()) == before
+
+
 def test_list_takes_filters_search_ordering_and_pages(server: Server) -> None:
     properties = schema_of(server, "ticket_list")["properties"]
 
@@ -337,6 +347,7 @@ def test_list_takes_filters_search_ordering_and_pages(server: Server) -> None:
         "assignee__isnull",
         "created__gte",
         "created__lt",
+        "cursor",
         "customer",
         "ordering",
         "page",
