@@ -67,12 +67,6 @@ def is_list(operation: Operation) -> bool:
     return operation.action == "list" or is_generic
 
 
-def has_pages(paginator: Any) -> bool:
-    """Whether the pages of a list have a size unless the caller asks for one."""
-    sizes = (getattr(paginator, name, None) for name in ("page_size", "default_limit"))
-    return paginator is not None and any(size is not None for size in sizes)
-
-
 def of_backend(backend: Any, view: Any) -> Iterable[QueryParameter]:
     if hasattr(backend, "get_filterset_class"):
         return of_filterset(backend.get_filterset_class(view, getattr(view, "queryset", None)))

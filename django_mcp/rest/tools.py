@@ -32,7 +32,7 @@ from django_mcp.rest.arguments import Arguments
 from django_mcp.rest.calls import access, credentials, form_data, requests, responses, rows
 from django_mcp.rest.calls.credentials import Credentials, FindAuth
 from django_mcp.rest.operations import Operation, default_name
-from django_mcp.rest.parameters import has_pages, is_list
+from django_mcp.rest.parameters import is_list
 from django_mcp.rest.spectacular import Described
 
 HINTS: Mapping[str, Mapping[str, bool]] = {
@@ -77,7 +77,7 @@ def component_of(
         serializer=choices.serializer,
         query=choices.query,
     )
-    pages = pages_of(operation, view, arguments, options)
+    pages = pages_of(operation, arguments, options)
     caller = Caller(
         operation,
         arguments,
@@ -203,11 +203,11 @@ class Caller:
 
 
 def pages_of(
-    operation: Operation, view: Any, arguments: Arguments, options: Mapping[str, Any]
+    operation: Operation, arguments: Arguments, options: Mapping[str, Any]
 ) -> rows.Pages | None:
-    """Return the parts of a list; None where the site has pages, and for what is no list."""
+    """Return the parts of a list; None where the site has cursors, and for what is no list."""
     is_own = rows.CURSOR in arguments.schema["properties"]
-    if not is_list(operation) or is_own or has_pages(getattr(view, "paginator", None)):
+    if not is_list(operation) or is_own:
         return None
     return rows.Pages(operation.where, options.get("max_result_chars"))
 

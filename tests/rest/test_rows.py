@@ -1,4 +1,4 @@
-"""Lists that the site does not paginate: cut at a row, with a cursor for the following ones."""
+"""Long lists, and long pages of lists: cut at a row, with a cursor for the following ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.urls import path
 from rest_framework import serializers, viewsets
-from rest_framework.pagination import LimitOffsetPagination
+from rest_framework.pagination import LimitOffsetPagination, PageNumberPagination
 
 from django_mcp import Server
 from django_mcp.rest import rest_tools
@@ -29,20 +29,28 @@ class CustomerSerializer(serializers.ModelSerializer):  # type: ignore[misc]
 class Customers(viewsets.ModelViewSet):  # type: ignore[misc]
     queryset = Customer.objects.order_by("id")
     serializer_class = CustomerSerializer
-    pagination_class = None
+    pagination_class: Any = None
 
     def filter_queryset(self, queryset: Any) -> Any:
         city = self.request.query_params.get("city")
         return queryset if city is None else queryset.filter(city=city)
 
 
-class Paged(Customers):
+class Unlimited(Customers):
     pagination_class = LimitOffsetPagination
+
+
+class Pages(PageNumberPagination):  # type: ignore[misc]
+    page_size = 30
+
+
+class Paged(Customers):
+    pagination_class = Pages
 
 
 @pytest.fixture
 def server(server: Server, monkeypatch: pytest.MonkeyPatch, users: Users) -> Server:
-    routes = {"customers/": Customers, "paged/": Paged}
+    routes = {"customers/": Customers, "unlimited/": Unlimited, "paged/": Paged}
     added = [path(where, view.as_view({"get": "list"})) for where, view in routes.items()]
     monkeypatch.setattr(urls, "urlpatterns", added)
     rows = [
@@ -53,6 +61,7 @@ def server(server: Server, monkeypatch: pytest.MonkeyPatch, users: Users) -> Ser
     options = {"list": {"query": {"city": {"type": "string"}}}}
     bound: Any = {"max_result_chars": 2_000, "options": options, "server": server}
     rest_tools(Customers, ["list"], **bound)
+    rest_tools(Unlimited, ["list"], **bound)
     rest_tools(Paged, ["list"], **bound)
     return server
 
@@ -64,7 +73,7 @@ def rows_of(result: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-@pytest.mark.parametrize("name", ["customers_list", "paged_list"])
+@pytest.mark.parametrize("name", ["customers_list", "unlimited_list"])
 def test_parts_of_a_list_have_all_rows_once(server: Server, version: str, name: str) -> None:
     seen: list[str] = []
     arguments: dict[str, Any] = {"city": "Rome"}
@@ -80,6 +89,28 @@ def test_parts_of_a_list_have_all_rows_once(server: Server, version: str, name: 
             assert f"to {len(seen)} of 50. For the following ones" in sentence
             arguments["cursor"] = CURSOR.search(sentence)[1]  # type: ignore[index]
     assert seen == [customer.name for customer in Customer.objects.order_by("id")]
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_parts_of_a_page_have_its_rows_once_and_its_other_members(
+    server: Server, version: str
+) -> None:
+    seen: list[str] = []
+    arguments: dict[str, Any] = {"city": "Rome", "page": 1}
+    with SyncClient(server, version=version) as client:
+        for _ in range(30):
+            result = client.call_tool("paged_list", arguments)
+            page = result.structured
+            assert page["count"] == 50
+            assert "page=2" in page["next"]
+            seen += [row["name"] for row in page["results"]]
+            sentence = result["content"][-1]["text"]
+            if "last rows" in sentence:
+                break
+            assert f"to {len(seen)} of 30 of this page. For the following ones" in sentence
+            arguments["cursor"] = CURSOR.search(sentence)[1]  # type: ignore[index]
+    assert "of this page, " in sentence
+    assert seen == [customer.name for customer in Customer.objects.order_by("id")[:30]]
 
 
 def test_cursor_of_another_request_is_an_error(server: Server) -> None:

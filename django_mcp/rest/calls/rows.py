@@ -1,4 +1,4 @@
-"""Lists that the site does not paginate: cut at a row, with a cursor for the following ones."""
+"""Lists, and pages of lists, cut at a row where they are long, with a cursor for what follows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CURSOR = "cursor"
 MAX_CHARACTERS = 100_000
 """Of the rows in one result: as many as hosts pass on to a model by default."""
 MAX_BYTES = 20_000_000
-"""The largest list of which a part is returned."""
+"""The largest response of which a part is returned."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "string",
@@ -32,27 +32,32 @@ class Pages:
         self._where = where
         self._max_characters = max_characters or MAX_CHARACTERS
 
-    def part(self, rows: Any, frame: Frame, arguments: Mapping[str, Any]) -> Any:
+    def part(self, value: Any, frame: Frame, arguments: Mapping[str, Any]) -> Any:
         """Return the rows after the cursor in ``arguments``, as many as have room.
 
-        What is no list, or has room as a whole, is returned unchanged.
+        A page keeps its other members, such as the number of all rows. What has no rows, or has
+        room as a whole, is returned unchanged.
         """
+        member = None if isinstance(value, list) else _member_with_rows(value)
+        rows = value if member is None else value[member]
         if not isinstance(rows, list):
-            return rows
-        others = {name: value for name, value in arguments.items() if name != CURSOR}
+            return value
+        others = {name: given for name, given in arguments.items() if name != CURSOR}
         bound_to = [self._where, others]
         start = self._start(frame, arguments, bound_to)
         end = self._end(rows, start)
         if start == 0 and end == len(rows):
-            return rows
-        result = Response.tool().structured(rows[start:end])
+            return value
+        part = rows[start:end]
+        result = Response.tool().structured(part if member is None else {**value, member: part})
+        of_page = "" if member is None else " of this page"
         if end == len(rows):
-            return result.text(f"These are the last rows, {start + 1} to {end}.")
+            return result.text(f"These are the last rows{of_page}, {start + 1} to {end}.")
         sign = partial(frame.server.sign, self._where, frame.principal.key)
         cursor = cursors.encode("rows", [str(end)], lambda text: sign(text, bound_to))
         return result.text(
-            f"These are the rows {start + 1} to {end} of {len(rows)}. For the following ones, call "
-            f"again with the same arguments and {CURSOR}={json.dumps(cursor)}."
+            f"These are the rows {start + 1} to {end} of {len(rows)}{of_page}. For the following "
+            f"ones, call again with the same arguments and {CURSOR}={json.dumps(cursor)}."
         )
 
     def _start(self, frame: Frame, arguments: Mapping[str, Any], bound_to: list[Any]) -> int:
@@ -76,6 +81,13 @@ class Pages:
             if room < 0 and position > start:
                 return position
         return len(rows)
+
+
+def _member_with_rows(page: Any) -> str | None:
+    """Return the name of the only list in a page, None where there is not exactly one."""
+    members = page.items() if isinstance(page, Mapping) else ()
+    lists = [name for name, value in members if isinstance(value, list)]
+    return lists[0] if len(lists) == 1 else None
 
 
 def with_cursor(schema: Mapping[str, Any]) -> dict[str, Any]:
