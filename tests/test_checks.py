@@ -155,6 +155,17 @@ def test_large_list_of_tools_is_found_before_a_deployment(
     assert "mcp_show --describe" in str(finding.hint)
 
 
+def test_tools_that_are_found_by_search_are_not_in_the_size_of_the_list(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "tool_search", True)
+    server.tool(name="buy", description="Buy tea.")(lambda: None)
+    server.tool(name="sell", description="Sell tea. " * 1_000)(lambda: None)
+    monkeypatch.setattr(deferred, "MAX_TOKENS", 2_000)
+
+    assert "W041" not in get_findings(deploy=True)
+
+
 def test_deferred_components_are_examined_before_a_deployment_only(server: Server) -> None:
     builds = []
 

@@ -37,13 +37,14 @@ def check_deferred_components() -> Found:
 def large_list(server: Server) -> Found:
     """Yield a warning if the list of tools of a server fills the context of a model."""
     tools = (entry for entry in registry.entries(server) if entry.component.kind == "tool")
-    size = sum(entry.tokens for entry in tools)
+    listed = (each for each in tools if each.component.always_load or not server.tool_search)
+    size = sum(entry.tokens for entry in listed)
     if size > MAX_TOKENS:
         yield Warning(
             f"The tools of the MCP server {server.name!r} take about {size:,} tokens of the "
             f"context of a model, more than {MAX_TOKENS:,}.",
-            hint="See mcp_show --describe for the largest ones. Offer fewer tools, or several "
-            "servers.",
+            hint="See mcp_show --describe for the largest ones. Offer fewer tools, or set "
+            "tool_search=True on the server.",
             id="django_mcp.W041",
         )
 
