@@ -121,6 +121,8 @@ class View(ABC):
     """Where it is, without a version: ``ui://shop/cart``."""
     title: Any = None
     policy: Policy
+    is_constant = True
+    """Whether its page stays the same while the process runs."""
     has_fragment = False
     """Whether ``fragment_of`` is called for each result of its tools."""
 

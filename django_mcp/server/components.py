@@ -404,8 +404,11 @@ class ComponentCollection:
         """Whether all lists contain the same descriptor of ``component``.
 
         It differs for a component that a session registered, perhaps under the same name, and where
-        a text is computed at each listing or translated lazily.
+        a text is computed at each listing or translated lazily, or a view may change.
         """
+        view = getattr(component, "view", None)
+        if view is not None and not view.is_constant:
+            return False
         return self._is_declared(component) and component.is_constant
 
     def _is_declared(self, component: Component) -> bool:

@@ -1,8 +1,8 @@
 """Views from Django templates: a page that is the same for everybody, and a fragment of results.
 
-The page is rendered once for each language, without a request and without data of a call. What a
-tool returns is shown by the script of the page, or by a *fragment*: a template that is rendered
-with the result, in the call, with autoescape.
+The page is rendered once for each language of the site, without a request and without data of a
+call. What a tool returns is shown by the script of the page, or by a *fragment*: a template that is
+rendered with the result, in the call, with autoescape.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from django.conf import settings
+from django.conf import global_settings, settings
 from django.core.signals import setting_changed
 from django.template.loader import render_to_string
 from django.utils import translation
@@ -56,32 +55,49 @@ class TemplateView(View):
         self.policy = policy
         self.has_fragment = fragment is not None
         self._pages: dict[str, str] = {}
+        self._listed_uri: str | None = None
         setting_changed.connect(self._forget)
 
     def __repr__(self) -> str:
         return f"<view {self.uri}>"
 
-    @cached_property
+    @property
+    def is_constant(self) -> bool:  # type: ignore[override]
+        """Whether nobody edits its templates while the process runs."""
+        return not settings.DEBUG
+
+    @property
     def listed_uri(self) -> str:
-        """The URI with the hash of the page in the language of the site.
+        """The URI with the hash of the page in the languages of the site.
 
         A page that cannot be rendered has the URI without one: reading it tells why.
         """
+        uri = self._listed_uri
+        if uri is None or not self.is_constant:
+            uri = self._with_version()
+            self._listed_uri = uri
+        return uri
+
+    def _with_version(self) -> str:
+        digest = sha256()
         try:
-            with translation.override(settings.LANGUAGE_CODE):
-                html = self.page()
+            for language in site_languages():
+                with translation.override(language):
+                    digest.update(f"{language}\n{self.page()}\n".encode())
         except Exception:
             logger.exception("The view %s cannot be rendered", self.uri)
             return self.uri
-        return f"{self.uri}/{sha256(html.encode()).hexdigest()[:VERSION_DIGITS]}"
+        return f"{self.uri}/{digest.hexdigest()[:VERSION_DIGITS]}"
 
     def page(self) -> str:
         """Return the HTML of the page in the current language; raises what rendering raises."""
         language = translation.get_language() or ""
         page = self._pages.get(language)
-        if page is None or settings.DEBUG:
+        if page is None or not self.is_constant:
             page = render_to_string(self.template, self.context())
-            self._pages[language] = page
+            # Callers choose the language: what is kept must not grow with their choices.
+            if language in site_languages():
+                self._pages[language] = page
         return page
 
     def context(self) -> dict[str, Any]:
@@ -96,9 +112,9 @@ class TemplateView(View):
         return render_to_string(self.fragment, context)
 
     def _forget(self, *, setting: str, **others: Any) -> None:
-        if setting in {"TEMPLATES", "LANGUAGE_CODE", "STATICFILES_DIRS"}:
+        if setting in {"TEMPLATES", "LANGUAGE_CODE", "LANGUAGES", "STATICFILES_DIRS"}:
             self._pages = {}
-            self.__dict__.pop("listed_uri", None)
+            self._listed_uri = None
 
 
 def template_view(
@@ -142,6 +158,16 @@ def template_view(
         title=title,
         policy=policy,
     )
+
+
+def site_languages() -> list[str]:
+    """Return the languages that the site declares, its own one first.
+
+    Where LANGUAGES is not set, Django knows about a hundred, of which a site has few.
+    """
+    is_default = settings.LANGUAGES is global_settings.LANGUAGES
+    declared = () if is_default else settings.LANGUAGES
+    return [*dict.fromkeys([settings.LANGUAGE_CODE, *(code for code, name in declared)])]
 
 
 def uri_of(template: str) -> str:

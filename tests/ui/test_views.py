@@ -6,20 +6,23 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.template import engines
 from django.utils import translation
 from pytest_django import Settings
 
 from django_mcp import ConfigurationError, Frame, Server, ToolError
-from django_mcp.components.views import FRAGMENT
+from django_mcp.components.views import FRAGMENT, Policy
 from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
 from django_mcp.testing import Client, SyncClient
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.testing.results import ErrorResponse
 from django_mcp.ui import claude_domain, template_view
+from django_mcp.ui.views import TemplateView
 from tests.memory_stores import Configure
 from tests.spec import spec
 from tests.ui.conftest import HOST, Templates
@@ -182,6 +185,75 @@ def test_page_is_in_the_language_of_the_request(
         assert view.page() == "Yes"
 
     assert german["text"] == "Ja"
+
+
+def test_uri_changes_with_the_page_in_any_language_of_the_site(
+    server: Server, templates: Templates, settings: Settings
+) -> None:
+    settings.LANGUAGE_CODE = "en"
+    settings.LANGUAGES = [("en", "English"), ("de", "German")]
+    page = (
+        "{%% load i18n %%}{%% get_current_language as code %%}{%% if code == '%s' %%}x{%% endif %%}"
+    )
+    view = template_view("shop/mcp/cart.html")
+
+    uris = []
+    for language in ("en", "de", "fr"):
+        templates({"shop/mcp/cart.html": page % language})
+        uris.append(view.listed_uri)
+
+    assert len({*uris}) == 3
+    # As another worker lists it.
+    assert uris[2] == template_view("shop/mcp/cart.html").listed_uri
+
+
+def test_pages_are_kept_in_the_languages_of_the_site_alone(
+    templates: Templates, settings: Settings
+) -> None:
+    templates({"a.html": "{% now 'Y' %}"})
+    rendered: list[str] = []
+
+    class Counted(TemplateView):
+        def context(self) -> dict[str, Any]:
+            rendered.append(translation.get_language() or "")
+            return {}
+
+    view = Counted("a.html", uri="ui://a", fragment=None, title=None, policy=Policy({}))
+
+    def read_twice() -> list[str]:
+        rendered.clear()
+        for _ in range(2):
+            for code in ("en-gb", "de", "fr"):
+                with translation.override(code):
+                    view.page()
+        return sorted(rendered)
+
+    settings.LANGUAGE_CODE = "en-gb"
+    assert read_twice() == ["de", "de", "en-gb", "fr", "fr"]
+    settings.LANGUAGES = [("de", "German")]
+    assert read_twice() == ["de", "en-gb", "fr", "fr"]
+
+
+def test_uri_follows_the_template_while_a_site_is_developed(
+    server: Server, tmp_path: Path, settings: Settings
+) -> None:
+    settings.DEBUG = True
+    settings.TEMPLATES = [
+        {"BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [tmp_path]}
+    ]
+    uris = []
+    client = SyncClient(server)
+    server.tool(ui=template_view("cart.html"), name="cart")(lambda: None)
+    engine: Any = engines["django"]
+    for text in ("One", "Two"):
+        (tmp_path / "cart.html").write_text(text)
+        engine.engine.template_loaders[0].reset()
+        (tool,) = client.list_tools()
+        (page,) = client.list_resources()
+        assert page["uri"] == tool["_meta"]["ui"]["resourceUri"]
+        uris.append(page["uri"])
+
+    assert uris[0] != uris[1]
 
 
 async def test_fragment_shows_the_value_that_the_tool_returned(
