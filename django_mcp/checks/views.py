@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning
@@ -23,6 +24,7 @@ OF_REQUESTS = frozenset({"request", "perms", "csrf_token"})
 """Variables of views of Django, which no template of a view has."""
 OF_PAGES = OF_REQUESTS | {"user", "messages"}
 """What a page does not have either; a result may have members of these names."""
+ORIGIN = re.compile(r"([a-z]+:)?//", re.IGNORECASE)
 
 
 @check()
@@ -66,9 +68,18 @@ def _views() -> Iterator[TemplateView]:
 
 def _blocked(view: TemplateView, html: str) -> Iterator[CheckMessage]:
     csp = view.policy.to_meta().get("ui", {}).get("csp")
-    for part in blocked.find(html, csp):
+    yield from _warnings(f"the page of the view {view.uri}", blocked.find(html, csp))
+    for template in _templates(view.fragment, set()) if view.fragment else ():
+        # Not rendered: what it loads is only known where its source has the origin.
+        parts = blocked.find(str(template.source), csp)
+        absolute = [part for part in parts if ORIGIN.match(part.source)]
+        yield from _warnings(f"the template {template.name!r} of the view {view.uri}", absolute)
+
+
+def _warnings(where: str, parts: Iterable[blocked.Blocked]) -> Iterator[CheckMessage]:
+    for part in parts:
         yield Warning(
-            f"Hosts block a part of the page of the view {view.uri}: {part}.",
+            f"Hosts block a part of {where}: {part}.",
             hint="Inline it with {% mcp_static %}, or name its origin in csp= of the view.",
             id="django_mcp.W051",
         )

@@ -40,11 +40,13 @@ class RenderedApp:
 
     @property
     def blocked(self) -> Sequence[Blocked]:
-        """What the policy blocks in the HTML: ``directive``, ``source`` and ``line`` of each part.
+        """What the policy blocks: ``directive``, ``source`` and ``line`` of each part.
 
-        URLs that a script puts together are not found.
+        The parts of the HTML come first, then those of the fragment. URLs that a script puts
+        together are not found.
         """
-        return blocked.find(self.html, self.meta.get("csp"))
+        csp = self.meta.get("csp")
+        return [*blocked.find(self.html, csp), *blocked.find(self.fragment or "", csp)]
 
     def assert_nothing_blocked(self) -> Self:
         """Fail if the policy blocks a part of the view."""

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
+from django_mcp.components.responses import Response, ToolResponse
+from django_mcp.components.views import FRAGMENT
 from django_mcp.protocol.mcp_apps import policy
 from django_mcp.protocol.mcp_apps.metadata import EXTENSION, MIME_TYPE
 from django_mcp.testing import SyncClient
@@ -102,6 +104,19 @@ def test_declared_origins_are_not_blocked() -> None:
         "/pay",
         "Function",
     ]
+
+
+def test_part_of_a_fragment_that_a_host_blocks_is_named() -> None:
+    server = shop("<p>Cart</p>")
+
+    @server.tool(meta={"ui": {"resourceUri": "ui://shop/cart"}})
+    def show_picture() -> ToolResponse:
+        return Response.tool().text("Tea").meta({FRAGMENT: '<img src="https://a.example/tea.png">'})
+
+    with SyncClient(server) as client:
+        (part,) = client.render_app("show_picture").blocked
+
+    assert (part.directive, part.source) == ("img-src", "https://a.example/tea.png")
 
 
 def test_entry_cannot_add_a_directive_to_the_policy() -> None:

@@ -83,6 +83,21 @@ def test_foreign_origin_that_the_policy_does_not_name_is_reported(
     assert "https://cdn.example.com/a.js" in message
 
 
+def test_foreign_origin_in_a_fragment_is_reported(server: Server, templates: Templates) -> None:
+    part = '<img src="{{ url }}"><img src="https://cdn.example.com/{{ name }}.png">'
+    templates({"f.html": "<p>{% include 'part.html' %}</p>", "part.html": part})
+    allowed = template_view(
+        fragment="f.html", uri="ui://b", csp={"resource": "https://*.example.com"}
+    )
+    server.tool(ui=template_view(fragment="f.html"), name="a")(lambda: None)
+    server.tool(ui=allowed, name="b")(lambda: None)
+
+    (message,) = findings("W051")
+
+    assert "the template 'part.html' of the view ui://f" in message
+    assert "https://cdn.example.com/" in message
+
+
 def test_page_that_cannot_be_rendered_is_reported(server: Server, templates: Templates) -> None:
     templates({"a.html": "{% load mcp_app %}{% mcp_static 'missing.css' %}"})
     server.tool(ui=template_view("a.html"), name="a")(lambda: None)
