@@ -45,6 +45,7 @@ def render(row: Approval, url: str | None) -> str:
         "approval": row,
         "arguments": readable(row),
         "is_waiting": row.status == Status.HELD,
+        "key": str(row.pk),
         "may_change": row.phase in (Phase.WAITING, Phase.APPROVED, Phase.RUNNING),
         "tone": TONES.get(row.phase, ""),
         "url": url,

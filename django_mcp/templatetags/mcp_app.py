@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from django import template
+from django.core.serializers.json import DjangoJSONEncoder
 from django.utils.html import format_html, json_script
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -31,3 +35,12 @@ def mcp_app() -> SafeString:
 def mcp_static(path: str) -> SafeString:
     """Return a static file as an element ``style`` or ``script``, or any other as a data URI."""
     return static_files.inlined(path)
+
+
+@register.simple_tag
+def mcp_arguments(**arguments: Any) -> SafeString:
+    """Return the attribute with the arguments of a call, for a button or a form.
+
+    Values are JSON, so that none of them can add an argument or change another one.
+    """
+    return format_html('data-mcp-arguments="{}"', json.dumps(arguments, cls=DjangoJSONEncoder))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-COUNTER = """
+COUNTER = """{% load mcp_app %}
 <h2>{{ name }}</h2>
 <output id="count">{{ count }}</output>
 <p id="owner">{{ owner }}</p>
 <p data-mcp-context="The user sees {{ count }} {{ name }}."></p>
-<button id="add" data-mcp-tool="add"
-  data-mcp-arguments='{"name": "{{ name|escapejs }}"}'>Add</button>
-<form data-mcp-tool="add">
-  <input type="hidden" name="name" value="{{ name }}">
+<button id="add" data-mcp-tool="add" {% mcp_arguments name=name %}>Add</button>
+<form data-mcp-tool="add" {% mcp_arguments name=name %}>
   <input type="number" name="by" value="1" aria-label="Number">
   <button id="add-many">Add</button>
 </form>

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
+from decimal import Decimal
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.exceptions import SuspiciousFileOperation
@@ -13,9 +18,9 @@ from django_mcp import ConfigurationError
 from tests.spec import spec
 
 
-def render(source: str) -> str:
+def render(source: str, **context: Any) -> str:
     template = engines["django"].from_string("{% load mcp_app %}" + source)
-    return template.render({})
+    return template.render(context)
 
 
 @pytest.fixture
@@ -59,3 +64,37 @@ def test_static_file_that_is_not_found_is_an_error(folder: Path, path: str) -> N
 
     with pytest.raises((ConfigurationError, SuspiciousFileOperation)):
         render("{% mcp_static '" + path + "' %}")
+
+
+@spec("apps-14")
+@pytest.mark.parametrize(
+    "name", ['", "quantity": 9, "x": "', "' onclick='alert(1)", '"><script>alert(1)</script>', "{}"]
+)
+def test_value_cannot_change_the_arguments_of_a_call(name: str) -> None:
+    html = render("<button {% mcp_arguments name=name quantity=1 %}>Add</button>", name=name)
+
+    assert attributes_of(html) == [("button", {"name": name, "quantity": 1})]
+
+
+def test_arguments_may_be_dates_decimals_and_lists() -> None:
+    html = render("{% mcp_arguments on=on price=price lines=lines %}", **VALUES)
+
+    ((_, arguments),) = attributes_of(f"<form {html}></form>")
+    assert arguments == {"on": "2026-07-28", "price": "1.50", "lines": [1, None]}
+
+
+VALUES = {"on": date(2026, 7, 28), "price": Decimal("1.50"), "lines": [1, None]}
+
+
+def attributes_of(html: str) -> list[tuple[str, Any]]:
+    """The elements, each with the arguments of its call, which is its only attribute."""
+    elements: list[tuple[str, Any]] = []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            ((name, value),) = attrs
+            assert name == "data-mcp-arguments"
+            elements.append((tag, json.loads(value or "")))
+
+    Parser().feed(html)
+    return elements
