@@ -175,4 +175,4 @@ def test_secret_of_the_page_does_not_open_the_sandbox(preview: Preview) -> None:
     assert httpx.get(url).status_code == 404
     policy = httpx.get(f"{preview.sandbox.url}/view").headers["Content-Security-Policy"]
     assert f"frame-ancestors {preview.host.origin}" in policy
-    assert "sandbox allow-scripts allow-forms;" in policy
+    assert "sandbox allow-scripts;" in policy

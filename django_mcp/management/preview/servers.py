@@ -46,10 +46,11 @@ FILES: Mapping[str, tuple[str, str]] = {
 }
 
 SANDBOX = {
-    "opaque": "allow-scripts allow-forms",
+    "opaque": "allow-scripts",
     "own": "allow-scripts allow-forms allow-same-origin",
 }
-"""What hosts allow a view. Without an origin of its own, it has neither storage nor cookies."""
+"""What hosts allow a view, the least first: without an origin of its own, it has neither storage
+nor cookies, and without forms, the browser sends it no event of one."""
 
 PERMISSIONS = {
     "camera": "camera",

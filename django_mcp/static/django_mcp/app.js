@@ -12,11 +12,14 @@
   "use strict";
   const VERSION = "2026-01-26";
   const FRAGMENT = "django-mcp/html";
+  const MODES = ["inline", "fullscreen", "pip"];
   const host = window.parent;
   const root = document.documentElement;
   const pending = new Map();
+  const shown = new WeakMap();
   let lastId = 0;
-  let size = "";
+  let lastCall = 0;
+  let size = {};
   let observer = null;
 
   // Messages.
@@ -53,11 +56,11 @@
   window.addEventListener("message", (event) => {
     const message = event.data;
     if (event.source !== host || message?.jsonrpc !== "2.0") return;
-    if (message.method === undefined) settle(message);
-    else if (message.id === undefined) notifications[message.method]?.(message.params ?? {});
-    else if (Object.hasOwn(requests, message.method))
-      post({ id: message.id, result: requests[message.method](message.params ?? {}) });
-    else post({ id: message.id, error: { code: -32601, message: "Method not found" } });
+    const { id, method, params = {} } = message;
+    if (method === undefined) settle(message);
+    else if (id === undefined) Object.hasOwn(notifications, method) && notifications[method](params);
+    else if (Object.hasOwn(requests, method)) post({ id, result: requests[method](params) });
+    else post({ id, error: { code: -32601, message: "Method not found" } });
   });
 
   function settle({ id, result, error }) {
@@ -67,7 +70,7 @@
     else waiting?.resolve(result);
   }
 
-  // What a view may ask of its host. A tool that fails rejects, with its result.
+  // What a view may ask of its host. A tool that fails rejects, with its result, as does a refusal.
 
   const textOf = (result) =>
     (result.content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\n");
@@ -78,19 +81,31 @@
     return result;
   }
 
+  async function requestConsent(method, params) {
+    const result = await request(method, params);
+    if (result?.isError) throw Object.assign(new Error(texts().failed), { result });
+    return result;
+  }
+
+  async function requestDisplayMode(mode) {
+    const { availableDisplayModes = [], displayMode } = mcpApp.host.context;
+    if (!availableDisplayModes.includes(mode)) return { mode: displayMode };
+    return request("ui/request-display-mode", { mode });
+  }
+
   const asContent = (text) => [{ type: "text", text }];
   const mcpApp = {
     host: { context: {}, capabilities: {}, info: {} },
     callTool,
     readResource: (uri) => request("resources/read", { uri }),
-    openLink: (url) => request("ui/open-link", { url }),
-    sendMessage: (text) => request("ui/message", { role: "user", content: asContent(text) }),
+    openLink: (url) => requestConsent("ui/open-link", { url }),
+    sendMessage: (text) => requestConsent("ui/message", { role: "user", content: asContent(text) }),
     updateModelContext: (context) =>
       request(
         "ui/update-model-context",
         typeof context === "string" ? { content: asContent(context) } : context,
       ),
-    requestDisplayMode: (mode) => request("ui/request-display-mode", { mode }),
+    requestDisplayMode,
     show: (result, target) => show(result, target),
   };
   window.mcpApp = mcpApp;
@@ -112,6 +127,7 @@
       document.head.append(style);
     }
     if (context.displayMode) root.dataset.displayMode = context.displayMode;
+    root.dataset.displayModes = (context.availableDisplayModes ?? []).join(" ");
     if (context.platform) root.dataset.platform = context.platform;
     for (const [side, pixels] of Object.entries(context.safeAreaInsets ?? {}))
       root.style.setProperty(`--mcp-safe-${side}`, `${pixels}px`);
@@ -119,19 +135,25 @@
   }
 
   function reportSize() {
-    const { width, height } = root.getBoundingClientRect();
-    const params = { width: Math.ceil(width), height: Math.ceil(height) };
-    if (size === JSON.stringify(params)) return;
-    size = JSON.stringify(params);
-    notify("ui/notifications/size-changed", params);
+    // The width includes a scrollbar: without it, a host that applies the width makes it narrower.
+    const { innerWidth: width, innerHeight: frame } = window;
+    const height = Math.ceil(root.getBoundingClientRect().height);
+    const grown = height - size.height;
+    const hasChanged = width !== size.width || height !== size.height;
+    // What grows with its frame has a height of 100vh, and would grow without end.
+    const follows = width === size.width && grown > 0 && grown === frame - size.frame;
+    size = { width, height, frame };
+    if (hasChanged && !follows) notify("ui/notifications/size-changed", { width, height });
   }
 
   // Fragments.
 
   const texts = () => JSON.parse(document.getElementById("mcp-app-texts")?.textContent || "{}");
+  // A field named "dataset" would hide the property of its form.
+  const attribute = (element, name) => element?.getAttribute(`data-mcp-${name}`) ?? null;
   const targetOf = (element) => {
-    const named = element?.closest("[data-mcp-target]")?.dataset.mcpTarget;
-    if (named) return document.querySelector(named);
+    const selector = attribute(element?.closest("[data-mcp-target]"), "target");
+    if (selector) return document.querySelector(selector);
     return element?.closest("[data-mcp-fragment]") ?? document.querySelector("[data-mcp-fragment]");
   };
 
@@ -139,18 +161,22 @@
     const html = result._meta?.[FRAGMENT];
     if (target && typeof html === "string") swap(target, html);
     else if (result.isError) showError(textOf(result), target);
+    else if (target && !target.firstElementChild) target.textContent = textOf(result);
     emit("result", result);
   }
 
   function swap(target, html) {
-    const focused = document.activeElement?.id;
-    const position = document.activeElement?.selectionStart;
+    const focused = target.contains(document.activeElement) ? document.activeElement : null;
+    const position = focused?.selectionStart;
     target.innerHTML = html;
-    const again = focused ? document.getElementById(focused) : null;
-    again?.focus();
-    if (again && position != null && again.setSelectionRange) again.setSelectionRange(position, position);
-    target.querySelector("[autofocus]")?.focus();
-    const context = target.querySelector("[data-mcp-context]")?.dataset.mcpContext;
+    if (focused) {
+      // A button that is gone must not send users of a keyboard back to the start.
+      target.tabIndex = -1;
+      const again = target.querySelector("[autofocus]") ?? document.getElementById(focused.id) ?? target;
+      again.focus();
+      if (again.id && again.id === focused.id && position != null) again.setSelectionRange?.(position, position);
+    }
+    const context = attribute(target.querySelector("[data-mcp-context]"), "context");
     if (context) mcpApp.updateModelContext(context).catch(() => {});
   }
 
@@ -170,46 +196,51 @@
 
   // Buttons and forms that call tools.
 
-  function valueOf(field, value) {
-    const isNumber = ["number", "range"].includes(field.type) || field.dataset.mcpNumber !== undefined;
-    if (isNumber) return value === "" ? null : Number(value);
-    return value;
+  const CONTROLS = "input, select, textarea, button";
+
+  // A checkbox without a value is true or false; those with values are a list of what is checked.
+  function addField(args, field, submitter) {
+    const { name, type, value, checked } = field;
+    if (!name || field.matches(":disabled, [type=file], [type=reset]")) return;
+    if (["submit", "button", "image"].includes(type)) {
+      if (field === submitter) args[name] = value;
+    } else if (type === "checkbox" && !field.hasAttribute("value")) args[name] = checked;
+    else if (type === "checkbox") args[name] = [...(args[name] ?? []), ...(checked ? [value] : [])];
+    else if (field.multiple && field.selectedOptions)
+      args[name] = Array.from(field.selectedOptions, (option) => option.value);
+    else if (type === "radio" && !checked) return;
+    else if (value === "" && !field.closest("[data-mcp-empty]")) return;
+    else args[name] = value !== "" && ["number", "range"].includes(type) ? Number(value) : value;
   }
 
   function argumentsOf(element, submitter) {
-    const given = JSON.parse(element.dataset.mcpArguments || "{}");
-    if (!(element instanceof HTMLFormElement)) return given;
-    const args = { ...given };
-    for (const field of element.elements) {
-      if (!field.name || field.disabled || field.type === "file") continue;
-      if (field.type === "submit" || field.type === "button") {
-        if (field === submitter) args[field.name] = field.value;
-      } else if (field.type === "checkbox" && element.querySelectorAll(`[name="${CSS.escape(field.name)}"]`).length === 1)
-        args[field.name] = field.checked;
-      else if (field.type === "checkbox")
-        args[field.name] = [...(args[field.name] ?? []), ...(field.checked ? [field.value] : [])];
-      else if (field.multiple) args[field.name] = [...field.selectedOptions].map((it) => it.value);
-      else if (field.type !== "radio" || field.checked) {
-        const value = valueOf(field, field.value);
-        if (value !== null && (value !== "" || field.dataset.mcpEmpty !== undefined)) args[field.name] = value;
-      }
-    }
-    return { ...args, ...JSON.parse(submitter?.dataset.mcpArguments || "{}") };
+    const sent = {};
+    if (element instanceof HTMLFormElement)
+      element.querySelectorAll(CONTROLS).forEach((field) => addField(sent, field, submitter));
+    const declared = [element, submitter].map((it) => JSON.parse(attribute(it, "arguments") || "{}"));
+    return { ...declared[0], ...sent, ...declared[1] };
   }
 
   async function run(element, submitter) {
-    const tool = submitter?.dataset.mcpTool || element.dataset.mcpTool;
-    const target = targetOf(element);
+    const tool = attribute(submitter, "tool") || attribute(element, "tool");
     const button = submitter ?? element;
+    const target = targetOf(button);
     if (button.getAttribute("aria-disabled") === "true") return;
+    const call = (lastCall += 1);
     button.setAttribute("aria-disabled", "true");
     target?.setAttribute("aria-busy", "true");
     document.querySelectorAll("[data-mcp-error]").forEach((it) => (it.hidden = true));
     try {
-      show(await callTool(tool, argumentsOf(element, submitter)), target);
+      const result = await callTool(tool, argumentsOf(element, submitter)).catch((error) => {
+        if (error.result) return error.result;
+        throw error;
+      });
+      // The result of an older call must not replace that of a newer one.
+      if (target && call < (shown.get(target) ?? 0)) return;
+      if (target) shown.set(target, call);
+      show(result, target);
     } catch (error) {
-      if (error.result) show(error.result, target);
-      else showError(error.message, target);
+      showError(error.message, target);
     } finally {
       button.removeAttribute("aria-disabled");
       target?.removeAttribute("aria-busy");
@@ -219,31 +250,38 @@
   const reportFailure = (promise) => promise.catch((error) => showError(error.message));
 
   document.addEventListener("submit", (event) => {
+    const { target: form, submitter, defaultPrevented } = event;
     // The page has no address to which a form could be sent.
     event.preventDefault();
-    const { target: form, submitter } = event;
-    if (form.dataset.mcpTool || submitter?.dataset.mcpTool) run(form, submitter);
+    if (defaultPrevented) return;
+    if (attribute(form, "tool") || attribute(submitter, "tool")) run(form, submitter);
   });
+
+  // Some hosts allow no forms: then the browser sends no event, so the button does.
+  function submit(form, submitter = null) {
+    if (!form.noValidate && !submitter?.formNoValidate && !form.reportValidity()) return;
+    form.dispatchEvent(new SubmitEvent("submit", { submitter, bubbles: true, cancelable: true }));
+  }
 
   document.addEventListener("click", (event) => {
     const element = event.target.closest(
-      "a[href], [data-mcp-tool], [data-mcp-message], [data-mcp-display]",
+      "a[href], button, input, [data-mcp-tool]:not(form), [data-mcp-message], [data-mcp-display]",
     );
-    if (!element || element instanceof HTMLFormElement || event.defaultPrevented) return;
-    const { mcpTool, mcpMessage, mcpDisplay } = element.dataset;
-    if (mcpTool !== undefined && element.form && element.type === "submit") return;
+    if (!element || event.defaultPrevented) return;
+    const [tool, message, mode] = ["tool", "message", "display"].map((it) => attribute(element, it));
+    const isSubmit = element.form && ["submit", "image"].includes(element.type);
     const href = element.getAttribute("href");
-    if (mcpTool !== undefined) run(element);
-    else if (mcpMessage !== undefined) reportFailure(mcpApp.sendMessage(mcpMessage));
-    else if (mcpDisplay !== undefined) reportFailure(mcpApp.requestDisplayMode(mcpDisplay));
+    if (message !== null) reportFailure(mcpApp.sendMessage(message));
+    else if (mode !== null) reportFailure(requestDisplayMode(mode));
+    else if (isSubmit && (tool || attribute(element.form, "tool"))) submit(element.form, element);
+    else if (tool !== null) run(element);
+    else if (href === null || href.startsWith("#")) return;
     else if (/^(https?|mailto):/i.test(href)) reportFailure(mcpApp.openLink(element.href));
-    else if (href.startsWith("#")) return;
     event.preventDefault();
   });
 
-  document.addEventListener("change", (event) => {
-    const field = event.target;
-    if (field.form?.dataset.mcpTool && field.dataset.mcpSubmit !== undefined) run(field.form);
+  document.addEventListener("change", ({ target: field }) => {
+    if (attribute(field.form, "tool") && attribute(field, "submit") !== null) submit(field.form);
   });
 
   // The handshake.
@@ -252,7 +290,7 @@
     const opened = await request("ui/initialize", {
       protocolVersion: VERSION,
       appInfo: { name: document.title || "view", version: "1" },
-      appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] },
+      appCapabilities: { availableDisplayModes: MODES },
     });
     mcpApp.host.capabilities = opened.hostCapabilities ?? {};
     mcpApp.host.info = opened.hostInfo ?? {};
@@ -263,6 +301,7 @@
     reportSize();
   }
 
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", connect);
-  else connect();
+  const start = () => reportFailure(connect());
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
 })();
