@@ -32,6 +32,8 @@ PAGE = (1360, 900)
 """Of the picture of the whole page."""
 GAP = 24
 RADIUS = 12
+SMOOTH = 4
+"""How much larger the corners are drawn before they are reduced."""
 BACKGROUND = "#e4e2db"
 URL = re.compile(r"http://127\.0\.0\.1:\d+/\S+/")
 
@@ -49,7 +51,7 @@ class Scene(NamedTuple):
 
 
 SCENES: Sequence[Scene] = (
-    Scene("app-ticket", "show_ticket", {"number": 184}, "admin", "Send reply"),
+    Scene("app-ticket", "show_ticket", {"number": 184}, "admin", "Add reply"),
     Scene(
         "app-form",
         "ticket_form",
@@ -72,6 +74,7 @@ SCENES: Sequence[Scene] = (
 def preview(site: RunningSite, scene: Scene, folder: Path) -> Iterator[str]:
     """Run the command within the block; return the URL of its page."""
     log_file = folder / f"{scene.name}.log"
+    log_file.unlink(missing_ok=True)  # It would have the URL of an earlier run.
     command = [str(site.python), "manage.py", "mcp_app_preview", scene.tool]
     command += [json.dumps(scene.arguments), "--no-open", "--without-debug"]
     if scene.user:
@@ -132,12 +135,18 @@ def _beside_each_other(files: Sequence[Path]) -> Image.Image:
     row = Image.new("RGB", (width, height), BACKGROUND)
     left = GAP
     for picture in pictures:
-        mask = Image.new("L", picture.size, 0)
-        box = (0, 0, picture.width - 1, picture.height - 1)
-        ImageDraw.Draw(mask).rounded_rectangle(box, RADIUS, fill=255)
-        row.paste(picture, (left, GAP), mask)
+        row.paste(picture, (left, GAP), _rounded(picture.size))
         left += picture.width + GAP
     return row
+
+
+def _rounded(size: tuple[int, int]) -> Image.Image:
+    """Return a mask with round and smooth corners."""
+    large = (size[0] * SMOOTH, size[1] * SMOOTH)
+    mask = Image.new("L", large, 0)
+    box = (0, 0, large[0] - 1, large[1] - 1)
+    ImageDraw.Draw(mask).rounded_rectangle(box, RADIUS * SMOOTH, fill=255)
+    return mask.resize(size, Image.Resampling.LANCZOS)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 from selenium import webdriver
 
 from tests.browser.app_host import AppHost
-from tests.browser.app_screenshots import SCENES, THEMES, Scene, preview
+from tests.browser.app_screenshots import SCENES, THEMES, WIDTHS, Scene, preview
 from tests.browser.test_app_preview import driver, pytestmark
 from tests.clients.environments import ts_modules
 from tests.running_site import RunningSite, running_site
@@ -27,6 +27,10 @@ const done = arguments[arguments.length - 1];
 const rules = { "page-has-heading-one": { enabled: false } };
 const line = violation => violation.id + ": " + violation.nodes[0].html;
 axe.run({ rules }).then(result => done(result.violations.map(line)));
+"""
+OVERFLOW = """
+const page = document.documentElement;
+return [page.scrollWidth - page.clientWidth, page.scrollHeight - page.clientHeight];
 """
 SCRIPT = "<script>document.title = 'attacked'</script>"
 
@@ -60,7 +64,7 @@ def test_reply_appears_on_the_card_as_it_was_written(shown: Any) -> None:
         host.wait_for_text("h2", "Website is slow in the evening")
         host.fill("#reply", SCRIPT)
         host.click("button[type=submit]")
-        host.wait_for_text(".talk li:last-child", SCRIPT)
+        host.wait_for_text(".entries li:last-child", SCRIPT)
 
         assert host.view_text("#reply") == ""
         with host.view() as view:
@@ -104,6 +108,17 @@ def test_waiting_refund_shows_its_arguments_and_no_decision(shown: Any) -> None:
         host.wait_for_text("body", SCRIPT)
         (call,) = host.messages("tools/call")
         assert call["params"]["name"] == "approval_status"
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_view_has_no_scrollbar_on_a_desktop_or_a_phone(shown: Any, scene: Scene) -> None:
+    with shown(scene.tool, dict(scene.arguments), user=scene.user) as host:
+        for width in WIDTHS:
+            host.choose("width", width)
+            host.wait_for_text("body", scene.shown)
+            host.wait_for_steady_size()
+            with host.view() as view:
+                assert view.execute_script(OVERFLOW) == [0, 0]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
