@@ -16,6 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import get_resolver
 
 from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.resource import ResourceComponent
 from django_mcp.components.tool import ToolComponent
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.rest import availability
@@ -113,7 +114,10 @@ def _expected(batch: Iterable[Declaration]) -> Iterator[Expected]:
                 ToolComponent.kind,
                 complete=options.get("complete") or {},
                 task_support=options.get("task_support") or "forbidden",
+                view=options.get("ui"),
             )
+            if options.get("ui") is not None:
+                yield Expected(ResourceComponent.kind)
 
 
 def examine(server: Server) -> None:

@@ -27,7 +27,7 @@ from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ReadComponent, ResourceComponent, TemplateComponent
 from django_mcp.components.serializers import copied
 from django_mcp.components.tool import ToolComponent
-from django_mcp.components.views import SCHEME, VERSION
+from django_mcp.components.views import SCHEME, VERSION, View
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.texts import resolved
@@ -50,6 +50,7 @@ class Expected(NamedTuple):
     kind: str
     complete: Mapping[str, Any] = {}
     task_support: str = "forbidden"
+    view: View | None = None
 
 
 class Deferred(NamedTuple):

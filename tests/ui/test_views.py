@@ -18,12 +18,14 @@ from pytest_django import Settings
 from django_mcp import ConfigurationError, Frame, Server, ToolError
 from django_mcp.components.views import FRAGMENT, Policy
 from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
+from django_mcp.rest import rest_tool
 from django_mcp.testing import Client, SyncClient
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.testing.results import ErrorResponse
 from django_mcp.ui import claude_domain, template_view
 from django_mcp.ui.views import TemplateView
 from tests.memory_stores import Configure
+from tests.rest import api
 from tests.spec import spec
 from tests.ui.conftest import HOST, Templates
 
@@ -78,6 +80,21 @@ async def test_extension_is_declared_by_a_server_with_views_alone(
     assert await extensions(client_for(without)) == {}
     declared = await extensions(client_for(cart_server(server, templates)))
     assert declared == {"io.modelcontextprotocol/ui": {}}
+
+
+async def test_extension_is_declared_before_a_rest_view_becomes_its_tool(
+    server: Server, client_for: ClientFor, mcp_version: str, settings: Settings
+) -> None:
+    settings.ROOT_URLCONF = "tests.rest.urls"
+    rest_tool(api.Caller, server=server, ui=template_view(fragment="a.html"))
+
+    client = client_for(server)
+    await client.open()
+    opened = client.initialize_result or await client.request("server/discover")
+
+    assert opened["capabilities"]["extensions"] == {"io.modelcontextprotocol/ui": {}}
+    assert "resources" in opened["capabilities"]
+    assert server.components.has_deferred
 
 
 async def extensions(client: Client) -> dict[str, Any]:
