@@ -44,6 +44,8 @@ class Operation:
     action: str
     """The name of the method of the view: "list" of a view set, "post" of a view."""
     route: Route
+    is_described_with_body: bool = False
+    """Whether a DELETE has data: of several objects, for instance."""
 
     @property
     def where(self) -> str:
@@ -56,7 +58,7 @@ class Operation:
 
     @property
     def has_body(self) -> bool:
-        return self.method in WITH_BODY
+        return self.method in WITH_BODY or self.is_described_with_body
 
     @property
     def function(self) -> Any:

@@ -67,6 +67,8 @@ def component_of(
 
     ``described`` is what drf-spectacular says of it.
     """
+    if described is not None and described.body is not None:
+        operation = replace(operation, is_described_with_body=True)
     view = operation.view()
     kwargs, accept, query = of_version(operation, view, choices)
     arguments = readers.read(
@@ -195,7 +197,8 @@ class Caller:
         if not self._operation.has_body:
             return {}
         data = {} if self._arguments.body is None else self._arguments.data(arguments)
-        has_files = any(data[name] for name in self._arguments.files & data.keys())
+        # There are no files where the data is a list.
+        has_files = any(data.get(name) for name in self._arguments.files)
         chosen = self._content_types[-1 if has_files else 0]
         if chosen == MultiPartParser.media_type:
             return {"form": form_data.of_values(data)}

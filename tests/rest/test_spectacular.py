@@ -22,6 +22,7 @@ from drf_spectacular.utils import (
 )
 from rest_framework import serializers
 from rest_framework.parsers import JSONParser
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from django_mcp import Server, checks, registry
@@ -77,6 +78,21 @@ class Owner(serializers.Serializer):  # type: ignore[misc]
     pets = Pet(many=True)
 
 
+class WithBodies(AutoSchema):
+    def _get_request_body(self, direction: Any = "request") -> Any:
+        if self.method != "DELETE":
+            return super()._get_request_body(direction)  # type: ignore[no-untyped-call]
+        ids = {"type": "array", "items": {"type": "integer"}}
+        return {"content": {"application/json": {"schema": ids}}}
+
+
+class DeletesSeveral(APIView):  # type: ignore[misc]
+    schema = WithBodies()
+
+    def delete(self, request: Any) -> Any:
+        return Response({"deleted": request.data})
+
+
 class Owners(api.Uploads):
     schema = AutoSchema()
     serializer_class = Owner
@@ -93,6 +109,7 @@ def _described(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     router.register("described", DescribedTickets)
     more = [
         path("uploads2/", DescribedUploads.as_view()),
+        path("several/", DeletesSeveral.as_view()),
         path("owners/<int:number>/", Owners.as_view(parser_classes=(JSONParser,))),
     ]
     monkeypatch.setattr(urls, "urlpatterns", [*urls.urlpatterns, *router.urls, *more])
@@ -114,6 +131,12 @@ class Place(serializers.Serializer):  # type: ignore[misc]
 class Places(api.Uploads):
     schema = AutoSchema()
     serializer_class = Place
+
+
+def test_data_of_delete_is_sent_where_it_is_described(server: Server, call: Call) -> None:
+    rest_tool(DeletesSeveral, "delete", server=server)
+    assert call("deletes_several_delete", data=[3, 5]).structured == {"deleted": [3, 5]}
+    assert "data" in call("deletes_several_delete").text
 
 
 def test_view_makes_the_context_of_its_serializers_once(
