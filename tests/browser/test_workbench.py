@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -91,6 +92,8 @@ def wait_for_text(visitor: Visitor, selector: str, text: str) -> None:
         ("see-as-mistake", f"{COMPONENTS}see-as/?user=nobody"),
         ("sessions", SESSIONS),
         ("tasks", "/admin/django_mcp/mcptask/"),
+        ("calls", "/admin/django_mcp_calls/call/"),
+        ("call-dashboard", "/admin/django_mcp_calls/call/dashboard/"),
     ],
 )
 def test_page_is_accessible_and_fits_in_both_themes(
@@ -98,7 +101,7 @@ def test_page_is_accessible_and_fits_in_both_themes(
 ) -> None:
     client.search()
     visitor.open(path)
-    assert visitor.driver.current_url.endswith(path)
+    assert unquote(visitor.driver.current_url).endswith(path)
     assert visitor.console_errors() == []
     for theme in THEMES:
         visitor.show_theme(theme)
