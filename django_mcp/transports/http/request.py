@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -15,7 +15,6 @@ from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
 from django_mcp.auth.base import Challenge, Principal
 from django_mcp.auth.django_session import browser_session
-from django_mcp.concurrency.coroutines import rest_of
 from django_mcp.concurrency.time_limits import Limited
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol import origins
@@ -173,35 +172,23 @@ class HttpRequest:
         Raises HttpError if it is longer than ``limit`` bytes or takes longer than BODY_TIMEOUT, and
         ClientDisconnected if the client disconnects before its end.
         """
-        receiving: Any = self.receive().__await__()
-        # Nearly always, the server has the whole body: a time limit takes 4 % of a call.
         try:
-            awaited = next(receiving)
-        except StopIteration as stop:
-            body: bytes = stop.value.get("body", b"")
-            if not body or stop.value.get("more_body"):
-                body = await self._in_time(self._read_parts(stop.value, limit))
-        else:
-            body = await self._in_time(self._read_all(rest_of(receiving, awaited), limit))
+            with Limited(BODY_TIMEOUT):
+                message = await self.receive()
+                body: bytes = message.get("body", b"")
+                if not body or message.get("more_body"):
+                    body = await self._read_parts(message, limit)
+        except TimeoutError:
+            raise self._body_timeout() from None
         if len(body) > limit:
             raise HttpError(413, f"A message may have at most {limit} bytes")
         self.content = body
-
-    async def _in_time(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
-        try:
-            with Limited(BODY_TIMEOUT):
-                return await reading
-        except TimeoutError:
-            raise self._body_timeout() from None
 
     def _body_timeout(self) -> HttpError:
         # Versions other than 1 have no such header (RFC 9113, section 8.2.2).
         is_first_version = self.scope.get("http_version", "1.1").startswith("1")
         headers = ((b"connection", b"close"),) if is_first_version else ()
         return HttpError(408, f"Send the body within {BODY_TIMEOUT:g} s", headers)
-
-    async def _read_all(self, first: Awaitable[Mapping[str, Any]], limit: int) -> bytes:
-        return await self._read_parts(await first, limit)
 
     async def _read_parts(self, message: Mapping[str, Any], limit: int) -> bytes:
         """The body, of which ``message`` is the first part; ends early above ``limit``."""
