@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -24,7 +23,7 @@ from typing import NamedTuple
 
 from tests.benchmarks import environments
 from tests.benchmarks.contestants import SERVERS
-from tests.benchmarks.processes import wait_for_connection
+from tests.benchmarks.processes import inherited, wait_for_connection
 from tests.processes import free_port
 from tests.services.instances import START, PostgreSQL, postgresql_server
 from tests.waiting import wait_until
@@ -157,7 +156,7 @@ def prepared(server: PostgreSQL, max_age: int) -> Site:
     name = server.create_database()
     database = server.settings(name, CONN_MAX_AGE=max_age)
     environment = {
-        **os.environ,
+        **inherited(),
         "CALLERS_DATABASE": json.dumps(database),
         "DJANGO_SETTINGS_MODULE": "",
         "PYTHONPATH": str(environments.ROOT),

@@ -126,7 +126,7 @@ def typed(name: str, title: str, call: Call, *more: Contestant) -> Case:
         subject=ours(call),
         baseline=bare(call),
         peers=(mcpz(call), mcpz(call, server="gunicorn"), *more),
-        bars=(best_peer(1.3),),
+        bars=(best_peer(1.2),),
     )
 
 
@@ -241,7 +241,7 @@ CASES: tuple[Case, ...] = (
         subject=ours(ADD),
         baseline=bare(ADD),
         peers=everyone(ADD),
-        bars=(at_least(0.48), at_most(3, of=tail), best_peer(4.5)),
+        bars=(at_least(0.45), at_most(3, of=tail), best_peer(4.5)),
     ),
     Case(
         name="sync",
@@ -249,9 +249,9 @@ CASES: tuple[Case, ...] = (
         subject=ours(ADD_SYNC),
         baseline=bare(ADD_SYNC),
         peers=everyone(ADD_SYNC),
-        bars=(at_least(0.32), own_spread(4), best_peer(3), TAIL_OF_PEER),
+        bars=(at_least(0.36), own_spread(4), best_peer(3.5), TAIL_OF_PEER),
     ),
-    row_by_key("orm", "connections kept", 1.7, KEPT),
+    row_by_key("orm", "connections kept", 1.8, KEPT),
     row_by_key("orm-closed", "connections closed", 1.5, CLOSED),
     under_gunicorn("wsgi", "sync tool, no database", ADD_SYNC),
     under_gunicorn("wsgi-orm", "sync tool, one row by primary key", READ_ROW, **KEPT),
@@ -365,7 +365,7 @@ CASES: tuple[Case, ...] = (
         subject=ours(ADD_IN_SESSION, BENCH_STORE="memory"),
         peers=(sdk(ADD_IN_SESSION, BENCH_SESSIONS="1"),),
         meter=sessions.METER,
-        bars=(best_peer(4.5),),
+        bars=(best_peer(4),),
     ),
     sessions_in(
         "sessions-database", "SQLite", 0.45, None, ours(ADD_IN_SESSION, BENCH_STORE="database")

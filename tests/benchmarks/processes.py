@@ -78,8 +78,6 @@ def command(contestant: Contestant, *arguments: str) -> list[str]:
 
 def environment(contestant: Contestant, folder: Path) -> dict[str, str]:
     """Return the environment variables; the response to repeat is written to `folder`."""
-    # Byte code is cached as on an installed machine: otherwise each start would compile it.
-    inherited = {key: text for key, text in os.environ.items() if key not in HIDDEN}
     answer = folder / "answer.json"
     if contestant.answer is not None:
         answer.write_bytes(contestant.answer.to_json())
@@ -87,7 +85,15 @@ def environment(contestant: Contestant, folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(contestant.checkout or environments.ROOT),
         "BENCH_ANSWER": str(answer),
     }
-    return inherited | ours | dict(database(contestant.database)) | dict(contestant.settings)
+    return inherited() | ours | dict(database(contestant.database)) | dict(contestant.settings)
+
+
+def inherited() -> dict[str, str]:
+    """Return the environment variables of this process that others get.
+
+    Byte code is cached as on an installed machine: otherwise each start would compile it.
+    """
+    return {key: text for key, text in os.environ.items() if key not in HIDDEN}
 
 
 HIDDEN = frozenset(
