@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.http_client import HEADERS, call, connect, message, result, stateless
+from tests.http_client import HEADERS, TIMEOUT, call, connect, message, result, stateless
 from tests.processes import ServerProcess, server
 from tests.waiting import wait_until
 from tests.wsgi import servers
@@ -96,6 +97,19 @@ def test_other_paths_are_answered_by_django_without_an_event_loop(tmp_path: Path
         connect(running.port) as client,
     ):
         assert client.get("/page").text == "MainThread"
+
+
+def test_connection_is_kept_unless_the_response_closes_it(running: ServerProcess) -> None:
+    body, headers = message("add", {"a": 1, "b": 2})
+    client = HTTPConnection("127.0.0.1", running.port, timeout=TIMEOUT)
+    closes = False
+    for _ in range(2):
+        if not closes:
+            client.request("POST", "/mcp", body, headers)
+            response = client.getresponse()
+            assert json.loads(response.read())["result"]["structuredContent"] == 3
+            closes = response.will_close
+    client.close()
 
 
 def test_disconnect_cancels_a_call_that_sends(running: ServerProcess, tmp_path: Path) -> None:
