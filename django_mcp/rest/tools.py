@@ -90,16 +90,7 @@ def component_of(
         credentials=credentials.of_operation(operation, view, choices.auth),
         prepare=choices.prepare,
     )
-    title = "" if described is None else described.title
-    written = "" if described is None else described.description
-    declared: dict[str, Any] = {
-        "name": default_name(operation.view_class, operation.method, operation.action),
-        "title": title or None,
-        "description": descriptions.of_operation(operation, written),
-        "input_schema": arguments.schema if pages is None else rows.with_cursor(arguments.schema),
-        "output_schema": outputs.output_schema(operation, view),
-        **HINTS.get(operation.method, HINTS.get(operation.action, {})),
-    }
+    declared = _declared(operation, view, described, arguments, pages)
     permission = access.of_operation(operation, view, caller.credentials, choices.prepare)
     if permission is not None and options.get("permission") is None:
         declared["permission"] = permission
@@ -109,6 +100,26 @@ def component_of(
     where = operation.view_class
     source = {"module": where.__module__, "find_line": partial(line_of, where)}
     return replace(component, **source), caller.credentials
+
+
+def _declared(
+    operation: Operation,
+    view: Any,
+    described: Described | None,
+    arguments: Arguments,
+    pages: rows.Pages | None,
+) -> dict[str, Any]:
+    """What a client reads of the tool, unless the options of the site say otherwise."""
+    title = "" if described is None else described.title
+    written = "" if described is None else described.description
+    return {
+        "name": default_name(operation.view_class, operation.method, operation.action),
+        "title": title or None,
+        "description": descriptions.of_operation(operation, written),
+        "input_schema": arguments.schema if pages is None else rows.with_cursor(arguments.schema),
+        "output_schema": outputs.output_schema(operation, view),
+        **HINTS.get(operation.method, HINTS.get(operation.action, {})),
+    }
 
 
 class Caller:
