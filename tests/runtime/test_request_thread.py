@@ -214,23 +214,6 @@ class TestLimit:
             wait = sync_to_async(meeting.wait)
             await asyncio.gather(request_scope.run(wait), request_scope.run(wait))
 
-    async def test_first_call_of_a_task_that_outlives_its_request_keeps_no_thread(self) -> None:
-        over = asyncio.Event()
-
-        async def outlive() -> int:
-            await over.wait()
-            return await ident()
-
-        async def request() -> asyncio.Task[int]:
-            return asyncio.create_task(outlive())
-
-        tasks = [await request_scope.run(request) for _ in range(3)]
-        over.set()
-
-        # There are two threads: with one of them kept by each task, the third one would wait.
-        async with asyncio.timeout(TIMEOUT):
-            assert all(await asyncio.gather(*tasks))
-
     def test_process_ends_while_a_call_of_a_cancelled_request_blocks(self) -> None:
         subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=60)
 
