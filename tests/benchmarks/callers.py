@@ -142,6 +142,8 @@ def measured(site: Site, comparison: Comparison, number: int, rounds: int, secon
         opened = opened_so_far(site) - before
         with serving(site, beside, number) as call_beside:
             pairs = [(call_subject(seconds), call_beside(seconds)) for _ in range(rounds)]
+    if not all(map(all, pairs)):
+        raise SystemExit(f"{subject} or {beside} answered nothing in {seconds:g} s")
     ratio = median(rate / other for rate, other in pairs)
     rate, other = (median(rates) for rates in zip(*pairs, strict=True))
     verdict = "" if ratio >= bar else " **short**"
