@@ -7,6 +7,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 from pygments.lexers.special import TextLexer
+from pygments.lexers.templates import HtmlDjangoLexer
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
@@ -67,6 +68,7 @@ linkcheck_retries = 2
 def setup(app: Sphinx) -> None:
     """Add what the configuration cannot say."""
     app.add_lexer("caddyfile", TextLexer)
+    app.add_lexer("html", HtmlDjangoLexer)  # The examples are templates.
     app.connect("source-read", _read)
 
 
