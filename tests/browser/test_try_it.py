@@ -275,7 +275,8 @@ def wait_in_view(visitor: Visitor, text: str) -> None:
 
 def wait_for_theme(visitor: Visitor, theme: str) -> None:
     def is_shown(_: object) -> bool:
-        return in_view(visitor, "return document.documentElement.dataset.theme") == theme
+        shown_theme = in_view(visitor, "return document.documentElement.dataset.theme")
+        return bool(shown_theme == theme)
 
     WebDriverWait(visitor.driver, TIMEOUT).until(is_shown)
 
