@@ -132,8 +132,8 @@ def template_view(
 
     ``template`` is the page, which has ``{% mcp_app %}`` in its head; by default it is a page with
     nothing but the fragment. ``fragment`` is a template that shows a result: its context are the
-    members of what the tool returned, the whole as ``result``, and the ``arguments``. The URI is
-    that of the template's name: ``shop/mcp/cart.html`` is at ``ui://shop/cart``.
+    members of what the tool returned, the whole as ``result``, and the ``arguments``. The page
+    of ``shop/mcp/cart.html`` is at ``ui://shop/cart``, followed by a hash of its contents.
 
     ``csp`` names the origins that the page needs, by ``"connect"``, ``"resource"``, ``"frame"``
     and ``"base_uri"``; ``permissions`` are of ``"camera"``, ``"microphone"``, ``"geolocation"``

@@ -87,7 +87,8 @@ def forwarded(requests: PageRequests) -> HttpResponse:
     """Return the response to a request of the view, or the question whether it may be sent."""
     try:
         message = json.loads(requests.request.body)
-        method, params = str(message["method"]), {**message["params"]}
+        method = str(message["method"])
+        params = {**message["params"]}
     except (ValueError, RecursionError, LookupError, TypeError):
         return HttpResponseBadRequest()
     try:
