@@ -5,7 +5,7 @@ import os
 import nox
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
-# The driver for MariaDB is built where it is installed: .ci/nightly, which tests with it, names its group.
+# The driver for MariaDB is built where it is installed: only .ci/nightly names its group.
 GROUPS = os.environ.get("TEST_GROUPS", "test").split()
 TEST_TOOLS = nox.project.dependency_groups(PYPROJECT, *GROUPS)
 LOWEST = [each.replace(">=", "==") for each in PYPROJECT["project"]["dependencies"]]
