@@ -268,9 +268,6 @@ class Settings:
     session_idle_timeout: float = _key(_seconds, 30 * 60.0)
     """Inactivity before a session expires. An open stream counts as activity."""
 
-    client_response_timeout: float = _key(_seconds, 5 * 60.0)
-    """How long a request to the client waits for its response: a user may have to read it."""
-
     handler_timeout: float | None = _key(_optional(_seconds), 15 * 60.0)
     """Time limit of one call, input requests included; None for no limit."""
 

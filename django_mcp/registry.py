@@ -214,7 +214,6 @@ def configure(server: Server) -> Server:
     site = conf.get()
     options = ServerOptions(
         versions=site.protocol_versions,
-        client_response_timeout=site.client_response_timeout,
         handler_timeout=site.handler_timeout,
         scopes=site.scopes,
         scope_hierarchy=site.scope_hierarchy,

@@ -7,7 +7,6 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 
-from django_mcp import conf
 from django_mcp.approvals import answers, decisions
 from django_mcp.approvals.models import MAX_COMMENT, Approval, Decision
 from django_mcp.frame.client import input_requests
@@ -88,7 +87,7 @@ async def _ask_by_page(frame: Frame, row: Approval) -> None:
     if frame.client.is_multi_round_trip:
         await changes.wait_while({Status.HELD}, row, PAGE_WAIT)
         return
-    await changes.wait_while({Status.HELD}, row, conf.get().client_response_timeout)
+    await changes.wait_while({Status.HELD}, row, input_requests.RESPONSE_TIMEOUT)
     await frame.client.anotify("notifications/elicitation/complete", {"elicitationId": row.pk})
 
 

@@ -30,7 +30,6 @@ from django.db import connections
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 
-from django_mcp import conf
 from django_mcp.components.base import ConfigurationError
 from django_mcp.elicitation import links
 from django_mcp.elicitation.links import Link
@@ -67,7 +66,7 @@ def elicit_page(
     ``page`` is a form class, which the ready page shows, or the name of a URL pattern whose view
     uses ``ElicitationMixin``. The content is the cleaned data of the form, or what the view
     completed with. ``key`` distinguishes two pages of one handler with the same message;
-    ``timeout`` is in seconds, by default CLIENT_RESPONSE_TIMEOUT.
+    ``timeout`` is in seconds, by default 300.
 
     The message is cut to 1000 characters, because it is a part of the link.
 
@@ -172,7 +171,7 @@ def _steps(frame: Frame, message: str, page: Page, key: str | None, timeout: flo
     """The steps of one elicitation; the revision of the client decides how it is asked."""
     if not getattr(frame.user, "is_authenticated", False):
         raise ToolError("This needs a page that only a user who is logged in can visit.")
-    allowed = conf.get().client_response_timeout if timeout is None else timeout
+    allowed = input_requests.RESPONSE_TIMEOUT if timeout is None else timeout
     prefix = _prefix(page, message, key)
     earlier = frame.client.earlier_response(prefix)
     identity = earlier[0].removeprefix(prefix) if earlier else ""

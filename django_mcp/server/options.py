@@ -14,7 +14,6 @@ class ServerOptions:
     """The limits and switches which a site sets for its servers; see the settings reference."""
 
     versions: tuple[str, ...] = tuple(revision.version for revision in REVISIONS)
-    client_response_timeout: float = 60.0
     handler_timeout: float | None = None
     scopes: tuple[str, ...] = ()
     """The scopes that every access token needs, on servers without their own."""

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
+from django_mcp.frame.client import input_requests
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import tasks
 from django_mcp.protocol.errors import ClientError, Json
@@ -98,7 +99,7 @@ class Delivery:
     async def _send(self, key: str, request: Json) -> None:
         """Send one request, and store the response."""
         params = tasks.with_related(request["params"], self._id)
-        timeout = self._frame.server.options.client_response_timeout
+        timeout = input_requests.RESPONSE_TIMEOUT
         try:
             send = self._frame.exchange.send_request
             response: Json = {"result": await send(request["method"], params, timeout=timeout)}

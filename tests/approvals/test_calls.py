@@ -368,9 +368,15 @@ async def test_caller_who_may_approve_is_sent_to_the_page(
 @BOTH
 @pytest.mark.parametrize("response", [accept(), decline(), cancel()], ids=str)
 async def test_call_waits_if_the_user_does_not_decide_on_the_page(
-    version: str, response: Any, server: Server, bob: User, configure: Any
+    version: str,
+    response: Any,
+    server: Server,
+    bob: User,
+    configure: Any,
+    set_constants: SetConstants,
 ) -> None:
-    configure(BASE_URL="https://till.example", CLIENT_RESPONSE_TIMEOUT=0.2)
+    configure(BASE_URL="https://till.example")
+    set_constants(RESPONSE_TIMEOUT=0.2)
     async with Client(
         server, version=version, user=bob, elicitation=lambda _: response, capabilities=URL_ONLY
     ) as client:

@@ -11,6 +11,7 @@ from django.conf import global_settings
 
 from django_mcp import conf
 from django_mcp.auth.introspection import IntrospectionAuthentication
+from django_mcp.frame.client import input_requests
 from django_mcp.management.commands import mcp_doctor
 from django_mcp.tokens.forms import DEFAULT_LIFETIME
 from tests.docs.examples import FENCE, PAGES, ROOT
@@ -109,6 +110,7 @@ CONSTANTS: Mapping[str, float] = {
     "cache_seconds": IntrospectionAuthentication.cache_seconds,
     "create --days N": DEFAULT_LIFETIME * UNITS["days"],
     "Expiry": DEFAULT_LIFETIME * UNITS["days"],
+    "timeout=": input_requests.RESPONSE_TIMEOUT,
     "--timeout SECONDS": mcp_doctor.Command().create_parser("", "").get_default("timeout"),
 }
 """What has a default and is no setting, by the words of the pages."""

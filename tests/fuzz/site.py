@@ -18,8 +18,6 @@ from tests.memory_stores import MEMORY
 SETTINGS = {
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
     "STORES": MEMORY,
-    # Handlers that wait for their client are part of the servers.
-    "CLIENT_RESPONSE_TIMEOUT": 0.2,
     "HANDLER_TIMEOUT": 2,
     "SHUTDOWN_TIMEOUT": 0.01,
 }

@@ -16,8 +16,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
+from unittest import mock
 
 from django_mcp import ConfigurationError, registry
+from django_mcp.frame.client import input_requests
 from django_mcp.transports.connection.request import TIMED_OUT
 from django_mcp.transports.connection.stdio import StdioConnection
 from tests.by_hand.peer import NEWEST_SESSION, Exchange, Peer, Response
@@ -32,6 +34,8 @@ MAX_LAG = 0.1
 TIMEOUT = 10.0
 ATTACKER = ("192.0.2.1", 50000)
 HANDLERS = ("tests/fuzz/site.py", "tests/conversations/sample_server.py")
+RESPONSE_TIMEOUT = 0.2
+"""Handlers that wait for their client are part of the servers."""
 ENDED = ("Cancelled", TIMED_OUT)
 """Internal errors of calls that took too long."""
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
@@ -51,6 +55,8 @@ class Site:
     """The servers, what they log, and for how long they hold the event loop."""
 
     async def __aenter__(self) -> Self:
+        self._waiting = mock.patch.object(input_requests, "RESPONSE_TIMEOUT", RESPONSE_TIMEOUT)
+        self._waiting.start()
         self.server = registry.configure(shop())
         self.log = Log()
         logging.getLogger().addHandler(self.log)
@@ -73,6 +79,7 @@ class Site:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._waiting.stop()
         logging.getLogger().removeHandler(self.log)
         self._ticker.cancel()
         await asyncio.wait([self._ticker])

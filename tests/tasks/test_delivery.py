@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from django_mcp import Frame, Server
 from django_mcp.testing import Client
-from tests.memory_stores import Configure, configure
+from tests.constants import SetConstants
+from tests.memory_stores import configure
 
 __all__ = ["configure"]
 
@@ -81,8 +82,8 @@ async def test_question_without_an_answer_is_asked_again_in_another_session() ->
     assert (gone.asked, back.asked) == (1, 1)
 
 
-async def test_question_is_asked_again_when_its_time_is_over(configure: Configure) -> None:
-    configure(CLIENT_RESPONSE_TIMEOUT=0.2)
+async def test_question_is_asked_again_when_its_time_is_over(set_constants: SetConstants) -> None:
+    set_constants(RESPONSE_TIMEOUT=0.2)
     ada = await User.objects.acreate_user("ada")
     user = Person(ignored=1)
     async with client_of(make_server(), ada, user) as client, asyncio.timeout(PATIENCE):

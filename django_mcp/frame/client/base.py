@@ -326,7 +326,7 @@ class Client(ABC):
     async def _aall(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
         self._require(requests)
         if timeout is None:
-            timeout = self._server.options.client_response_timeout
+            timeout = input_requests.RESPONSE_TIMEOUT
         return await self._answers(requests, timeout)
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:

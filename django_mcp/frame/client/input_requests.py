@@ -23,6 +23,10 @@ SAMPLING: Json = {"sampling": {}}
 SAMPLING_TOOLS: Json = {"sampling": {"tools": {}}}
 ROOTS: Json = {"roots": {}}
 
+RESPONSE_TIMEOUT = 5 * 60.0
+"""Seconds that a handler without a ``timeout`` waits for a response: a user may have to read the
+request. Revisions without sessions do not wait."""
+
 Content = TypeVar("Content")
 Answer = TypeVar("Answer", covariant=True)
 

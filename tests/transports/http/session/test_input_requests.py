@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp.testing.asgi import TIMEOUT
+from tests.constants import SetConstants
 from tests.spec import spec
 from tests.transports.http.session.test_get_stream import NameHeaderAuthentication
 from tests.transports.http_peer import Peer, message_of
@@ -136,8 +137,10 @@ async def test_response_from_another_principal_is_not_found(desk: Desk) -> None:
 
 
 @spec("LIFE-23", "LIFE-28", "CANC-01", "CANC-08", "CANC-09", "CANC-12")
-async def test_response_after_the_timeout_is_ignored(desk: Desk, configure: Any) -> None:
-    configure(CLIENT_RESPONSE_TIMEOUT=0.05)
+async def test_response_after_the_timeout_is_ignored(
+    desk: Desk, set_constants: SetConstants
+) -> None:
+    set_constants(RESPONSE_TIMEOUT=0.05)
     peer = await ready(desk)
     async with peer.open_post(peer.call("ask")) as call:
         request = await message_of(call)
