@@ -23,14 +23,11 @@ from django_mcp.components.base import ConfigurationError, scope_names
 from django_mcp.dispatch import visibility
 from django_mcp.dispatch.visibility import Explanation
 from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.request_meta import RequestMeta
-from django_mcp.protocol.revisions import NEWEST
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
-from django_mcp.transports.in_process import LocalExchange
+from django_mcp.transports import frames, in_process
 
 if TYPE_CHECKING:
     from django_mcp.admin.registry_rows import RegistryAdmin
@@ -181,10 +178,7 @@ async def _of_server(server: Server, principal: Principal) -> list[Line]:
     registry.make_ready(server)
     listed = [*registry.entries(server)]
     origin = frames.RequestOrigin(principal=principal, transport=None)
-    call = frames.IncomingRequest(server, origin, LocalExchange())
-    frame = frames.stateless(
-        call, Request(1, "tools/list", {}), RequestMeta(NEWEST, {}, None, None)
-    )
+    frame = in_process.newest_request(server, origin, Request(1, "tools/list", {}))
     explanations = await visibility.explain(frame, [entry.component for entry in listed])
     return [_line(entry, why) for entry, why in zip(listed, explanations, strict=True)]
 

@@ -26,6 +26,7 @@ from django_mcp.frame.frame import Frame, RequestInfo
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
@@ -33,6 +34,9 @@ from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
+
+OF_NO_CLIENT = RequestMeta(NEWEST, {}, client_info=None, log_level=None)
+"""What a request says of itself that names no client."""
 
 
 class LocalExchange(LoopExchange):
@@ -70,6 +74,22 @@ class NotifyingExchange(LocalExchange):
 
     def write(self, message: dict[str, Any], /) -> None:
         self._receive(message)
+
+
+def newest_request(
+    server: Server,
+    caller: frames.RequestOrigin,
+    request: Request,
+    *,
+    exchange: Exchange | None = None,
+    meta: RequestMeta = OF_NO_CLIENT,
+) -> Frame:
+    """The Frame of a request of a page or a command, which stands for a client.
+
+    Without an ``exchange``, notifications are dropped. Raises what ``frames.stateless`` raises.
+    """
+    call = frames.IncomingRequest(server, caller, exchange or LocalExchange())
+    return frames.stateless(call, request, meta)
 
 
 class DjangoInProcessCaller:

@@ -22,7 +22,7 @@ from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
-from django_mcp.transports.in_process import NotifyingExchange
+from django_mcp.transports.in_process import NotifyingExchange, newest_request
 
 LEVELS = {0: None, 1: "info"}
 """The least severe log messages which are shown, by verbosity; from 2 on all of them."""
@@ -68,8 +68,8 @@ class Command(BaseCommand):
         meta = RequestMeta(NEWEST, capabilities, None, level)
         for _ in range(MAX_ATTEMPTS):
             exchange = NotifyingExchange(self._show)
-            call = frames.IncomingRequest(server=server, caller=caller, exchange=exchange)
-            reply = await handle.answer(frames.stateless(call, request, meta), site.get())
+            frame = newest_request(server, caller, request, exchange=exchange, meta=meta)
+            reply = await handle.answer(frame, site.get())
             result = reply.message.get("result", {})
             if not is_interactive or result.get("resultType") != "input_required":
                 return reply

@@ -16,13 +16,11 @@ from django_mcp.dispatch import visibility
 from django_mcp.frame.transport import StdioTransport
 from django_mcp.management import callers, descriptions
 from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import pools
-from django_mcp.transports import frames
-from django_mcp.transports.in_process import LocalExchange
+from django_mcp.transports import frames, in_process
 
 COLUMNS = ("SERVER", "PATH", "KIND", "NAME", "PERMISSION", "SOURCE")
 
@@ -91,11 +89,9 @@ def _listed_to(username: str, registered: Sequence[Entry]) -> list[Entry]:
 
 async def _listed(origin: frames.RequestOrigin, registered: Sequence[Entry]) -> list[Entry]:
     request = Request(1, "tools/list", {})
-    meta = RequestMeta(NEWEST, {}, None, None)
     shown: list[Entry] = []
     for entry in registered:
-        call = frames.IncomingRequest(entry.server, origin, LocalExchange())
-        frame = frames.stateless(call, request, meta)
+        frame = in_process.newest_request(entry.server, origin, request)
         if not entry.is_switched_off and await visibility.listed(frame, [entry.component], 1):
             shown.append(entry)
     return shown

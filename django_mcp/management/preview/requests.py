@@ -20,8 +20,7 @@ from django_mcp.protocol.mcp_apps import metadata
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.server.server import Server
-from django_mcp.transports import frames, site
-from django_mcp.transports.in_process import LocalExchange
+from django_mcp.transports import in_process, site
 from django_mcp.transports.wsgi import event_loop
 
 CLIENT_INFO: Json = {"name": "mcp_app_preview", "version": "1"}
@@ -138,8 +137,8 @@ class SiteRequests(HostRequests):
         request = Request(next(NUMBERS), method, params)
         meta = RequestMeta(NEWEST, metadata.CAPABILITY, CLIENT_INFO, None)
         caller = calls.origin(_with_all_tools(self.principal))
-        call = frames.IncomingRequest(self.server, caller, LocalExchange())
-        reply = await handle.answer(frames.stateless(call, request, meta), site.get())
+        frame = in_process.newest_request(self.server, caller, request, meta=meta)
+        reply = await handle.answer(frame, site.get())
         response: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message))
         return response
 
