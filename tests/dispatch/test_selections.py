@@ -220,6 +220,16 @@ async def test_query_that_selects_nothing_is_rejected(
     await client.close()
 
 
+@pytest.mark.parametrize("name", ["read_only", "tools"])
+async def test_message_about_a_long_value_quotes_its_first_64_characters(
+    office: Server, name: str
+) -> None:
+    client = connect(office, f"{name}={'a' * 65}")
+    with pytest.raises(ErrorResponse, match=f"{name} is '{'a' * 64}': write {name}="):
+        await client.list_tools()
+    await client.close()
+
+
 @pytest.mark.parametrize("query", ["groups=tickets", "read_only=1"])
 async def test_call_within_a_call_is_restricted_like_the_connection(
     office: Server, query: str
