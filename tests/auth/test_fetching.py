@@ -67,8 +67,9 @@ def test_longer_document_is_not_read() -> None:
             fetch_json(f"{issuer.url}/long", limit=100)
 
 
-@spec("AUTH-RS-33")
-def test_certificates_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def used_contexts(monkeypatch: pytest.MonkeyPatch) -> list[ssl.SSLContext]:
+    """What the connections verify certificates with; none of them reaches a server."""
     used: list[ssl.SSLContext] = []
 
     def connect(connection: HTTPSConnection) -> None:
@@ -76,11 +77,25 @@ def test_certificates_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("No network in tests")
 
     monkeypatch.setattr(HTTPSConnection, "connect", connect)
+    return used
+
+
+@spec("AUTH-RS-33")
+def test_certificates_are_verified(used_contexts: list[ssl.SSLContext]) -> None:
     with pytest.raises(Unavailable):
         fetch_json("https://issuer.example/keys")
 
-    assert used[0].verify_mode == ssl.CERT_REQUIRED
-    assert used[0].check_hostname
+    assert used_contexts[0].verify_mode == ssl.CERT_REQUIRED
+    assert used_contexts[0].check_hostname
+
+
+def test_certificates_of_authorities_are_read_once(used_contexts: list[ssl.SSLContext]) -> None:
+    for issuer in ("https://issuer.example", "https://other.example"):
+        with pytest.raises(Unavailable):
+            fetch_json(f"{issuer}/keys")
+
+    first, second = used_contexts
+    assert first is second
 
 
 @spec("AUTH-RS-33")
