@@ -93,6 +93,21 @@ async def test_answer_is_kept_for_a_short_time(
     assert len(issuer.requests) == 3
 
 
+async def test_user_is_loaded_once_while_the_answer_is_kept(issuer: Issuer) -> None:
+    loaded = []
+
+    class Counting(EveryoneHasAnAccount):
+        async def get_user(self, claims: Claims, /) -> Any:
+            loaded.append(claims["sub"])
+            return await super().get_user(claims)
+
+    authenticator = Counting(f"{issuer.url}/introspect", "shop", SECRET, issuer=issuer.url)
+    for _ in range(3):
+        assert isinstance(await authenticated(authenticator, "good"), Principal)
+
+    assert loaded == ["ada"]
+
+
 @spec("AUTH-RS-27")
 async def test_kept_answers_do_not_contain_their_tokens(
     authenticator: IntrospectionAuthentication,
