@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from pydantic import BaseModel
 
 from django_mcp import Frame, Server
+from django_mcp.tasks import changes
 from django_mcp.testing import Client
 from tests.constants import SetConstants
 from tests.memory_stores import configure
@@ -94,7 +95,10 @@ async def test_question_is_asked_again_when_its_time_is_over(set_constants: SetC
     assert user.asked == 2
 
 
-async def test_older_request_asks_when_the_newest_is_cancelled() -> None:
+async def test_older_request_asks_at_once_when_the_newest_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(changes, "POLL", 2 * PATIENCE)
     ada = await User.objects.acreate_user("ada")
     server, patient, gone = make_server(), Person(ignored=1), Person(ignored=100)
     async with (
