@@ -314,6 +314,14 @@ async def test_work_of_2000_tools_is_within_1_3_of_that_of_20() -> None:
     assert max(ratios.values()) <= 1.3, ratios
 
 
+async def test_search_returns_twenty_tools_if_a_model_asks_for_them() -> None:
+    server = Server("office", tool_search=True)
+    for number in range(21):
+        server.tool(name=f"ticket_{number}")(nothing)
+    async with connect(server, STATELESS) as client:
+        assert len(await found(client, "ticket", limit=20)) == 20
+
+
 async def test_caller_with_few_permissions_finds_a_tool_behind_many_hidden_ones() -> None:
     server = Server("office", tool_search=True)
     for number in range(300):
