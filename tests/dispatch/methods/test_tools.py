@@ -50,6 +50,21 @@ async def test_async_function_is_awaited(client_for: ClientFor) -> None:
     assert result.text == "3"
 
 
+async def test_list_request_that_names_a_tool_does_not_call_it(client_for: ClientFor) -> None:
+    server, called = Server("shop"), []
+
+    @server.tool
+    async def pay() -> str:
+        called.append("pay")
+        return "Paid"
+
+    async with client_for(server) as client:
+        await client.call_tool("pay")
+        result = await client.request("tools/list", {"name": "pay"})
+
+    assert [tool["name"] for tool in result["tools"]] == called == ["pay"]
+
+
 async def test_arguments_are_converted_to_their_annotated_types(client_for: ClientFor) -> None:
     server = Server("shop")
 
