@@ -13,7 +13,7 @@ from django.db import OperationalError
 from django_mcp import Server
 from django_mcp.models import McpTask
 from django_mcp.protocol.tasks import Task
-from django_mcp.tasks import calls, execution, run, submission
+from django_mcp.tasks import calls, execution, run, store, submission
 from django_mcp.tasks.runners import celery, django_tasks, in_process
 from django_mcp.tasks.runners.base import Runner
 from django_mcp.tasks.store import TaskStore
@@ -193,6 +193,21 @@ async def test_task_starts_once_although_the_database_fails_meanwhile(
             task = await client.request("tasks/get", {"taskId": task["taskId"]})
 
     assert (task["status"], ran, failed) == ("completed", ["work"], [failing])
+
+
+@pytest.mark.parametrize("name", QUEUES)
+async def test_task_may_wait_in_a_queue_for_longer_than_the_lease_of_a_process(
+    name: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(store, "LEASE", 0.001)
+    configure(TASK_RUNNER={"BACKEND": QUEUES[name](monkeypatch, sent.append)})
+    async with client_of(make_server()) as client, asyncio.timeout(PATIENCE):
+        task = await client.request("tools/call", {"name": "work", "arguments": {}})
+        await asyncio.sleep(0.01)
+        task = await client.request("tasks/get", {"taskId": task["taskId"]})
+
+    assert (task["status"], sent) == ("working", [task["taskId"]])
 
 
 def test_messages_of_celery_are_acknowledged_after_the_run() -> None:
