@@ -199,6 +199,13 @@ def test_request_headers_are_indexed_by_name() -> None:
     assert request.collected() == {b"mcp-name": [b"a"], b"mcp-method": [b"b"]}
 
 
+def test_encoded_name_in_a_header_does_not_match_the_same_text_in_the_body() -> None:
+    name = "=?base64?c2VhcmNo?="
+    request = headers.RequestHeaders(header_pairs(request_headers(name=[name.encode()])))
+    with pytest.raises(HeaderMismatch, match="Mcp-Name.*differs"):
+        request.check("tools/call", name, VERSION)
+
+
 WORDS = st.sampled_from(
     ["tools/call", "search", "é", "a b", " a", "=?base64?YQ==?=", "a", "", "\0"]
 )
