@@ -231,6 +231,21 @@ async def test_messages_of_a_task_are_sent_on_the_stream_of_its_result() -> None
     assert metas == [{RELATED_TASK: {"taskId": task_id}}] * 4
 
 
+async def test_log_of_a_task_without_progress_is_sent_on_the_stream_of_its_result() -> None:
+    server = make_server()
+
+    @server.tool(task_support="required")
+    async def begin(frame: Frame) -> str:
+        await frame.client.alog("info", "Begun")
+        return "done"
+
+    async with client_of(server, SESSION) as client:
+        task = await create(client, "begin")
+        await client.request("tasks/result", {"taskId": task["taskId"]})
+
+    assert [each["data"] for each in client.logs] == ["Begun"]
+
+
 @spec("2026/TASK-20")
 async def test_no_progress_and_no_log_is_sent_for_tasks_of_the_extension() -> None:
     async with client_of(make_server(), STATELESS) as client:
