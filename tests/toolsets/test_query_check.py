@@ -94,6 +94,9 @@ REJECTED: dict[str, Change] = {
     "condition of its own for a related row": lambda rows, models: rows.values_list(
         VisibleValue(When(code="x", then=F("customer__name")))
     ),
+    "comparison with true for a related row": lambda rows, models: rows.values_list(
+        VisibleValue(When(is_urgent__lte=True, then=F("customer__name")))
+    ),
     "another default for a hidden row": lambda rows, models: rows.values_list(
         VisibleValue(When(customer__isnull=True, then=F("customer__name")), default=F("code"))
     ),
