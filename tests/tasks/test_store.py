@@ -306,6 +306,11 @@ async def test_lease_is_not_judged_by_a_process_that_had_no_database_meanwhile()
     after = await store.load(task.id, "ada")
 
     assert (during and during.status, after and after.status) == (Status.WORKING, Status.FAILED)
+    assert after is not None
+    assert after.error == {
+        "code": -32603,
+        "message": "The process that ran this task has stopped",
+    }
 
 
 @pytest.mark.django_db(transaction=True)
