@@ -58,7 +58,7 @@ def by_token(database: Database, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, 
 
 
 def by_cookie(database: Database, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, dict[str, str]]:
-    monkeypatch.setattr(django_session, "aget_user", database.aask)
+    monkeypatch.setattr(django_session, "get_user", database.ask)
     return DjangoSessionAuthentication(), {"cookie": "sessionid=x"}
 
 
