@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from django_mcp.protocol.mcp_apps.metadata import EXTENSION
+from django_mcp.protocol.revisions.base import VIEW
 from tests.clients.real_client import RealClient, SdkError
 
 pytestmark = pytest.mark.nightly
@@ -17,12 +19,10 @@ PROGRESS_TOKEN = 0
 def test_old_client_negotiates_its_own_revision(old_client: RealClient) -> None:
     assert old_client.connected["connected"] == "2024-11-05"
     assert old_client.connected["server"].keys() == {"name", "version"}
-    assert old_client.connected["capabilities"].keys() == {
-        "logging",
-        "prompts",
-        "resources",
-        "tools",
-    }
+    capabilities = {**old_client.connected["capabilities"]}
+    # As those of the tools below.
+    assert capabilities.pop("extensions", {}).keys() <= {EXTENSION}
+    assert capabilities.keys() == {"logging", "prompts", "resources", "tools"}
 
 
 def test_listed_components_contain_only_fields_of_the_old_revision(old_client: RealClient) -> None:
@@ -31,6 +31,9 @@ def test_listed_components_contain_only_fields_of_the_old_revision(old_client: R
     templates = old_client.request("resources/templates/list")["resourceTemplates"]
     prompts = old_client.request("prompts/list")["prompts"]
 
+    # What hosts of MCP Apps read, in any revision.
+    views = [item.pop("_meta") for item in [*tools, *resources] if "_meta" in item]
+    assert all(VIEW in meta for meta in views)
     assert {key for tool in tools for key in tool} == {"name", "description", "inputSchema"}
     shown = {"uri", "name", "description", "mimeType"}
     assert {key for item in resources for key in item} <= shown

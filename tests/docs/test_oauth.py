@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.by_hand.peer import text_of
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import client_pages
 from tests.clients.oauth.users import NAME, PASSWORD, HttpUser
@@ -49,10 +50,10 @@ def test_client_logs_in_to_a_new_project_that_follows_the_page(tmp_path: Path) -
         )
         requested = client.log_in()
         assert requested["scope"] == "shop"
-        assert client.client.call("whoami").text == NAME
+        assert text_of(client.client.call("whoami")) == NAME
 
         names = {"first_name": "Ann", "last_name": "Lee"}
         renamed, requested = client.call_with_consent("rename", **names)
-        assert renamed.text == "Your name is Ann Lee."
+        assert text_of(renamed) == "Your name is Ann Lee."
         assert {*requested["scope"].split()} == {"shop", "shop:write"}
-        assert client.client.call("whoami").text == "Ann Lee"
+        assert text_of(client.client.call("whoami")) == "Ann Lee"
