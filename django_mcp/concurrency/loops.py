@@ -51,10 +51,13 @@ class PerLoop(Generic[T]):
     def items(self) -> list[tuple[Loop, T]]:
         """The loops that have an object, each with its object."""
         pairs = []
-        for identity, existing in tuple(self._objects.items()):
+        # No collection can begin while the keys are listed. One that begins later may end loops,
+        # whose objects are then gone.
+        for identity in list(self._objects):
+            existing = self._objects.get(identity)
             reference = self._loops.get(identity)
             loop = None if reference is None else reference()
-            if loop is not None:
+            if loop is not None and existing is not None:
                 pairs.append((loop, existing))
         return pairs
 

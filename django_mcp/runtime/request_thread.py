@@ -191,8 +191,9 @@ def _all(calls: Calls) -> list[Call]:
 
 
 def _abandon(pool: ThreadPool) -> None:
-    for thread, its_pool in tuple(_serving.items()):
-        if its_pool is pool:
+    # Threads remove themselves meanwhile.
+    for thread in list(_serving):
+        if _serving.get(thread) is pool:
             thread.abandon()
 
 

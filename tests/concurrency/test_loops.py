@@ -67,3 +67,24 @@ async def test_running_loop_is_found() -> None:
 
 def test_thread_without_a_loop_has_none() -> None:
     assert running_loop() is None
+
+
+def test_objects_are_listed_while_loops_are_collected() -> None:
+    registry: PerLoop[list[int]] = PerLoop(list)
+    thresholds = gc.get_threshold()
+    try:
+        for allocated in range(20):
+            gc.disable()
+            for _ in range(20):
+                loop = asyncio.new_event_loop()
+                registry.of(loop)
+                loop.close()
+                loop.itself = loop  # type: ignore[attr-defined]
+            del loop
+            # The collection begins within the next line.
+            gc.set_threshold(gc.get_count()[0] + allocated)
+            gc.enable()
+            registry.items()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
