@@ -18,8 +18,8 @@ CONSTANTS = {
     "MAX_TASKS_PER_CALLER": "django_mcp.tasks.store.MAX_TASKS_PER_CALLER",
     "MAX_TASK_TTL_MS": "django_mcp.tasks.calls.MAX_TTL_MS",
     "MAX_WAITING_APPROVALS": "django_mcp.approvals.holding.MAX_WAITING",
-    "RESPONSE_TIMEOUT": "django_mcp.frame.client.input_requests.RESPONSE_TIMEOUT",
     "REQUEST_STATE_LIFETIME": "django_mcp.frame.client.request_state.LIFETIME",
+    "RESPONSE_TIMEOUT": "django_mcp.frame.client.input_requests.RESPONSE_TIMEOUT",
     "SESSIONS_PER_PRINCIPAL": "django_mcp.stores.SESSIONS_PER_PRINCIPAL",
     "STREAMS_PER_SESSION": "django_mcp.stores.STREAMS_PER_SESSION",
 }
