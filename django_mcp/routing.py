@@ -30,7 +30,13 @@ from django_mcp.auth.resource import WELL_KNOWN, path_in_site, with_prefix
 from django_mcp.pubsub import bus, switches
 from django_mcp.registry import Interface
 from django_mcp.runtime import background, lifespan
-from django_mcp.runtime.process import asgi_servers, garbage_collector, stop_signals, uwsgi
+from django_mcp.runtime.process import (
+    asgi_servers,
+    garbage_collector,
+    greenlets,
+    stop_signals,
+    uwsgi,
+)
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.server.server import Server
 from django_mcp.transports import site
@@ -126,6 +132,7 @@ def _applications(interface: Interface) -> tuple[dict[str, Asgi], Asgi]:
     """
     if not apps.is_installed("django_mcp"):
         raise ImproperlyConfigured(NOT_INSTALLED)
+    greenlets.refuse_to_serve()
     registry.raise_broken()
     applications: dict[str, Asgi] = {}
     below: dict[str, Asgi] = {}
@@ -254,6 +261,8 @@ def _mount_wsgi(django_application: Wsgi) -> Wsgi:
         endpoint = endpoints.find(paths)
         if endpoint is None:
             return django_application(environ, start_response)
+        # Again: gunicorn patches its workers after it has loaded the application with --preload.
+        greenlets.refuse_to_serve()
         scope = wsgi_environ.scope_of(environ, paths)
         try:
             running = _prepared_loop(event_loop.current())

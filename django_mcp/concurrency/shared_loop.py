@@ -221,11 +221,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
 
 
 class _Selector(DefaultSelector):
-    """Waits for events without the lock, so that other threads can run the loop meanwhile.
-
-    No loop runs on this thread then: with gevent, the threads of Python share one of the system,
-    and Django refuses queries on a thread with a running loop.
-    """
+    """Waits for events without the lock, so that other threads can run the loop meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -238,14 +234,11 @@ class _Selector(DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         self.until = inf if timeout is None else monotonic() + timeout
         self.has_changed = False
-        loop = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)
         self.lock.release()
         try:
             events = super().select(timeout)
         finally:
             self.lock.acquire()
-            asyncio._set_running_loop(loop)
         self.until = 0.0
         # What another thread has removed is not for the loop any more.
         keys = self.get_map()

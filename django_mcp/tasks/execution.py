@@ -30,6 +30,7 @@ from django_mcp.protocol.tasks import Task
 from django_mcp.pubsub import bus, publisher, switches
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import background, request_scope
+from django_mcp.runtime.process import greenlets
 from django_mcp.server.server import Server
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
@@ -65,7 +66,11 @@ async def run(task_id: str, gate: Gate | None = None) -> None:
 
 
 def run_in_new_loop(task_id: str) -> None:
-    """``run`` for a synchronous worker process, which has no event loop."""
+    """``run`` for a synchronous worker process, which has no event loop.
+
+    Raises ImproperlyConfigured if its threads are greenlets.
+    """
+    greenlets.refuse_to_run_tasks()
     asyncio.run(request_scope.run(_run_and_close, task_id))
 
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ IN_PUSH_RUN: dict[str, Command] = {
     "waitress": ["waitress", "--listen", "127.0.0.1:{port}", APPLICATION],
     "runserver": ["tests.wsgi.manage", "runserver", "--noreload", "127.0.0.1:{port}"],
 }
-AT_NIGHT = ("gunicorn with gevent", "uWSGI", "uWSGI without lazy-apps", "mod_wsgi")
+AT_NIGHT = ("uWSGI", "uWSGI without lazy-apps", "mod_wsgi")
 NAMES = [*IN_PUSH_RUN, *(pytest.param(name, marks=pytest.mark.nightly) for name in AT_NIGHT)]
 """Parameters of a test or a fixture."""
 
@@ -78,9 +77,6 @@ def command(name: str, folder: Path) -> Command:
     """The command of a server, whose configuration is written into the folder."""
     if name in IN_PUSH_RUN:
         return IN_PUSH_RUN[name]
-    if name == "gunicorn with gevent":
-        _require(find_spec("gevent") is not None, "gevent")
-        return ["gunicorn", *BIND, "--worker-class", "gevent", APPLICATION]
     if name == "mod_wsgi":
         return _apache(folder)
     return uwsgi(folder, is_lazy=name == "uWSGI")

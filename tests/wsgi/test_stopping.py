@@ -59,7 +59,6 @@ def test_call_that_outlasts_the_stop_is_answered_with_an_error(name: str, tmp_pa
 
 RELOADED = [
     *GUNICORNS,
-    pytest.param("gunicorn with gevent", marks=pytest.mark.nightly),
     pytest.param("uWSGI", marks=pytest.mark.nightly),
 ]
 
@@ -77,7 +76,6 @@ def test_worker_that_is_replaced_finishes_its_call(name: str, tmp_path: Path) ->
 STOPPED = [
     ("gunicorn", signal.SIGTERM),
     pytest.param("gunicorn with threads", signal.SIGTERM, marks=pytest.mark.nightly),
-    pytest.param("gunicorn with gevent", signal.SIGTERM, marks=pytest.mark.nightly),
     pytest.param("waitress", signal.SIGINT, marks=pytest.mark.nightly),
     pytest.param("runserver", signal.SIGINT, marks=pytest.mark.nightly),
     pytest.param("uWSGI without lazy-apps", signal.SIGTERM, marks=pytest.mark.nightly),
