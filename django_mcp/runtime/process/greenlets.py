@@ -16,7 +16,7 @@ FOR_SERVERS = (
     "ASGI server. If other pages need {library}, serve them in a process of their own, from an "
     "application without mount()."
 )
-FOR_WORKERS = "Start the worker of this queue with processes or threads, as in celery --pool prefork."
+FOR_WORKERS = "Start the worker of this queue with processes or threads: celery --pool prefork."
 
 
 def refuse_to_serve() -> None:
