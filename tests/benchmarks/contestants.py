@@ -39,6 +39,10 @@ SERVERS: Mapping[str, tuple[str, ...]] = {
         "-m", "gunicorn", "{application}", "--bind", "127.0.0.1:{port}", "--workers", "1",
         "--log-level", "warning",
     ),
+    # A server of its own, in Rust: neither ASGI nor WSGI. Its settings name the application.
+    "bolt": (
+        "-m", "django", "runbolt", "--host", "127.0.0.1", "--port", "{port}", "--processes", "1",
+    ),
 }  # fmt: skip
 """The arguments for Python; one process for each list."""
 WSGI_SERVERS = ("gunicorn", "gunicorn-sync")
@@ -163,6 +167,38 @@ def django_mcp_server(call: Call, *, database: str = "sqlite", **settings: str) 
     )
 
 
+def rest_framework_mcp_server(
+    call: Call, *, database: str = "sqlite", **settings: str
+) -> Contestant:
+    """Return djangorestframework-mcp-server, a view of REST framework."""
+    return Contestant(
+        name="djangorestframework-mcp-server",
+        environment="rest_framework_mcp_server",
+        application="tests.benchmarks.peers.rest_framework_mcp_server:application",
+        server="gunicorn-sync",
+        path="/",
+        call=call,
+        database=database,
+        settings=settings,
+    )
+
+
+def bolt(call: Call) -> Contestant:
+    """Return bolt-mcp, on the newest Python."""
+    return Contestant(
+        name="bolt-mcp",
+        environment="bolt",
+        server="bolt",
+        call=call,
+        settings={"DJANGO_SETTINGS_MODULE": "tests.benchmarks.peers.bolt"},
+    )
+
+
+def on_newest(contestant: Contestant) -> Contestant:
+    """Return the measured project or the bare application, on the newest Python."""
+    return replace(contestant, environment="site-newest")
+
+
 def everyone(call: Call, **settings: str) -> tuple[Contestant, ...]:
     """Return every peer."""
     return sdk(call, **settings), fastmcp(call, **settings), *django_peers(call, **settings)
@@ -176,6 +212,7 @@ def django_peers(
         mcpz(call, database=database, **settings),
         mcpz(call, server="gunicorn", database=database, **settings),
         django_mcp_server(call, database=database, **settings),
+        rest_framework_mcp_server(call, database=database, **settings),
     )
 
 

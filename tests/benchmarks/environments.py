@@ -7,41 +7,56 @@ tests.benchmarks.environments NAME ...` creates some ahead: a test has less time
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
-import venv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+
+from tests.benchmarks.answers import MeasurementError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ENVIRONMENTS = ROOT / ".bench"
 
 UVICORN = ("uvicorn", "uvloop", "httptools")
 PSYCOPG = "psycopg[binary,pool]"
+SITE = (
+    "--editable",
+    f"{ROOT}[jwt,oauth,orjson,rest]",
+    *UVICORN,
+    "granian",
+    "gunicorn",
+    "daphne",
+    "channels_redis",
+    PSYCOPG,
+)
 REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
-    "site": (
-        "--editable",
-        f"{ROOT}[jwt,oauth,orjson,rest]",
-        *UVICORN,
-        "granian",
-        "gunicorn",
-        "daphne",
-        "channels_redis",
-        PSYCOPG,
-    ),
+    "site": SITE,
+    "site-newest": SITE,
     "sdk": ("mcp==2.3.0", "django", *UVICORN),
     "fastmcp": ("fastmcp==4.1.2", "django", *UVICORN),
     "mcpz": ("django-mcpz==1.2.0", "gunicorn", PSYCOPG, "pydantic"),
     "mcp_django": ("mcp-django==0.14.0",),
     "rest_framework_mcp": ("django-rest-framework-mcp==0.1.0a4",),
     "django_mcp_server": ("django-mcp-server==0.5.7", "mcp==1.30.0", "gunicorn", PSYCOPG),
+    "rest_framework_mcp_server": (
+        "djangorestframework-mcp-server==0.54.0",
+        "gunicorn",
+        PSYCOPG,
+    ),
+    "bolt": ("bolt-mcp==0.2.3", "django-bolt==0.13.0"),
 }
+
+ON_NEWEST = frozenset({"bolt", "site-newest"})
+"""Environments of the newest Python: bolt-mcp requires 3.12, and is compared on the same Python."""
 
 NAMED = frozenset(
     {
-        "channels", "daphne", "django", "django-mcp-channels", "django-mcp-server", "django-mcpz",
-        "django-oauth-toolkit",
+        "bolt-mcp", "channels", "daphne", "django", "django-bolt", "django-mcp-channels",
+        "django-mcp-server", "django-mcpz", "django-oauth-toolkit",
+        "djangorestframework-mcp-server",
         "fastmcp", "granian", "gunicorn", "httptools", "mcp", "psycopg", "pydantic",
         "pydantic-core",
         "uvicorn", "uvloop",
@@ -56,7 +71,7 @@ def python(name: str) -> Path:
     made, wanted = folder / "made-from", _wanted(name)
     if not made.exists() or made.read_text() != wanted:
         print(f"Making {folder.relative_to(ROOT)} ...", file=sys.stderr)
-        venv.create(folder, clear=True, with_pip=True)
+        subprocess.run([*_interpreter(name), "-m", "venv", "--clear", str(folder)], check=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
         subprocess.run([*pip, "--upgrade", "pip"], check=True)
         subprocess.run([*pip, *REQUIREMENTS[name]], check=True)
@@ -74,13 +89,47 @@ def versions(name: str) -> dict[str, str]:
     return {package: version for package, version in found.items() if package in NAMED}
 
 
+def newest_python() -> str:
+    """Return the newest Python of this machine: of PATH, or of pyenv, from 3.12 on.
+
+    Raises MeasurementError if there is none.
+    """
+    newest = max(_interpreters(), default=None)
+    if newest is None or newest[0] < (3, 12):
+        raise MeasurementError("No Python 3.12 or newer, on which bolt-mcp could be measured.")
+    return newest[1]
+
+
+@cache
+def _interpreters() -> tuple[tuple[tuple[int, int], str], ...]:
+    """Return the versions and paths of interpreters that run; a shim of pyenv may not."""
+    return tuple(
+        ((3, minor), path)
+        for minor in (11, 12, 13, 14)
+        for path in _candidates(f"python3.{minor}")
+        if subprocess.run([path, "-c", ""], capture_output=True).returncode == 0
+    )
+
+
+def _candidates(program: str) -> Iterator[str]:
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    folders = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
+    for folder in (*folders, *sorted(pyenv.glob("*/bin"))):
+        if (folder / program).exists():
+            yield str(folder / program)
+
+
+def _interpreter(name: str) -> list[str]:
+    return [newest_python() if name in ON_NEWEST else sys.executable]
+
+
 def _wanted(name: str) -> str:
     needs = REQUIREMENTS[name]
-    if name == "site":
+    if needs is SITE:
         # The package is installed in editable mode, so only its dependencies matter.
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         needs = (*needs, *project["dependencies"])
-    return f"{sys.version} {needs}"
+    return f"{_interpreter(name)} {sys.version} {needs}"
 
 
 if __name__ == "__main__":

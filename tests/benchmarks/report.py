@@ -115,7 +115,7 @@ def rows(outcome: Outcome) -> Iterator[Row]:
     for bar in of_peer:
         yield Row(outcome=outcome, other=outcome.best_peer, bar=bar)
     for peer in outcome.peers:
-        if peer is not outcome.best_peer:
+        if peer is not outcome.best_peer or not of_peer:
             yield Row(outcome=outcome, other=peer, bar=None)
 
 
