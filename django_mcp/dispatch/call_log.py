@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.dispatch.reply import Reply, encoded
+from django_mcp.log import log_repeated
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.limits import MAX_QUOTED, quoted, shown
 
@@ -66,10 +67,22 @@ async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Repl
     finally:
         duration = perf_counter() - began
         if is_stored:
-            for record in RECORDERS:
-                record(frame, outcome, duration, size)
+            _record(frame, outcome, duration, size)
         if signal.receivers or calls.isEnabledFor(INFO):
             await _log(frame, signal, outcome, duration)
+
+
+def _record(frame: Frame, outcome: str, duration: float, size: int | None) -> None:
+    """Call the recorders. One that fails is logged: the call itself has ended as it has."""
+    for record in RECORDERS:
+        try:
+            record(frame, outcome, duration, size)
+        except Exception:
+            log_repeated(
+                logging.ERROR,
+                "A call was not recorded: a recorder of the call log failed",
+                exc_info=True,
+            )
 
 
 def outcome_of(reply: Reply) -> str:

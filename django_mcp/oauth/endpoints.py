@@ -84,7 +84,10 @@ class RegistrationView(views.DynamicClientRegistrationView):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         request.user = AnonymousUser()
-        stated_size = int(request.META.get("CONTENT_LENGTH") or 0)
+        try:
+            stated_size = int(request.META.get("CONTENT_LENGTH") or 0)
+        except ValueError:
+            return failed("invalid_client_metadata", "Content-Length is not a number")
         if stated_size > MAX_BODY or len(request.body) > MAX_BODY:
             return failed("invalid_client_metadata", f"Send at most {MAX_BODY} bytes", 413)
         try:

@@ -5,6 +5,7 @@ It is a named tuple, because a frozen dataclass takes twice as long to create.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeGuard, final
 
@@ -65,6 +66,9 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
 
     Raises InvalidRequest for more than ``max_values`` JSON values, and for an integer beyond 64
     bits: of those, millions can share a hash value, so that a set of them takes hours to build.
+    It is raised as well, with the id of the message, for JSON that is grammatical and cannot be
+    processed: a string with half a surrogate pair, or too deep a nesting. In a batch, such a
+    message is an ``Unreadable``.
     """
     if isinstance(data, str):
         data = data.encode("utf-8", "replace")
@@ -79,7 +83,10 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
         # keep values of one caller in it.
         value = from_json(data, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
-        raise ParseError from error
+        _check_number(data, max_values)
+        value = _read_leniently(data)
+        if value is None:
+            raise ParseError from error
     # Where there are few values, looking at each takes less time than looking at each byte.
     has_large_integer = None
     if size >= _LARGE:
@@ -94,6 +101,64 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
     if has_large_integer:
         raise _large_integer_error(value, size)
     return value
+
+
+class Unreadable(NamedTuple):
+    """A message that is grammatical JSON and cannot be processed, in a batch of others."""
+
+    error: InvalidRequest
+
+
+def _read_leniently(data: bytes) -> list[Any] | None:
+    """Return the messages of a batch, of which some are Unreadable; None if ``data`` is not JSON.
+
+    Raises InvalidRequest, with the id, for a single message: the client waits for its response.
+    """
+    try:
+        value = json.loads(data.decode(), parse_constant=_refuse_constant, parse_int=_short_integer)
+    except (ValueError, RecursionError):
+        return None
+    if type(value) is not list:
+        raise _unreadable_error(value)
+    # Those that are as they should be are answered.
+    return [item if _is_readable(item) else Unreadable(_unreadable_error(item)) for item in value]
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _short_integer(digits: str) -> int | None:
+    """The integer, or None for one that is refused anyway: long ones take long to convert."""
+    return int(digits) if len(digits) <= len(_MANY_DIGITS) else None
+
+
+def _is_readable(value: Any) -> bool:
+    try:
+        decode(json.dumps(value))
+    except (ParseError, RecursionError):
+        return False
+    return True
+
+
+def _unreadable_error(message: Any) -> InvalidRequest:
+    identity = message.get("id") if isinstance(message, dict) else None
+    if not _is_readable(identity):
+        identity = None
+    try:
+        json.dumps(message, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return _invalid(LONE_SURROGATE, identity)
+    except RecursionError:
+        pass
+    return _invalid(TOO_DEEP, identity)
+
+
+LONE_SURROGATE = (
+    "A string has half of a surrogate pair, such as \\ud83d without the other half: it is no "
+    "character. Send whole characters"
+)
+TOO_DEEP = "The message is nested too deeply"
 
 
 def _check_number(data: bytes, limit: int) -> None:
@@ -237,10 +302,13 @@ def is_id(value: Any, most: int = MAX_IDENTIFIER) -> TypeGuard[RequestId]:
     return type(value) is int or (isinstance(value, str) and len(value) <= most)
 
 
+NOT_AN_OBJECT = "A message is a JSON object"
+
+
 def read(value: Any) -> Message:
     """Return the message in ``value``; raise InvalidRequest, with the id if it has one."""
     if type(value) is not dict:
-        raise InvalidRequest("A message is a JSON object")
+        raise value.error if type(value) is Unreadable else InvalidRequest(NOT_AN_OBJECT)
     identity = value.get("id")
     if value.get("jsonrpc") != "2.0":
         raise _invalid('"jsonrpc" must be "2.0"', identity)

@@ -146,7 +146,7 @@ def _delete(creating: asyncio.Future[Task]) -> None:
 async def _stored(frame: Frame, work: asyncio.Task[Answer]) -> Reply:
     """``_reply`` without what is encoded already, for a call that its client receives as well."""
     reply = await _reply(frame, work)
-    return reply._replace(message=jsonrpc.decode(encode_reply(reply.message)))
+    return reply._replace(message=jsonrpc.decode(encode_reply(reply.message, reply.frame.message)))
 
 
 async def _reply(frame: Frame, work: asyncio.Task[Answer]) -> Reply:

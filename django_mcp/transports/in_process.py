@@ -164,7 +164,7 @@ def _with_all_tools(frame: Frame) -> Frame:
 
 async def _answer(frame: Frame) -> dict[str, Any]:
     reply = await handle.answer(frame, site.get())
-    answer: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message))
+    answer: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message, reply.frame.message))
     return answer
 
 

@@ -12,7 +12,8 @@ import pytest
 from django.core.management import call_command
 from django.dispatch import Signal
 
-from django_mcp import Frame, Server, ToolError, signals
+from django_mcp import Frame, Server, ToolError, log, signals
+from django_mcp.dispatch import call_log
 from django_mcp.testing import Client, ErrorResponse
 
 SECRET = "xyzzy"
@@ -132,3 +133,23 @@ def test_mcp_prune_prints_the_number_of_deleted_rows() -> None:
     output = StringIO()
     call_command("mcp_prune", stdout=output)
     assert output.getvalue().startswith("Deleted 0 sessions, 0 events and 0 tasks.\n")
+
+
+async def test_recorder_that_fails_changes_no_response(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorded: list[str] = []
+
+    def broken(frame: Frame, outcome: str, *_: Any) -> None:
+        raise ZeroDivisionError
+
+    def sound(frame: Frame, outcome: str, *_: Any) -> None:
+        recorded.append(outcome)
+
+    monkeypatch.setattr(call_log, "RECORDERS", [broken, sound])
+    log.repeated.forget()
+    async with Client(server()) as client:
+        client.records_calls = True
+        assert (await client.call_tool("echo", {"word": "a"})).text == "a"
+    assert recorded == ["ok"]
+    assert "A call was not recorded" in caplog.text

@@ -115,3 +115,15 @@ async def test_error_for_what_is_no_request_has_no_id(message: Any) -> None:
 
     assert response.status == 400
     assert response.answer.get("id") is None
+
+
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+async def test_error_for_half_a_surrogate_pair_has_the_id_of_its_request(version: str) -> None:
+    peer = await in_session() if version == NEWEST_SESSION else Peer(shop())
+
+    response = await peer.send(peer.call("echo", {"text": "\ud83d"}, id=5))
+
+    assert response.status == 400
+    assert response.answer["id"] == 5
+    assert response.answer["error"]["code"] == -32600
+    assert "half of a surrogate pair" in response.answer["error"]["message"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp import Frame, Server, routing
+from django_mcp import Frame, Server, ToolError, routing
 from tests.by_hand.peer import (
     FORM,
     NEWEST_SESSION,
@@ -92,3 +92,21 @@ async def test_unexpected_error_of_the_old_transport_is_json(configure: Configur
     assert response.raised is None
     assert response.status == 500
     assert response.header("content-type") == "application/json"
+
+
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+async def test_text_that_is_no_unicode_is_logged_with_the_tool_and_a_remedy(
+    version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("shop")
+
+    @server.tool
+    def file_name() -> str:
+        raise ToolError("No such file: caf\udce9.txt")
+
+    peer = await peer_of(server) if version == NEWEST_SESSION else Peer(server)
+    response = await peer.tool("file_name")
+
+    assert response.answer["error"]["code"] == -32603
+    assert "The response to tools/call of 'file_name' cannot be sent as JSON" in caplog.text
+    assert "os.fsdecode" in caplog.text

@@ -623,3 +623,11 @@ def test_registration_belongs_to_no_user_even_with_a_cookie(flow: Flow) -> None:
     metadata = document("cursor.registration")
     flow.browser.post("/o/register", metadata, content_type="application/json", **PAGE)
     assert Application.objects.get(registration_source="dcr").user is None
+
+
+@pytest.mark.parametrize("length", ["many", "1e3", "-", "0x10"])
+def test_registration_with_a_length_that_is_no_number_is_refused(length: str) -> None:
+    metadata = document("cursor.registration")
+    response = post("/o/register", metadata, content_type="application/json", CONTENT_LENGTH=length)
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_client_metadata"  # type: ignore[attr-defined]

@@ -112,3 +112,49 @@ def test_id_beyond_64_bits_is_not_repeated() -> None:
 def test_what_is_no_json_is_rejected(data: bytes | str) -> None:
     with pytest.raises(ParseError):
         jsonrpc.decode_received(data)
+
+
+UNREADABLE = [
+    ({"params": {"a": ["\ud83d"]}}, "half of a surrogate pair"),
+    ({"params": {"\udc00": 1}}, "half of a surrogate pair"),
+    ({"params": {"a": "\ud83d", "b": 2**70}}, "half of a surrogate pair"),
+]
+
+
+@rows(("members", "reason"), UNREADABLE)
+def test_grammatical_json_that_cannot_be_read_is_refused_with_the_id(
+    members: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=reason) as caught:
+        jsonrpc.decode_received(json.dumps({"jsonrpc": "2.0", "id": "a", **members}))
+    assert caught.value.request_id == "a"
+
+
+def test_deeply_nested_message_is_refused_with_the_id() -> None:
+    nested = "[" * 300 + "]" * 300
+    with pytest.raises(InvalidRequest, match="nested too deeply") as caught:
+        jsonrpc.decode_received(f'{{"id": 7, "params": {nested}}}')
+    assert caught.value.request_id == 7
+
+
+@rows("identity", ["\ud83d", 2**70, [1], None])
+def test_id_that_cannot_be_sent_is_not_repeated(identity: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        jsonrpc.decode_received(json.dumps({"id": identity, "params": "\ud83d"}))
+    assert caught.value.request_id is None
+
+
+def test_other_messages_of_a_batch_are_read() -> None:
+    sound = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    broken = {"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {"a": "\ud83d"}}
+    first, second = jsonrpc.decode_received(json.dumps([sound, broken]))
+    assert jsonrpc.read(first) == jsonrpc.Request(1, "ping", {})
+    with pytest.raises(InvalidRequest, match="surrogate") as caught:
+        jsonrpc.read(second)
+    assert caught.value.request_id == 2
+
+
+@rows("data", [b'{"id": 1, "a": "\\ud83d", "b": NaN}', b'{"id": 1, "a": "\\ud83d"', b"[" * 10_000])
+def test_what_is_no_json_has_no_id_whatever_else_is_wrong(data: bytes) -> None:
+    with pytest.raises(ParseError):
+        jsonrpc.decode_received(data)

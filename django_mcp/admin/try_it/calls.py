@@ -181,7 +181,7 @@ async def _answer(
     except TimeoutError:
         call.cancellation.request("The call took too long")
         return Cancelled().to_json_rpc(REQUEST_ID, NEWEST)
-    answer: Json = json.loads(encode_reply(reply.message))
+    answer: Json = json.loads(encode_reply(reply.message, reply.frame.message))
     return answer
 
 

@@ -139,7 +139,7 @@ class SiteRequests(HostRequests):
         caller = calls.origin(_with_all_tools(self.principal))
         frame = in_process.newest_request(self.server, caller, request, meta=meta)
         reply = await handle.answer(frame, site.get())
-        response: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message))
+        response: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message, reply.frame.message))
         return response
 
 

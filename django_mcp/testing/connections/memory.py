@@ -140,7 +140,7 @@ class MemoryConnection(Connection):
         except asyncio.CancelledError:
             call.cancellation.request(CLIENT_CANCELLED)
             raise
-        return cast(Message, jsonrpc.decode(encode_reply(reply.message)))
+        return cast(Message, jsonrpc.decode(encode_reply(reply.message, reply.frame.message)))
 
     async def _reply(self, frame: Frame) -> Reply:
         if frame.message.method != "initialize":

@@ -5,7 +5,8 @@ passes each message to ``receive`` and provides a sink for those that are sent.
 
 | state of the session | meaning | who moves it |
 |---|---|---|
-| none | only stateless requests, ``initialize`` and ``ping`` are answered | ``initialize``: open |
+| none | only stateless requests and ``ping`` are answered | ``initialize``: opening |
+| opening | ``initialize`` is answered; further messages are held | its end: open, or none |
 | open | requests are answered; no notifications are sent | ``initialized``: initializing |
 | initializing | ``init`` of the server runs; requests wait | ``_initialize``: ready, or none |
 | ready | notifications are sent | ``close`` |
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
@@ -68,6 +70,7 @@ class MessageSink(Protocol):
         """Close the connection, because the client does not respond."""
 
 
+NOT_OPEN_YET = "Too many messages before initialize was answered: wait for its response"
 GRACE = 1.0
 """Seconds that running requests of a connection have at most after its client has closed it: the
 official clients kill a process that does not end within two."""
@@ -75,6 +78,10 @@ official clients kill a process that does not end within two."""
 
 def grace_period() -> float:
     return min(conf.get().shutdown_timeout, GRACE)
+
+
+MAX_HELD = 1000
+"""Messages that a client may send before ``initialize`` is answered."""
 
 
 class Connection:
@@ -99,6 +106,10 @@ class Connection:
         )
         functions = replace(site.get(), commit=self._commit, publish=self._publish)
         self._engine = SessionEngine(functions, self._store, is_shared=False)
+        self._opening: Task | None = None
+        """Answers ``initialize``."""
+        self._held: deque[Any] = deque()
+        """The messages that came meanwhile: clients may send several without waiting."""
         self._initializing: asyncio.Future[None] | None = None
         """Runs the server's ``init``; requests wait for it."""
         self._keepalive = Keepalive(server, send=self._send_keepalive, give_up=self._give_up)
@@ -107,13 +118,19 @@ class Connection:
         """Accept one message or batch; one that is invalid is answered with an error."""
         try:
             value = jsonrpc.decode_received(data)
-            if isinstance(value, list):
-                self._take_batch(value)
+            if self._opening is None:
+                self._take_value(value)
+            elif len(self._held) < MAX_HELD:
+                self._held.append(value)
             else:
-                self._take(jsonrpc.read(value), self.write)
+                message = jsonrpc.read(value)
+                raise InvalidRequest(NOT_OPEN_YET, request_id=getattr(message, "id", None))
         except McpError as error:
-            request_id = getattr(error, "request_id", None)
-            self.write(jsonrpc.encode(error.to_json_rpc(request_id, NEWEST)))
+            self._reject(error)
+
+    def _reject(self, error: McpError) -> None:
+        request_id = getattr(error, "request_id", None)
+        self.write(jsonrpc.encode(error.to_json_rpc(request_id, NEWEST)))
 
     def write(self, message: bytes) -> None:
         if self._is_open:
@@ -137,11 +154,7 @@ class Connection:
         """End subscriptions with their results; give other requests time to finish."""
         grace = grace_period() if grace is None else grace
         self._keepalive.stop()
-        requests = self._in_flight.of(SESSION)
-        for request in requests:
-            request.exchange.end_listening()
-        if requests:
-            await asyncio.wait([request.task for request in requests], timeout=grace)
+        await self._finish_requests(grace)
         self._measure_session()
         self._is_open = False
         for request in self._in_flight.of(SESSION):
@@ -152,10 +165,42 @@ class Connection:
         for group in self._groups:
             bus.here().unsubscribe(group, self._on_session_event)
 
+    async def _finish_requests(self, grace: float) -> None:
+        """Wait for the requests in flight, and for those that are held until they are answered."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace
+        while requests := self._in_flight.of(SESSION):
+            for request in requests:
+                request.exchange.end_listening()
+            tasks = [request.task for request in requests]
+            _, running = await asyncio.wait(tasks, timeout=max(until - loop.time(), 0))
+            if running:
+                return
+
     def _measure_session(self) -> None:
         telemetry = self._engine.site.telemetry
         if telemetry is not None and self._is_open and self.session is not None:
             telemetry.session_ended(self.session, self._origin.transport)
+
+    def _take_value(self, value: Any) -> None:
+        """Process a message or a batch; raises McpError for an invalid one."""
+        if isinstance(value, list):
+            self._take_batch(value)
+            return
+        message = jsonrpc.read(value)
+        task = self._take(message, self.write)
+        if task is not None and isinstance(message, Request) and message.method == "initialize":
+            self._opening = task
+            task.add_done_callback(self._take_held)
+
+    def _take_held(self, _: Task) -> None:
+        """Process what came while ``initialize`` was answered, in its order."""
+        self._opening = None
+        while self._held and self._opening is None and self._is_open:
+            try:
+                self._take_value(self._held.popleft())
+            except McpError as error:
+                self._reject(error)
 
     def _take(self, message: Message, send: Send) -> Task | None:
         """Process a message; return the task which answers it, if it is a request that began."""
@@ -241,7 +286,7 @@ class Connection:
             reply = error_reply(frame, InternalError())
         if frame.cancellation.requested:
             return
-        request.send(encode_reply(reply.message))
+        request.send(encode_reply(reply.message, frame.message))
         if request.exchange.is_listening:
             # Only after the result: clients take the notification alone for a loss (CAN-05).
             params = {"requestId": frame.request_id, "reason": "The server ends the subscription"}

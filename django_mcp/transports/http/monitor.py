@@ -41,6 +41,7 @@ class CallMonitor(Call):
         self._receive = receive
         self.frame = frame
         self._exchange = exchange
+        exchange.answers = frame.message
         loop = exchange.loop
         # With the loop, because finding it costs a system call before Python 3.12.
         self.task = asyncio.current_task(loop)

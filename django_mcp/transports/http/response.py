@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from django_mcp.concurrency.coroutines import nothing
 from django_mcp.dispatch.reply import encode_reply
+from django_mcp.frame.frame import RequestInfo
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.errors import AuthenticationRequired, McpError
@@ -58,6 +59,8 @@ class HttpExchange(LoopExchange):
     _scope: request_scope.Scope | None = None
     """The request scope of a handler which waits for the client."""
     _written_by_threads = 0
+    answers: RequestInfo | None = None
+    """The request that it answers, once it is read: for the log."""
     silent_handler: Hashable | None = None
     """The handler of a call under WSGI that sends no notifications; it may run on the thread that
     waits for the response."""
@@ -182,11 +185,11 @@ class HttpExchange(LoopExchange):
         """Send the response: as JSON, or as the last event of its stream."""
         writer = self._writer
         if writer.is_used:
-            return self._end_stream(sse.event(encode_reply(message)))
+            return self._end_stream(sse.event(encode_reply(message, self.answers)))
         # A background task of the handler may still write, which is ignored.
         if not writer.close():
             return nothing()
-        return self.respond(status, encode_reply(message))
+        return self.respond(status, encode_reply(message, self.answers))
 
     async def _end_stream(self, last: bytes) -> None:
         scope = request_scope.current()

@@ -15,7 +15,7 @@ from django_mcp import Frame, registry
 from django_mcp.protocol import request_meta
 from django_mcp.pubsub import bus
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.connection import stdio
+from django_mcp.transports.connection import connection, stdio
 from django_mcp.transports.connection.request import SESSION
 from tests.spec import spec
 from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
@@ -26,6 +26,14 @@ from tests.waiting import until
 
 ID = "io.modelcontextprotocol/subscriptionId"
 SESSION_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+def hello_of(version: str, **capabilities: Any) -> dict[str, Any]:
+    return {
+        "protocolVersion": version,
+        "capabilities": capabilities,
+        "clientInfo": {"name": "pipe", "version": "1"},
+    }
 
 
 class StdioClient:
@@ -74,12 +82,7 @@ class StdioClient:
             return json.loads(await self._out.get())
 
     async def initialize(self, version: str, **capabilities: Any) -> None:
-        params = {
-            "protocolVersion": version,
-            "capabilities": capabilities,
-            "clientInfo": {"name": "pipe", "version": "1"},
-        }
-        self.request("initialize", params)
+        self.request("initialize", hello_of(version, **capabilities))
         await self.line()
         self.notify("notifications/initialized")
         assert [(await self.line())["method"] for _ in range(3)] == INITIAL_NOTIFICATIONS
@@ -300,3 +303,62 @@ async def test_call_that_times_out_is_answered_with_an_error(desk: Desk, configu
         await desk.server.anotify_tools_list_changed()
         assert {(await pipe.line())["method"] for _ in range(2)} == {INITIAL_NOTIFICATIONS[0]}
         pipe.notify("notifications/cancelled", requestId="still there")
+
+
+@pytest.mark.parametrize("version", SESSION_VERSIONS)
+async def test_first_messages_may_come_at_once(desk: Desk, version: str) -> None:
+    async with connected(desk) as pipe:
+        hello = pipe.request("initialize", hello_of(version))
+        pipe.notify("notifications/initialized")
+        call = pipe.call("work_silently")
+        await asyncio.wait_for(desk.started.wait(), TIMEOUT)
+        desk.proceed.set()
+        opened = await pipe.line()
+        announced = [(await pipe.line())["method"] for _ in range(3)]
+        answer = await pipe.line()
+    assert (opened["id"], opened["result"]["protocolVersion"]) == (hello, version)
+    assert announced == INITIAL_NOTIFICATIONS
+    assert answer["id"] == call
+    assert "result" in answer
+
+
+async def test_messages_at_once_are_answered_although_the_input_has_ended(desk: Desk) -> None:
+    async with connected(desk) as pipe:
+        desk.proceed.set()
+        hello = pipe.request("initialize", hello_of("2025-11-25"))
+        call = pipe.call("work_silently")
+        ping = pipe.request("ping")
+        pipe.close()
+        answers = [await pipe.line() for _ in range(3)]
+    assert answers[0]["id"] == hello
+    assert {answer["id"] for answer in answers[1:]} == {call, ping}
+    assert all("result" in answer for answer in answers)
+
+
+async def test_messages_after_a_refused_initialize_are_answered(desk: Desk) -> None:
+    async with connected(desk) as pipe:
+        refused = pipe.request("initialize", {})
+        early = pipe.call("work_silently")
+        ping = pipe.request("ping")
+        hello = pipe.request("initialize", hello_of("2025-11-25"))
+        late = pipe.request("tools/list")
+        answers = {}
+        for _ in range(5):
+            answer = await pipe.line()
+            answers[answer["id"]] = answer
+    assert "error" in answers[refused]
+    assert "initialize first" in answers[early]["error"]["message"]
+    assert all("result" in answers[each] for each in (ping, hello, late))
+
+
+async def test_too_many_messages_before_the_session_is_open_are_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_HELD", 1)
+    async with connected(desk) as pipe:
+        hello = pipe.request("initialize", hello_of("2025-11-25"))
+        held = pipe.request("ping")
+        refused = pipe.request("ping")
+        answers = {answer["id"]: answer for answer in [await pipe.line() for _ in range(3)]}
+    assert "wait for its response" in answers[refused]["error"]["message"]
+    assert all("result" in answers[each] for each in (hello, held))

@@ -291,3 +291,30 @@ async def test_file_as_stdin_is_read_like_a_pipe(tmp_path: Path) -> None:
             output, _ = await process.communicate()
     assert [json.loads(line)["id"] for line in output.splitlines()] == [1, 2]
     assert process.returncode == 0
+
+
+async def test_session_in_one_write_is_answered_in_order() -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
+    messages = [
+        jsonrpc.request(1, "initialize", hello),
+        jsonrpc.notification("notifications/initialized"),
+        jsonrpc.request(2, "tools/list", {}),
+    ]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("manage.py", "mcp_stdio"),
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": SITE},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    async with asyncio.timeout(TIMEOUT):
+        lines = b"".join(jsonrpc.encode(message) + b"\n" for message in messages)
+        output, _ = await process.communicate(lines)
+    received = [json.loads(line) for line in output.splitlines()]
+    assert [line["id"] for line in received if "id" in line] == [1, 2]
+    assert "tools" in next(line for line in received if line.get("id") == 2)["result"]
+
+
+CLIENT = {"name": "pipe", "version": "1"}

@@ -34,7 +34,7 @@ class BatchExchange(SessionExchange):
         return self.finish(message)
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        self._replies.append(encode_reply(message))
+        self._replies.append(encode_reply(message, self.answers))
         self.release()
 
     async def finish_cancelled(self, message: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ class SessionExchange(HttpExchange):
         if self._log is None:
             await super().finish(message, status)
             return
-        text = encode_reply(message)
+        text = encode_reply(message, self.answers)
         event = sse.event(text, id=str(self._log.append(text.decode(), is_response=True)))
         # Not after the client has read it: by then the lease may have run out.
         closing = self.loop.create_task(self._log.close())
