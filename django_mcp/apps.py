@@ -22,7 +22,7 @@ class SimpleMcpConfig(AppConfig):
 
     def ready(self) -> None:
         # These modules import models, so that they can be imported only now.
-        from django_mcp import checks, log  # noqa: F401 - the import registers the checks
+        from django_mcp import checks, log
         from django_mcp.auth.cache import PrincipalCache
         from django_mcp.components import arguments, declaration, responses, serializers, stored
         from django_mcp.dispatch import invocation
@@ -43,6 +43,7 @@ class SimpleMcpConfig(AppConfig):
         from django_mcp.transports.http import not_mounted
         from django_mcp.transports.in_process import DjangoInProcessCaller
 
+        checks.register()
         PrincipalCache.subscribe = staticmethod(revocations.subscribe)
         revocations.connect()
         stored.MODULE_CHECKS[:] = [_is_installed]

@@ -1,23 +1,18 @@
 """System checks: mistakes which would otherwise appear at the first call.
 
-There is one module for each subject. ``docs/reference/checks.md`` explains every id.
+There is one module for each subject. ``docs/reference/checks.md`` explains every id. The modules
+are imported when the checks run: a process that serves requests runs none.
 """
 
-from django_mcp.checks import (
-    authentication,
-    clients,
-    codenames,
-    components,
-    deferred,
-    project,
-    serving,
-    views,
-    workers,
-)
-from django_mcp.checks.base import TAG
+from __future__ import annotations
 
-__all__ = [
-    "TAG",
+from importlib import import_module
+from typing import Any
+
+from django.core import checks
+
+TAG = "django_mcp"
+MODULES = (
     "authentication",
     "clients",
     "codenames",
@@ -27,4 +22,27 @@ __all__ = [
     "serving",
     "views",
     "workers",
-]
+)
+
+
+def register() -> None:
+    """Register the checks with Django: those of each command, and those of ``check --deploy``."""
+    checks.register(run, TAG)
+    checks.register(run_deployment, TAG, deploy=True)
+
+
+def run(app_configs: Any, **options: Any) -> list[checks.CheckMessage]:
+    """Run the checks of each command."""
+    return _messages(False, app_configs, options)
+
+
+def run_deployment(app_configs: Any, **options: Any) -> list[checks.CheckMessage]:
+    """Run the checks that only ``check --deploy`` runs."""
+    return _messages(True, app_configs, options)
+
+
+def _messages(deploy: bool, app_configs: Any, options: Any) -> list[checks.CheckMessage]:
+    for name in MODULES:
+        import_module(f"{__name__}.{name}")
+    registered = import_module(f"{__name__}.base").CHECKS[deploy]
+    return [message for check in registered for message in check(app_configs, **options)]

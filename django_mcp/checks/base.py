@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from django.apps import AppConfig
-from django.core.checks import CheckMessage, register
+from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
 from django_mcp import conf, registry
 from django_mcp.components.base import ConfigurationError
 
-TAG = "django_mcp"
-
 Found = Iterator[CheckMessage]
 Find = Callable[[], Found]
 Run = Callable[..., list[CheckMessage]]
+
+CHECKS: dict[bool, list[Run]] = {False: [], True: []}
+"""The checks of each command, and those of ``check --deploy``."""
 
 
 def check(
@@ -32,7 +33,6 @@ def check(
     """
 
     def decorate(find: Find) -> Run:
-        @register(TAG, deploy=deploy)
         def run(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
             try:
                 if requires_settings:
@@ -48,6 +48,12 @@ def check(
                 # Checks run before migrations, and the serializer of a view may read a table.
                 return []
 
-        return run
+        return add(run, deploy=deploy)
 
     return decorate
+
+
+def add(run: Run, *, deploy: bool = False) -> Run:
+    """Add a check that reads what Django gives to checks; ``check`` is for all others."""
+    CHECKS[deploy].append(run)
+    return run

@@ -11,19 +11,19 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
-from django_mcp.checks.base import TAG, Found
+from django_mcp.checks.base import Found, add
 from django_mcp.registry import registered_entries
 
 QUESTIONS = ("has_perm", "has_perms", "get_all_permissions", "_get_permissions")
 """Methods by which a backend answers for other permissions than those in the tables."""
 
 
-@register(TAG)
+@add
 def check_codenames(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:

@@ -6,8 +6,9 @@ from django.core.checks import CheckMessage, Warning, run_checks
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import registry
+from django_mcp.checks import TAG
 from django_mcp.checks.authentication import public_writes
-from django_mcp.checks.base import TAG, Found, check
+from django_mcp.checks.base import Found, check
 from django_mcp.checks.project import cannot_be_built
 from django_mcp.components.base import ConfigurationError
 from django_mcp.server.server import Server

@@ -8,13 +8,13 @@ from importlib import metadata
 from typing import Any
 
 from django.apps import AppConfig
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry, stores
-from django_mcp.checks.base import TAG, Found, check
+from django_mcp.checks.base import Found, add, check
 from django_mcp.components.base import ConfigurationError
 from django_mcp.registry import registered_entries
 from django_mcp.server.server import Server
@@ -90,7 +90,7 @@ def check_backends() -> Found:
             yield Error(str(error), id="django_mcp.E003")
 
 
-@register(TAG)
+@add
 def check_modules(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:

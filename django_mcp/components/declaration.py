@@ -341,10 +341,9 @@ def _documented(signature: Signature, own: str, of_method: str) -> tuple[Signatu
     """The signature with the descriptions of its parameters, and the docstring without them."""
     names = (*signature.names, signature.frame or "")
     documented = docstrings.read(inspect.cleandoc(own), names)
-    described = {
-        **docstrings.read(inspect.cleandoc(of_method), names).parameters,
-        **documented.parameters,
-    }
+    described = documented.parameters
+    if of_method != own:
+        described = {**docstrings.read(inspect.cleandoc(of_method), names).parameters, **described}
     if not described:
         return signature, documented.text
     parameters = tuple(p._replace(description=described.get(p.name)) for p in signature.parameters)

@@ -15,16 +15,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
 from secrets import token_bytes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.core.cache import cache
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.encoding import force_bytes
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 NONCE = 12
 """Bytes of the random number before each ciphertext, as AES-GCM needs it."""
@@ -55,20 +54,36 @@ class DjangoSigner:
         if _encode(data) != signed or len(data) <= NONCE:
             return None
         for secret in _secrets():
-            try:
-                text = _cipher(secret, bound_to).decrypt(data[:NONCE], data[NONCE:], None)
-            except InvalidTag:
+            text = _decrypted(_cipher(secret, bound_to), data)
+            if text is None:
                 continue
             age = time.time() - TIME.unpack_from(text)[0] / 1000
             return None if max_age is not None and age > max_age else text[TIME.size :].decode()
         return None
 
 
+# cryptography is imported at the first use: it takes 9 MB, and most processes sign nothing.
+
+
 @lru_cache(maxsize=256)
 def _cipher(secret: bytes, bound_to: str) -> AESGCM:
     """Return the cipher of a key, whose derivation takes longer than the encryption."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     info = b"django_mcp" + sha256(bound_to.encode()).digest()
     return AESGCM(HKDF(SHA256(), length=32, salt=None, info=info).derive(secret))
+
+
+def _decrypted(cipher: AESGCM, data: bytes) -> bytes | None:
+    """Return the time and the text, or None where the key is another one."""
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        return cipher.decrypt(data[:NONCE], data[NONCE:], None)
+    except InvalidTag:
+        return None
 
 
 def _secrets() -> list[bytes]:
