@@ -7,7 +7,8 @@ the time of a small call.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
@@ -24,6 +25,7 @@ from django_mcp.components.tool import ToolComponent
 from django_mcp.frame.frame_server import FrameServer
 
 if TYPE_CHECKING:
+    from django_mcp.auth.base import Principal
     from django_mcp.calls.recording import Entry
 
 KINDS: Mapping[str, str] = {
@@ -32,14 +34,19 @@ KINDS: Mapping[str, str] = {
     "prompts/get": PromptComponent.kind,
 }
 FIELDS: Mapping[str, Any] = {field.name: field for field in Call._meta.concrete_fields}
+MAX_KEPT = 1_000
+"""Characters that are looked at of a text; no column of them is longer than half of that."""
 LENGTHS = {name: field.max_length for name, field in FIELDS.items() if field.max_length is not None}
 
 
 class Row(NamedTuple):
-    """A row by the fields of the model, in the order of its statement."""
+    """A row by the fields of the model, in the order of its statement, as the driver takes it.
 
-    called_at: datetime
-    day: date
+    Drivers take texts, numbers and booleans as they are.
+    """
+
+    called_at: Any
+    day: Any
     user: Any
     principal: str
     program: str
@@ -64,7 +71,8 @@ def write(entries: Sequence[Entry]) -> None:
     """Insert the rows of these calls, in one transaction."""
     alias = router.db_for_write(Call)
     connection = connections[alias]
-    rows = [_adapted(connection, row(entry)) for entry in entries]
+    batch = Batch(connection)
+    rows = [batch.row(entry) for entry in entries]
     with transaction.atomic(using=alias, savepoint=False), connection.cursor() as cursor:
         if hasattr(cursor, "copy"):  # psycopg 3: a quarter of the time.
             with connection.wrap_database_errors, cursor.copy(_statement(connection, COPY)) as copy:
@@ -88,55 +96,99 @@ def _statement(connection: BaseDatabaseWrapper, template: str) -> str:
     )
 
 
-def _adapted(connection: BaseDatabaseWrapper, row: Row) -> Sequence[Any]:
-    """The row as the driver takes it; drivers take texts, numbers and booleans as they are."""
-    adapt = connection.ops
-    user = row.user
-    changed: dict[str, Any] = {
-        "called_at": adapt.adapt_datetimefield_value(row.called_at),
-        "day": adapt.adapt_datefield_value(row.day),
-        "user": None if user is None else FIELDS["user"].get_db_prep_save(user, connection),
-    }
-    return row._replace(**changed)
+class Batch:
+    """Makes the rows of one statement, as the driver takes them.
+
+    Most calls of a batch are those of a few callers and tools, whose values are kept for the batch.
+    """
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self._connection = connection
+        self._adapt = connection.ops
+        self._user_model = get_user_model()
+        self._users: dict[Any, Any] = {}
+        self._callers: dict[int, tuple[str, str, str]] = {}
+        self._days: dict[float, Any] = {}
+        self._components: dict[tuple[FrameServer, str, str], str] = {}
+
+    def row(self, entry: Entry) -> Row:
+        """Return the row of a call."""
+        began = entry.ended_at - entry.duration
+        client = entry.client or {}
+        kind = KINDS[entry.method]
+        principal, program, token = self._caller(entry.principal)
+        return Row(
+            called_at=self._time(began),
+            day=self._day(began),
+            user=self._user(entry.user),
+            principal=principal,
+            program=program,
+            token=token,
+            server=_fitting("server", entry.server.name),
+            kind=kind,
+            component=self._component(entry.server, kind, entry.target),
+            target=_fitting("target", entry.target),
+            revision=_fitting("revision", entry.revision),
+            client_name=_fitting("client_name", client.get("name")),
+            client_version=_fitting("client_version", client.get("version")),
+            outcome=entry.outcome,
+            is_error=entry.outcome in FAILURES,
+            duration=entry.duration,
+            duration_class=class_of(entry.duration),
+            arguments=entry.arguments,
+            arguments_size=entry.arguments_size,
+            response_size=entry.response_size,
+        )
+
+    def _time(self, began: float) -> Any:
+        time = datetime.fromtimestamp(began, UTC)
+        given = time if settings.USE_TZ else timezone.make_naive(time)
+        return self._adapt.adapt_datetimefield_value(given)
+
+    def _day(self, began: float) -> Any:
+        minute = began // 60
+        if minute not in self._days:
+            time = datetime.fromtimestamp(began, UTC)
+            day = time.astimezone(timezone.get_default_timezone()).date()
+            self._days[minute] = self._adapt.adapt_datefield_value(day)
+        return self._days[minute]
+
+    def _user(self, user: Any) -> Any:
+        """The key of a row of the user model; None for anybody else."""
+        if not isinstance(user, self._user_model):
+            return None
+        key = user.pk
+        if key not in self._users:
+            self._users[key] = FIELDS["user"].get_db_prep_save(key, self._connection)
+        return self._users[key]
+
+    def _caller(self, caller: Principal) -> tuple[str, str, str]:
+        """The principal, its program and its token. The batch keeps all principals alive."""
+        kept = self._callers.get(id(caller))
+        if kept is None:
+            kept = (
+                _fitting("principal", caller.key),
+                _fitting("program", caller.program or caller.claims.get("token_name")),
+                _fitting("token", caller.claims.get("token_id")),
+            )
+            self._callers[id(caller)] = kept
+        return kept
+
+    def _component(self, server: FrameServer, kind: str, target: Any) -> str:
+        if not isinstance(target, str):
+            return ""
+        called = (server, kind, target)
+        if called not in self._components:
+            name = component_of(server, kind, target)
+            self._components[called] = _fitting("component", name)
+        return self._components[called]
 
 
-def row(entry: Entry) -> Row:
-    """The row of a call."""
-    began_at = datetime.fromtimestamp(entry.ended_at - entry.duration, UTC)
-    client = entry.client or {}
-    claims = entry.principal.claims
-    kind = KINDS[entry.method]
-    return Row(
-        called_at=began_at if settings.USE_TZ else timezone.make_naive(began_at),
-        day=began_at.astimezone(timezone.get_default_timezone()).date(),
-        user=_user_key(entry.user),
-        principal=_fitting("principal", entry.principal.key),
-        program=_fitting("program", entry.principal.program or claims.get("token_name")),
-        token=_fitting("token", claims.get("token_id")),
-        server=_fitting("server", entry.server.name),
-        kind=kind,
-        component=_fitting("component", component_of(entry.server, kind, entry.target)),
-        target=_fitting("target", entry.target),
-        revision=_fitting("revision", entry.revision),
-        client_name=_fitting("client_name", client.get("name")),
-        client_version=_fitting("client_version", client.get("version")),
-        outcome=entry.outcome,
-        is_error=entry.outcome in FAILURES,
-        duration=entry.duration,
-        duration_class=class_of(entry.duration),
-        arguments=entry.arguments,
-        arguments_size=entry.arguments_size,
-        response_size=entry.response_size,
-    )
-
-
-def component_of(server: FrameServer, kind: str, target: Any) -> str:
+def component_of(server: FrameServer, kind: str, target: str) -> str:
     """The name or URI by which the server declares what was called; "" if it does not.
 
     Clients choose names and URIs, of which there may be any number.
     """
-    if not isinstance(target, str):
-        return ""
     if server.components.find(kind, target) is not None:
         return target
     if kind == ResourceComponent.kind:
@@ -146,16 +198,17 @@ def component_of(server: FrameServer, kind: str, target: Any) -> str:
     return ""
 
 
-def _user_key(user: Any) -> Any:
-    """The key of a row of the user model; None for anybody else."""
-    return user.pk if user is not None and isinstance(user, get_user_model()) else None
-
-
 def _fitting(column: str, value: Any) -> str:
     """The text as the column takes it: cut, without what databases refuse."""
     if value is None:
         return ""
     if not isinstance(value, str | int):
         return f"({type(value).__name__})"
-    text = str(value).replace("\0", "")[: LENGTHS[column]]
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return _fitting_text(LENGTHS[column], str(value)[:MAX_KEPT])
+
+
+@lru_cache(maxsize=1024)
+def _fitting_text(length: int, text: str) -> str:
+    """The same of a text, most of which are in many rows."""
+    fitting = text.replace("\0", "")[:length]
+    return fitting if fitting.isascii() else fitting.encode("utf-8", "replace").decode()

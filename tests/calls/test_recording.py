@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import DataError, OperationalError
+from django.db import DataError, OperationalError, connection
 from django.utils import timezone
 
 from django_mcp import Server
@@ -103,8 +103,9 @@ def test_row_has_the_token_or_the_program(server: Server, ann: User) -> None:
     token = Principal(scheme="token", user=ann, claims={"token_id": 3, "token_name": "CI"})
     oauth = Principal(scheme="oauth", user=ann, claims={"client_id": "vscode"})
     issued = Principal(scheme="jwt", subject="x" * 600, claims={"azp": ["a list"]})
+    batch = rows_module.Batch(connection)
     by_token, by_program, by_issuer = (
-        rows_module.row(entry(server, principal)) for principal in (token, oauth, issued)
+        batch.row(entry(server, principal)) for principal in (token, oauth, issued)
     )
     assert (by_token.token, by_token.program, by_token.user) == ("3", "CI", ann.pk)
     assert (by_program.token, by_program.program) == ("", "vscode")
