@@ -250,6 +250,11 @@ class Settings:
     """Dotted paths of Django middleware that runs around HTTP requests, outermost first; "all":
     that in MIDDLEWARE. None by default: most of it is for pages."""
 
+    rest_auth: str | None = _key(_optional(_dotted_path), None)
+    """The dotted path of a function of the Frame that returns ``request.auth`` of REST views for
+    callers without a token of the API, where ``rest_tools`` has no ``auth``. None: views that may
+    read it are no tools for them, because nobody has said what they would find."""
+
     # Limits per client.
 
     max_body_size: int = _key(_at_least(1), 4 * 1024 * 1024)

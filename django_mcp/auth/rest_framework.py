@@ -59,6 +59,8 @@ class RESTFrameworkPrincipal(Principal):
 
     request_auth: Any = field(default=None, repr=False, compare=False)
     """What the class has returned as ``request.auth``: its token, or None."""
+    authentication_class: type | None = field(default=None, compare=False)
+    """The class that has accepted the caller."""
 
 
 class RESTFrameworkAuthentication(BaseAuthentication):
@@ -120,8 +122,14 @@ class RESTFrameworkAuthentication(BaseAuthentication):
             except PermissionDenied as error:
                 return _refusal(scope, 403, str(error))
             if user_and_auth is not None:
-                return self._principal(*user_and_auth)
+                principal = self._principal(*user_and_auth)
+                return _accepted_by(type(authenticator), principal)
         return None
+
+    @property
+    def classes(self) -> frozenset[type]:
+        """The classes that accept callers here."""
+        return frozenset(map(type, self._authenticators))
 
     def _principal(self, user: Any, auth: Any) -> Principal | Challenge:
         is_known = getattr(user, "is_authenticated", False) and user.pk is not None
@@ -131,6 +139,12 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         return RESTFrameworkPrincipal(
             scheme=SCHEME, subject=str(user.pk), user=user, scopes=scopes, request_auth=auth
         )
+
+
+def _accepted_by(kind: type, principal: Principal | Challenge) -> Principal | Challenge:
+    if isinstance(principal, RESTFrameworkPrincipal):
+        return replace(principal, authentication_class=kind)
+    return principal
 
 
 def _is_bearer(challenge: str | None) -> bool:

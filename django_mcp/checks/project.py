@@ -64,6 +64,7 @@ def check_dotted_paths() -> Found:
         "FRAME_PROCESSORS": site.frame_processors,
         "SERIALIZERS": (*site.serializers, *site.serializers.values()),
         "DJANGO_MIDDLEWARE": middleware,
+        "REST_AUTH": [site.rest_auth] if site.rest_auth else [],
     }
     for key, paths in paths_by_key.items():
         for path in paths:

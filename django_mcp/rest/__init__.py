@@ -10,6 +10,7 @@ except ImportError:
     ) from None
 
 from django_mcp.rest import checks as checks  # Registers them.
+from django_mcp.rest.calls.credentials import scopes_of_caller, without_token
 from django_mcp.rest.declaration import rest_tool, rest_tools
 
-__all__ = ["rest_tool", "rest_tools"]
+__all__ = ["rest_tool", "rest_tools", "scopes_of_caller", "without_token"]

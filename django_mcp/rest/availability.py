@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from django_mcp import registry
-from django_mcp.auth.rest_framework import RESTFrameworkAuthentication
+from django_mcp.auth.base import Authenticator
 from django_mcp.rest.calls.credentials import Credentials
 from django_mcp.server.server import Server
 
@@ -21,27 +22,36 @@ class _Operations:
 
     missing: dict[str, str] = field(default_factory=dict)
     """Why an operation is no tool."""
-    needing_token: dict[str, str] = field(default_factory=dict)
-    """What reads ``request.auth`` where only callers with a token of the API can call a tool."""
+    tools: dict[str, Credentials] = field(default_factory=dict)
+    """As which callers a tool calls its view."""
 
 
 _by_server: WeakKeyDictionary[Server, _Operations] = WeakKeyDictionary()
+
+
+class LeftOut(NamedTuple):
+    """A tool that some callers of its server do not have, and why."""
+
+    where: str
+    reason: str
+    authenticators: tuple[str, ...]
+    """The classes of the authenticators that accept these callers."""
 
 
 def record_tool(server: Server, where: str, credentials: Credentials) -> None:
     """Remember that an operation is a tool."""
     operations = _by_server.setdefault(server, _Operations())
     operations.missing.pop(where, None)
-    if credentials.reader is not None and credentials.needs_token:
-        operations.needing_token[where] = credentials.reader
+    operations.tools[where] = credentials
 
 
-def record_missing(server: Server, where: str, reason: str) -> None:
-    """Remember why an operation is no tool, in a sentence that names it, and log it once."""
+def record_missing(server: Server, where: str, reason: str, *, is_check: bool) -> None:
+    """Remember why an operation is no tool; log it unless a check reports it."""
     operations = _by_server.setdefault(server, _Operations())
     if operations.missing.get(where) != reason:
         operations.missing[where] = reason
-        logger.warning("The MCP server %r lacks a tool: %s", server.name, reason)
+        if not is_check:
+            logger.warning("The MCP server %r lacks a tool: %s", server.name, reason)
 
 
 def has_views(server: Server) -> bool:
@@ -54,32 +64,36 @@ def missing(server: Server) -> Mapping[str, str]:
     return _of(server).missing
 
 
-def needing_token(server: Server) -> Mapping[str, str]:
-    """Return what reads ``request.auth``, by operations that reject callers without an API token.
+def without_token(server: Server) -> Iterator[LeftOut]:
+    """Yield the tools that callers without a token of the API do not have, by what may read it."""
+    authenticators = _authenticators(server)
+    for where, credentials in _of(server).tools.items():
+        accepted = [each for each in authenticators if not credentials.asks_for_class(each)]
+        refused = _names(filter(credentials.asks_for_token, accepted))
+        if refused:
+            for reader in credentials.guards.unknown:
+                yield LeftOut(where, reader, refused)
 
-    Empty for a server whose callers all have one.
-    """
-    return {} if _accepts_tokens_of_the_api_only(server) else _of(server).needing_token
+
+def without_class(server: Server) -> Iterator[LeftOut]:
+    """Yield the tools that callers do not have because of the authentication classes of a view."""
+    authenticators = _authenticators(server)
+    for where, credentials in _of(server).tools.items():
+        refused = _names(filter(credentials.asks_for_class, authenticators))
+        if refused:
+            classes = sorted(kind.__name__ for kind in credentials.guards.classes or ())
+            yield LeftOut(where, ", ".join(classes) or "get_authenticators()", refused)
 
 
-def _accepts_tokens_of_the_api_only(server: Server) -> bool:
+def _authenticators(server: Server) -> Sequence[Authenticator]:
     try:
-        authenticators = registry.authenticators(server)
+        return registry.authenticators(server)
     except Exception:
-        return False  # A check reports it.
-    return all(isinstance(each, RESTFrameworkAuthentication) for each in authenticators)
+        return ()  # Their code may raise anything: a check reports it, and nobody is served.
 
 
-def log_rejections(server: Server) -> None:
-    """Log how many tools reject callers without a token of the API."""
-    if rejecting := needing_token(server):
-        logger.warning(
-            "%d tools of the MCP server %r reject callers without a token of the API, the first "
-            "%s: manage.py check explains django_mcp_rest.W002",
-            len(rejecting),
-            server.name,
-            next(iter(rejecting)),
-        )
+def _names(authenticators: Iterable[Authenticator]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(type(each).__name__ for each in authenticators))
 
 
 def _of(server: Server) -> _Operations:

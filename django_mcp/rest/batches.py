@@ -122,10 +122,14 @@ def _expected(batch: Iterable[Declaration]) -> Iterator[Expected]:
 
 def examine(server: Server) -> None:
     """Record what is known of the operations before they are built: without any schema."""
-    for declared, operation in _operations(server, _open_batches.get(server, ())):
-        with _recorded(server, declared):
+    batch = _open_batches.get(server, ())
+    for declared, operation in _operations(server, batch, is_check=True):
+        with _recorded(server, declared, is_check=True):
             view = operation.view()
-            of_caller = credentials.of_operation(operation, view, declared.choices["auth"])
+            choices = declared.choices
+            of_caller = credentials.of_operation(
+                operation, view, choices["auth"], choices["authenticated_by"]
+            )
             availability.record_tool(server, declared.where, of_caller)
 
 
@@ -152,7 +156,6 @@ def _components(server: Server, batch: list[Declaration]) -> list[Component]:
                 group.add(declared.name, component, declared.options)
             else:
                 components.append(component)
-    availability.log_rejections(server)
     return [*components, *(group.component(name) for name, group in groups.items())]
 
 
@@ -180,21 +183,23 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _operations(server: Server, batch: Iterable[Declaration]) -> list[tuple[Declared, Operation]]:
+def _operations(
+    server: Server, batch: Iterable[Declaration], *, is_check: bool = False
+) -> list[tuple[Declared, Operation]]:
     """Return the operations that the site serves; others are recorded."""
     # A broken URLconf is an error of the site, and not of one view.
     _ = get_resolver().url_patterns
     operations: list[tuple[Declared, Operation]] = []
     for declaration in batch:
-        with _recorded(server, declaration):
+        with _recorded(server, declaration, is_check=is_check):
             for declared in declaration.expanded():
-                with _recorded(server, declared):
+                with _recorded(server, declared, is_check=is_check):
                     operations.append((declared, declared.find()))
     return operations
 
 
 @contextmanager
-def _recorded(server: Server, declared: Declaration) -> Iterator[None]:
+def _recorded(server: Server, declared: Declaration, *, is_check: bool = False) -> Iterator[None]:
     """Record why an operation is no tool instead of raising it.
 
     Most of what runs here is code of the site, which may raise anything for a view that is made
@@ -207,10 +212,10 @@ def _recorded(server: Server, declared: Declaration) -> Iterator[None]:
     except ConfigurationError as error:
         is_named = declared.view_name in str(error)
         reason = str(error) if is_named else f"{declared.where}: {error}"
-        availability.record_missing(server, declared.where, reason)
+        availability.record_missing(server, declared.where, reason, is_check=is_check)
     except Exception as error:
         reason = f"{declared.where}: {type(error).__name__}: {error}"
-        availability.record_missing(server, declared.where, reason)
+        availability.record_missing(server, declared.where, reason, is_check=is_check)
 
 
 def _outside_event_loop(build: Callable[[], list[Component]]) -> list[Component]:

@@ -6,7 +6,7 @@ are built: at the first use of a server, by ``mcp_show``, and by ``check --deplo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ from django.db import DatabaseError
 
 from django_mcp import conf, registry
 from django_mcp.rest import availability, batches
+from django_mcp.rest.availability import LeftOut
 from django_mcp.server.server import Server
 
 TAG = "django_mcp"
@@ -25,14 +26,12 @@ TAG = "django_mcp"
 
 @register(TAG)
 def check_views(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    messages: list[CheckMessage] = []
     for server in registry.servers():
         # Tables may not exist yet; the URLconf has checks of its own.
         with suppress(DatabaseError, ImproperlyConfigured, ImportError):
             batches.examine(server)
-        messages += _missing(server)
-        messages += _needing_token(server)
-    return [*messages, *_skipped_middleware()]
+    servers = registry.servers()
+    return [*_missing(servers), *_left_out(servers), *_skipped_middleware()]
 
 
 OF_HTTP = (
@@ -65,32 +64,79 @@ def _skipped_middleware() -> Iterator[CheckMessage]:
         )
 
 
-def _missing(server: Server) -> Iterator[CheckMessage]:
-    for reason in availability.missing(server).values():
+def _missing(servers: Sequence[Server]) -> Iterator[CheckMessage]:
+    """One message for each cause: many actions, on several servers, may share it."""
+    operations: dict[str, dict[str, str]] = {}
+    names: dict[str, dict[str, None]] = {}
+    for server in servers:
+        for where, reason in availability.missing(server).items():
+            cause = reason.replace(where, "").replace(where.rpartition(".")[2], "")
+            operations.setdefault(cause, {}).setdefault(where, reason)
+            names.setdefault(cause, {})[server.name] = None
+    for cause, reasons in operations.items():
+        first, *others = reasons
+        also = f" The same holds for {_shown(others)}." if others else ""
         yield Warning(
-            f"The MCP server {server.name!r} lacks a tool: {reason}",
+            f"{_named(names[cause])} a tool: {_sentence(reasons[first])}{also}",
             hint="Correct it, or leave this view or action out. All other tools work.",
             id="django_mcp_rest.W001",
         )
 
 
-def _needing_token(server: Server) -> Iterator[CheckMessage]:
-    operations_by_reader: dict[str, list[str]] = {}
-    for where, reader in availability.needing_token(server).items():
-        operations_by_reader.setdefault(reader, []).append(where)
-    for reader, operations in operations_by_reader.items():
-        first = ", ".join(operations[:SHOWN])
-        others = f" and {len(operations) - SHOWN:,} others" if len(operations) > SHOWN else ""
+def _named(names: Iterable[str]) -> str:
+    """Return the beginning of a sentence about the servers of these names."""
+    first, *others = map(repr, names)
+    if not others:
+        return f"The MCP server {first} lacks"
+    return f"The MCP servers {', '.join([first, *others])} lack"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", ")", "?")) else f"{text}."
+
+
+def _shown(operations: Sequence[str]) -> str:
+    others = f" and {len(operations) - SHOWN:,} others" if len(operations) > SHOWN else ""
+    return f"{', '.join(operations[:SHOWN])}{others}"
+
+
+def _left_out(servers: Sequence[Server]) -> Iterator[CheckMessage]:
+    """The tools that some callers do not have, by the cause."""
+    for reader, authenticators, operations in _by_cause(servers, availability.without_token):
         yield Warning(
-            f"{reader} reads request.auth, and decides about tools of the MCP server "
-            f"{server.name!r}: {first}{others}. Callers whom RESTFrameworkAuthentication has not "
-            "accepted have no token of the API, and their calls are rejected.",
+            f"{reader} may read request.auth, and decides about {_shown(operations)}. Callers of "
+            f"{authenticators} have no token of the API: for them, these are no tools.",
             hint=(
-                "Set auth=… to a function of the Frame that returns request.auth for such callers, "
-                "or accept tokens of the API only, or leave the views out."
+                "Say what request.auth is for such callers: by auth=… of rest_tools, or for all "
+                'views by DJANGO_MCP["REST_AUTH"]. If the view may treat them like a login by '
+                'session, it is "django_mcp.rest.without_token". Otherwise leave the views out.'
             ),
             id="django_mcp_rest.W002",
         )
+    for classes, authenticators, operations in _by_cause(servers, availability.without_class):
+        yield Warning(
+            f"{_shown(operations)}: these accept callers of {classes} only. For callers of "
+            f"{authenticators}, they are no tools.",
+            hint=(
+                "Leave them out by exclude=…, or accept these callers by authenticated_by=[…] with "
+                "the class for which they count. RESTFrameworkAuthentication needs that class "
+                "among its own."
+            ),
+            id="django_mcp_rest.W002",
+        )
+
+
+def _by_cause(
+    servers: Sequence[Server], left_out: Callable[[Server], Iterator[LeftOut]]
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield a reason, the authenticators whose callers it holds for, and the operations."""
+    operations: dict[tuple[str, str], dict[str, None]] = {}
+    for server in servers:
+        for where, reason, authenticators in left_out(server):
+            key = (reason, ", ".join(authenticators))
+            operations.setdefault(key, {})[where] = None
+    for (reason, callers), places in operations.items():
+        yield reason, callers, [*places]
 
 
 SHOWN = 3

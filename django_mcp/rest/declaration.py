@@ -43,6 +43,7 @@ def rest_tools(
     version: str | None = None,
     kwargs: Mapping[str, Any] | None = None,
     auth: FindAuth | None = None,
+    authenticated_by: Sequence[type | str] = (),
     prepare: Prepare | None = None,
     **common: Unpack[ToolOptions],
 ) -> None:
@@ -60,8 +61,9 @@ def rest_tools(
 
     ``prefix`` chooses between several URLs, ``version`` is the version of the API, and ``kwargs``
     are arguments of the URL that the caller does not choose. ``auth(frame)`` returns
-    ``request.auth`` for callers without a token of the API, ``prepare(request, frame)`` sets
-    attributes of the request that middleware sets over HTTP.
+    ``request.auth`` for callers without a token of the API; ``authenticated_by`` are the
+    authentication classes of a view for which they count, where it accepts fewer than the API.
+    ``prepare(request, frame)`` sets attributes of the request that middleware sets over HTTP.
 
     A view that cannot be offered is a warning in the log, when the tools are built at the first
     use of the server. Raises ConfigurationError for unknown actions of a view set.
@@ -71,7 +73,13 @@ def rest_tools(
         "choose": {"prefix": prefix, "kwargs": kwargs},
         "options": options or {},
         "common": common,
-        "choices": {"version": version, "kwargs": kwargs or {}, "auth": auth, "prepare": prepare},
+        "choices": _choices(
+            version=version,
+            kwargs=kwargs or {},
+            auth=auth,
+            authenticated_by=authenticated_by,
+            prepare=prepare,
+        ),
         "is_one_tool_per_view": one_tool_per_view,
     }
     chosen_server = registry.default if server is None else server
@@ -80,6 +88,15 @@ def rest_tools(
         batches.defer(chosen_server, [urls])
     else:
         batches.defer(chosen_server, _declared_actions(chosen_server, target, actions, **declared))
+
+
+def _choices(*, authenticated_by: Any, **others: Any) -> dict[str, Any]:
+    """Return how operations are called; raises ConfigurationError for a class that is no list."""
+    if isinstance(authenticated_by, str | type):
+        raise ConfigurationError(
+            f"authenticated_by is {authenticated_by!r}: give a list of classes"
+        )
+    return {"authenticated_by": tuple(authenticated_by), **others}
 
 
 def _declared_urls(
@@ -150,7 +167,7 @@ def _record_nothing(server: Server, view_class: Any) -> None:
         f"{where} has neither list nor retrieve, which are the actions without actions=[…]: name "
         "those that become tools"
     )
-    availability.record_missing(server, where, reason)
+    availability.record_missing(server, where, reason, is_check=False)
 
 
 def rest_tool(
@@ -162,6 +179,7 @@ def rest_tool(
     version: str | None = None,
     kwargs: Mapping[str, Any] | None = None,
     auth: FindAuth | None = None,
+    authenticated_by: Sequence[type | str] = (),
     prepare: Prepare | None = None,
     serializer: Any = UNSET,
     query: Mapping[str, Any] | None = None,
@@ -183,6 +201,12 @@ def rest_tool(
         name=method,
         find=partial(view_operation, view, method, choose),
         options=given,
-        choices={"version": version, "kwargs": kwargs or {}, "auth": auth, "prepare": prepare},
+        choices=_choices(
+            version=version,
+            kwargs=kwargs or {},
+            auth=auth,
+            authenticated_by=authenticated_by,
+            prepare=prepare,
+        ),
     )
     batches.defer(registry.default if server is None else server, [declared])

@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from rest_framework.request import Request
+from rest_framework.settings import api_settings
 from rest_framework.viewsets import ViewSetMixin
 
 from django_mcp.components.base import ConfigurationError
@@ -109,8 +110,15 @@ def _copied(get_context: Any) -> dict[str, Any]:
 def schema_request(method: str) -> HttpRequest:
     request = HttpRequest()
     request.method = method.upper()
-    force_user(request, AnonymousUser(), None)
+    force_user(request, *unauthenticated())
     return request
+
+
+def unauthenticated() -> tuple[Any, Any]:
+    """Return the user and the token of a request without credentials, as the site has set them."""
+    settings = (api_settings.UNAUTHENTICATED_USER, api_settings.UNAUTHENTICATED_TOKEN)
+    user, token = (None if make is None else make() for make in settings)
+    return user, token
 
 
 def force_user(request: Any, user: Any, auth: Any) -> None:

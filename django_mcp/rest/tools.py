@@ -53,6 +53,7 @@ class Choices:
     kwargs: Mapping[str, Any]
     prepare: Any = None
     auth: FindAuth | None = None
+    authenticated_by: Sequence[type | str] = ()
     serializer: Any = readers.UNSET
     query: Mapping[str, Any] | None = None
 
@@ -80,6 +81,7 @@ def component_of(
         query=choices.query,
     )
     pages = pages_of(operation, arguments, options)
+    of_caller = credentials.of_operation(operation, view, choices.auth, choices.authenticated_by)
     caller = Caller(
         operation,
         arguments,
@@ -87,11 +89,11 @@ def component_of(
         accept=accept,
         query=query,
         content_types=content_types(operation, view, arguments),
-        credentials=credentials.of_operation(operation, view, choices.auth),
+        credentials=of_caller,
         prepare=choices.prepare,
     )
     declared = _declared(operation, view, described, arguments, pages)
-    permission = access.of_operation(operation, view, caller.credentials, choices.prepare)
+    permission = access.of_operation(operation, of_caller, choices.prepare)
     if permission is not None and options.get("permission") is None:
         declared["permission"] = permission
     is_async_view = is_async(operation.route.callback)
@@ -99,7 +101,7 @@ def component_of(
     component = tool_component(handler, **{**declared, **options})
     where = operation.view_class
     source = {"module": where.__module__, "find_line": partial(line_of, where)}
-    return replace(component, **source), caller.credentials
+    return replace(component, **source), of_caller
 
 
 def _declared(
@@ -188,19 +190,19 @@ class Caller:
         resolved = self._operation.route.resolve({**path, **declared.fixed})
         if resolved is None:
             raise ToolError(responses.SUMMARIES[404])
-        auth = self.credentials.request_auth(frame)
+        caller = self.credentials.caller(frame)
         request = requests.build(
             self._operation.method,
             *resolved,
             frame,
-            auth=auth,
+            caller=caller,
             query=declared.query_string(arguments, self._fixed_query),
             accept=self._accept,
             **self._body(arguments),
         )
         if self._prepare is not None:
             self._prepare(request, frame)
-            requests.set_caller(request, frame, auth)
+            requests.set_caller(request, caller)
         return request, resolved[1]
 
     def _body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.http import Http404
+from pytest_django import Settings
 from rest_framework import permissions
 
 from django_mcp import Server, registry
@@ -44,6 +45,11 @@ class TokenMayWrite(permissions.BasePermission):  # type: ignore[misc]
 class Refuses(permissions.BasePermission):  # type: ignore[misc]
     def has_permission(self, request: Any, view: Any) -> bool:
         raise Http404
+
+
+@pytest.fixture(autouse=True)
+def _no_declaration(settings: Settings) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "REST_AUTH": None}
 
 
 @pytest.fixture
@@ -118,6 +124,11 @@ def test_class_that_reads_the_token_refuses_callers_without_a_token_of_the_api(
     staff: User,
 ) -> None:
     assert not is_allowed(guarded(TokenMayWrite), staff)
+
+
+def test_declaration_of_the_site_is_what_a_class_reads(staff: User, settings: Settings) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "REST_AUTH": "django_mcp.rest.without_token"}
+    assert is_allowed(guarded(TokenMayWrite), staff)
 
 
 def test_class_is_named_in_the_list_of_components() -> None:

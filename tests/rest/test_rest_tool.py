@@ -331,14 +331,14 @@ def test_view_that_cannot_be_offered_leaves_the_others(
     named = [each.msg.removeprefix("The MCP server 'api' lacks a tool: ") for each in messages]
     assert named == [
         "tests.rest.api.Commands has neither list nor retrieve, which are the actions without "
-        "actions=[…]: name those that become tools",
-        "tests.rest.api.CustomerViewSet.list: LookupError: No tenant",
-        "tests.rest.api.CustomerViewSet.retrieve: LookupError: No tenant",
+        "actions=[…]: name those that become tools.",
+        "tests.rest.api.CustomerViewSet.list: LookupError: No tenant. The same holds for "
+        "tests.rest.api.CustomerViewSet.retrieve.",
         "tests.rest.api.Caller.post has no serializer: give serializer=…, or serializer=None if it "
-        "reads no data",
+        "reads no data.",
     ]
     logged = [each.message for each in caplog.records if each.name == "django_mcp"]
-    assert len(logged) == len(messages)
+    assert [each for each in logged if "CustomerViewSet" in each] == []  # A check has said it.
 
 
 def test_serializer_that_depends_on_the_request_is_explained(

@@ -268,7 +268,7 @@ def test_published_view_still_answers_over_http(
 
 @spec("views-04")
 def test_cookie_of_a_request_does_not_choose_the_user(
-    tickets: list[Ticket], users: Users, call: Call, monkeypatch: pytest.MonkeyPatch
+    tickets: list[Ticket], users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rest_framework.authentication import BaseAuthentication
 
@@ -277,11 +277,16 @@ def test_cookie_of_a_request_does_not_choose_the_user(
             return users.staff, None
 
     monkeypatch.setattr(TicketViewSet, "authentication_classes", (Everybody,))
+    server = Server("counts")
+    rest_tools(TicketViewSet, ["counts"], server=server, authenticated_by=[Everybody])
 
-    counts = call("ticket_counts", user=users.agent)["structuredContent"]
-    assert counts == {"tickets": 3}
-    with pytest.raises(ErrorResponse, match="Authentication required"):
-        call("ticket_counts")
+    with SyncClient(server, user=users.agent) as client:
+        assert client.call_tool("ticket_counts").structured == {"tickets": 3}
+    with (
+        SyncClient(server) as client,
+        pytest.raises(ErrorResponse, match="Authentication required"),
+    ):
+        client.call_tool("ticket_counts")
 
 
 def test_tools_have_annotations_and_texts(server: Server) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NoReturn
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
@@ -11,12 +12,17 @@ from rest_framework.exceptions import APIException
 
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
-from django_mcp.rest.calls import credentials, requests, responses
-from django_mcp.rest.calls.credentials import Credentials
+from django_mcp.rest.calls import requests, responses
+from django_mcp.rest.calls.credentials import Credentials, NotAccepted
+from django_mcp.rest.calls.guards import Guards
 from django_mcp.rest.operations import Operation
 
-OF_A_CALL = frozenset({"kwargs", "args", "data", "query_params", "GET", "POST", "body", "FILES"})
-"""What a permission may read of a view or a request that is known at the call only."""
+
+class OfCall(BaseException):
+    """A permission class needs what only a call has: its arguments, its path or its data.
+
+    It is no Exception, because permission classes catch those and refuse.
+    """
 
 
 class ViewAccess:
@@ -41,22 +47,76 @@ class ViewAccess:
         if responses.is_anonymous(frame):
             return True
         try:
-            auth = self._credentials.request_auth(frame)
-            request: Any = requests.build(
-                self._operation.method, self._path, None, frame, auth=auth
-            )
-            if self._prepare is not None:
-                self._prepare(request, frame)
-                requests.set_caller(request, frame, auth)
-            view = self._operation.view_of(request)
-            view.check_permissions(view.request)
-        except (APIException, Http404, PermissionDenied):
+            self._view_of(frame).check()
+        except (APIException, Http404, PermissionDenied, NotAccepted):
             return False
-        except ToolError:
-            return True  # The call explains which token is needed.
-        except Exception:
-            return True  # Only the call knows what the class needs.
+        except (OfCall, ToolError):
+            return True  # The view decides at the call, or the call says what is missing.
         return True
+
+    def _view_of(self, frame: Frame) -> _ViewBeforeCall:
+        caller = self._credentials.caller(frame)
+        request: Any = requests.build(
+            self._operation.method, self._path, None, frame, caller=caller
+        )
+        if self._prepare is not None:
+            self._prepare(request, frame)
+            requests.set_caller(request, caller)
+        return _ViewBeforeCall(self._operation.view_of(request))
+
+
+class _ViewBeforeCall:
+    """A view of which the arguments, and the data of its request, are not known yet."""
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+        view.kwargs = _Unknown()
+        view.args = ()
+        request = view.request
+        kind: Any = type(request)
+        request.__class__ = _before_call(kind)
+
+    def check(self) -> None:
+        """Ask the permission classes; raises what they raise, and OfCall."""
+        self._view.check_permissions(self._view.request)
+
+
+def _of_call(*_: Any, **__: Any) -> NoReturn:
+    raise OfCall
+
+
+class _Unknown(dict[str, Any]):
+    """Arguments of the URL, of which none can be read."""
+
+    __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = __eq__ = _of_call
+    get = items = keys = values = pop = copy = _of_call
+    __hash__ = None
+
+
+OF_CALL = (
+    *("data", "query_params", "GET", "POST", "FILES", "body", "stream", "content_type"),
+    *("path", "path_info", "get_full_path", "build_absolute_uri", "resolver_match"),
+)
+"""The attributes of a request that are known at the call only."""
+
+
+@cache
+def _before_call(kind: Any) -> Any:
+    """Return the class of a request that raises OfCall for what only a call has.
+
+    Attributes that it does not have yet are of that kind: middleware sets them.
+    """
+
+    def read(request: Any, name: str) -> Any:
+        try:
+            return kind.__getattr__(request, name)
+        except AttributeError:
+            if name.startswith("_"):
+                raise
+            raise OfCall from None
+
+    members: dict[str, Any] = {name: property(_of_call) for name in OF_CALL}
+    return type(kind.__name__, (kind,), {**members, "__getattr__": read})
 
 
 class AnyAccess:
@@ -73,11 +133,10 @@ class AnyAccess:
         return any(permission(frame) for permission in self._permissions)
 
 
-def of_operation(
-    operation: Operation, view: Any, of_caller: Credentials, prepare: Any
-) -> ViewAccess | None:
-    """Return the permission of a tool; None where the view asks nothing, or only at the call."""
-    names = credentials.names_of_permissions(view)
-    if names is None or names & OF_A_CALL:
-        return None
-    return ViewAccess(operation, of_caller, prepare)
+def of_operation(operation: Operation, of_caller: Credentials, prepare: Any) -> ViewAccess | None:
+    """Return the permission of a tool; None where the view lets in everybody."""
+    return None if _is_for_all(of_caller.guards) else ViewAccess(operation, of_caller, prepare)
+
+
+def _is_for_all(guards: Guards) -> bool:
+    return guards.is_open and not guards.unknown and guards.is_like_site

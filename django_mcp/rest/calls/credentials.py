@@ -1,49 +1,56 @@
-"""``request.auth`` of a view: what its permission classes know of the token of the caller.
+"""``request.user`` and ``request.auth`` of a view: as which caller of the API a tool calls it.
 
-Over HTTP, an authentication class of the site returns it. A call of a tool has that very object if
-``RESTFrameworkAuthentication`` has accepted the caller. Other callers have another token, or none,
-and a permission class such as ``if isinstance(request.auth, Token) and not request.auth.may_write``
-would let them do anything: such a view is called for them only with a declared substitute.
+Over HTTP, an authentication class of the view accepts the caller. What the view asks of that is
+known to hold in the call of a tool, or the tool is left out for this caller:
+
+| caller | the view accepts this way in | ``request.auth`` |
+|---|---|---|
+| anonymous | always | as REST framework sets it |
+| anybody, and the view has no authentication classes | always: they are anonymous | the same |
+| of RESTFrameworkAuthentication | if the class that accepted them is among the view's | its token |
+| logged in by Django, as SessionAuthentication accepts them | if that is among the view's | None |
+| another | if the view accepts all that the API does, or by ``authenticated_by`` | ``auth`` says, \
+else what ``CallerAuth`` has, where all that guards the view is known |
+
+Nothing of this is concluded from the code of a view: see ``guards``.
 """
 
 from __future__ import annotations
 
-import dis
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from types import CodeType
 from typing import Any
 
-from rest_framework.permissions import AllowAny
+from django.utils.module_loading import import_string
+from rest_framework.authentication import SessionAuthentication
 
-from django_mcp.auth.base import Principal
-from django_mcp.auth.rest_framework import SCHEME, RESTFrameworkPrincipal
-from django_mcp.components.base import ConfigurationError
+from django_mcp import conf, registry
+from django_mcp.auth.base import Authenticator, Principal
+from django_mcp.auth.django_session import DjangoSessionAuthentication
+from django_mcp.auth.rest_framework import (
+    SCHEME,
+    RESTFrameworkAuthentication,
+    RESTFrameworkPrincipal,
+)
 from django_mcp.forms.messages import tool_error
 from django_mcp.frame.frame import Frame
-from django_mcp.rest.calls import responses
+from django_mcp.protocol.errors import ToolError
+from django_mcp.rest.calls import guards, responses
+from django_mcp.rest.calls.guards import Guards
+from django_mcp.rest.calls.requests import Caller, anonymous
 from django_mcp.rest.operations import Operation
 
 FindAuth = Callable[[Frame], Any]
 """Returns ``request.auth`` for callers without a token of the API."""
 
-OF_VIEWS = ("initial", "check_permissions", "check_object_permissions", "get_permissions")
-"""Methods by which views override what permission classes do."""
-OF_ANY_CALL = ("check_permissions", "get_permissions")
-"""Those that run before the arguments of a call matter."""
-OF_LIBRARY = ("rest_framework.", "oauth2_provider.")
-"""Modules whose classes read ``scope`` and ``is_valid`` of a token, which ``CallerAuth`` has."""
-HTTP_METHODS = ("GET", "POST")
-"""Strings that are compared to the method. The attributes of these names are data of a call."""
-CALL_DEPTH = 3
-"""How far functions are followed into functions of their module that they call by name."""
+SESSION = "django_session"
+"""The scheme of callers whom Django's session says: SessionAuthentication accepts the same."""
 
 WITHOUT_TOKEN = (
     "This view decides by the API token of its caller. A call with other credentials, a task and "
     "an approved call have none."
 )
+OTHER_CLASS = "This view does not accept callers who were authenticated like this one."
 
 
 class CallerAuth:
@@ -73,177 +80,161 @@ class CallerAuth:
         return False
 
 
-@dataclass(frozen=True)
+def without_token(frame: Frame) -> None:
+    """Return None, which REST framework sets for a login by session: a value for ``auth=``."""
+    return None
+
+
+def scopes_of_caller(frame: Frame) -> Any:
+    """Return an object with the scopes of the caller's token: a value for ``auth=``."""
+    return None if frame.auth is None else CallerAuth(frame.auth)
+
+
+class NotAccepted(ToolError):
+    """The view does not accept callers who came in like this one, or nobody has said so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Where the calls of one operation have ``request.auth`` from."""
+    """As which callers the tool of one operation calls its view."""
 
-    reader: str | None
-    """The permission class, or the method, that reads it; None if there is none."""
-    substitute: FindAuth | None
+    guards: Guards
+    substitute: FindAuth | None = None
+    """Returns ``request.auth`` for callers whom no class of the API has accepted."""
+    authenticated_by: frozenset[type] = frozenset()
+    """The authentication classes of the view for which such callers count."""
 
-    @property
-    def needs_token(self) -> bool:
-        """Whether only callers with a token of the API can call the view."""
-        return self.reader is not None and self.substitute is None
-
-    def request_auth(self, frame: Frame) -> Any:
-        """Return ``request.auth`` for a call; raises ToolError where the view needs a token."""
+    def caller(self, frame: Frame) -> Caller:
+        """Return the caller as the view knows them; raises NotAccepted."""
+        if responses.is_anonymous(frame) or self.guards.classes == frozenset():
+            return anonymous()
         principal = frame.auth
         if isinstance(principal, RESTFrameworkPrincipal) and principal.scheme == SCHEME:
-            return principal.request_auth
-        if responses.is_anonymous(frame):
-            return None
+            if not self._accepts({principal.authentication_class}):
+                raise _not_accepted(OTHER_CLASS)
+            return Caller(user_of(frame), principal.request_auth)
+        if principal is not None and not self._accepts_way(frame, principal):
+            raise _not_accepted(OTHER_CLASS)
+        return Caller(user_of(frame), self._auth_of_other(frame, principal))
+
+    def asks_for_token(self, authenticator: Authenticator) -> bool:
+        """Whether callers of an authenticator are refused because they have no token of the API."""
+        is_of_api = isinstance(authenticator, RESTFrameworkAuthentication)
+        if is_of_api or self._is_session(isinstance(authenticator, DjangoSessionAuthentication)):
+            return False
+        return not is_public(authenticator) and self._needs_token
+
+    def asks_for_class(self, authenticator: Authenticator) -> bool:
+        """Whether callers of an authenticator are refused because of their authentication class."""
+        if self.guards.classes == frozenset() or is_public(authenticator):
+            return False
+        if isinstance(authenticator, RESTFrameworkAuthentication):
+            return not self._accepts(authenticator.classes)
+        is_session = isinstance(authenticator, DjangoSessionAuthentication)
+        return not (self._is_session(is_session) or self._accepts_others)
+
+    @property
+    def _needs_token(self) -> bool:
+        return bool(self.guards.unknown) and self.substitute is None
+
+    @property
+    def _accepts_others(self) -> bool:
+        """Whether the view accepts callers whom no class of the API has accepted."""
+        if self.guards.is_like_site:
+            return True
+        classes = self.guards.classes
+        return bool(self.authenticated_by if classes is None else self.authenticated_by & classes)
+
+    def _accepts(self, classes: Iterable[type | None]) -> bool:
+        of_view = self.authenticated_by if self.guards.classes is None else self.guards.classes
+        return set(classes) <= of_view
+
+    def _is_session(self, is_by_session: bool) -> bool:
+        return is_by_session and self._accepts({SessionAuthentication})
+
+    def _accepts_way(self, frame: Frame, principal: Principal) -> bool:
+        if principal.scheme == SCHEME:
+            # As tasks and approvals store it. One of the classes of the server has accepted it.
+            classes = _classes_of(frame)
+            return bool(classes) and self._accepts(classes)
+        return self._is_session(principal.scheme == SESSION) or self._accepts_others
+
+    def _auth_of_other(self, frame: Frame, principal: Principal | None) -> Any:
         if self.substitute is not None:
             return self.substitute(frame)
-        if self.needs_token:
-            raise tool_error(responses.SUMMARIES[403], [WITHOUT_TOKEN])
-        return None if principal is None else CallerAuth(principal)
+        if principal is not None and self._is_session(principal.scheme == SESSION):
+            return None
+        if self._needs_token:
+            raise _needs_token(principal)
+        return scopes_of_caller(frame)
 
 
-def of_operation(operation: Operation, view: Any, substitute: FindAuth | None) -> Credentials:
-    """Return where ``request.auth`` comes from; raises ConfigurationError if it cannot be known."""
-    code_of = dict(_guards(view))
-    for name, code in code_of.items():
-        if "successful_authenticator" in code.names:
-            raise ConfigurationError(
-                f"{name}, which guards {operation.where}, asks which authentication class has "
-                "accepted the request: in the call of a tool none of the view's does. Let it read "
-                "request.auth or request.user, or leave the action out"
-            )
-    return Credentials(_reader(code_of), substitute)
+def user_of(frame: Frame) -> Any:
+    """Return ``request.user`` for the caller of a tool."""
+    is_unknown = frame.user is None or responses.is_anonymous(frame)
+    return anonymous().user if is_unknown else frame.user
 
 
-def of_permission(permission: Any) -> Credentials:
-    """Return where ``request.auth`` of a permission comes from that is asked without a view."""
-    return Credentials(_reader(dict(_codes([permission]))), substitute=None)
+def auth_for(permission: Any, frame: Frame) -> Any:
+    """Return ``request.auth`` for the permission of a component, without a view.
 
-
-def names_of_permissions(view: Any) -> frozenset[str] | None:
-    """Return the names in the code that decides who may call a view; None if everybody may."""
-    try:
-        permissions = view.get_permissions()
-    except Exception:
-        return None  # It may need a real request.
-    kind: Any = type(view)
-    kinds: list[Any] = [type(permission) for permission in _operands(permissions)]
-    codes = [_code_before_a_call(each) for each in kinds]
-    methods = [inspect.unwrap(getattr(kind, name)) for name in OF_ANY_CALL]
-    own = [each for each in methods if not each.__module__.startswith(OF_LIBRARY)]
-    is_open = all(type(each) is AllowAny for each in permissions) and not own
-    if is_open:
+    Raises NotAccepted where nobody knows what the permission would read.
+    """
+    principal = frame.auth
+    if principal is None or responses.is_anonymous(frame):
+        return anonymous().auth
+    if isinstance(principal, RESTFrameworkPrincipal) and principal.scheme == SCHEME:
+        return principal.request_auth
+    if substitute := _of_site():
+        return substitute(frame)
+    if principal.scheme == SESSION:
         return None
-    return frozenset().union(
-        *(code.names for code in codes), *(_code_of_method(each).names for each in own)
+    if not guards.are_known(permission):
+        raise _not_accepted(WITHOUT_TOKEN)
+    return CallerAuth(principal)
+
+
+def _needs_token(principal: Principal | None) -> ToolError:
+    """A task and an approved call of a caller who had a token are told why they fail."""
+    if principal is not None and principal.scheme == SCHEME:
+        return tool_error(responses.SUMMARIES[403], [WITHOUT_TOKEN])
+    return _not_accepted(WITHOUT_TOKEN)
+
+
+def _not_accepted(reason: str) -> NotAccepted:
+    return NotAccepted(str(tool_error(responses.SUMMARIES[403], [reason])))
+
+
+def _classes_of(frame: Frame) -> set[type | None]:
+    """Return the classes by which callers of RESTFrameworkAuthentication may have come in."""
+    server: Any = frame.server
+    authenticators = registry.authenticators(server)
+    of_api = (each for each in authenticators if isinstance(each, RESTFrameworkAuthentication))
+    return {kind for authenticator in of_api for kind in authenticator.classes}
+
+
+def is_public(authenticator: Authenticator) -> bool:
+    """Whether an authenticator accepts nobody but anonymous callers."""
+    return bool(getattr(authenticator, "accepts_all", False))
+
+
+def of_operation(
+    operation: Operation,
+    view: Any,
+    substitute: FindAuth | None,
+    authenticated_by: Iterable[type | str] = (),
+) -> Credentials:
+    """Return as whom an operation is called; raises ConfigurationError if it cannot be known."""
+    return Credentials(
+        guards=guards.of_view(operation, view),
+        substitute=substitute or _of_site(),
+        authenticated_by=frozenset(
+            import_string(each) if isinstance(each, str) else each for each in authenticated_by
+        ),
     )
 
 
-def _reader(code_of: Mapping[str, _Code]) -> str | None:
-    """The first class or method of the site that reads ``request.auth``."""
-    return next((name for name, code in code_of.items() if "auth" in code.own_names), None)
-
-
-class _Code:
-    """The code of a permission class, and of the functions that it calls."""
-
-    def __init__(self, functions: Iterable[Any]) -> None:
-        self._functions = [each for each in functions if inspect.isfunction(each)]
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        return frozenset(name for each in self._functions for name in _names(each))
-
-    @cached_property
-    def own_names(self) -> frozenset[str]:
-        """The names in the code of the site, without that of libraries."""
-        own = [each for each in self._functions if not each.__module__.startswith(OF_LIBRARY)]
-        return frozenset(name for each in own for name in _names(each))
-
-
-def _guards(view: Any) -> Iterator[tuple[str, _Code]]:
-    """The classes that decide about a request to the view, and such methods of its own."""
-    try:
-        permissions = view.get_permissions()
-    except Exception:  # It may need a real request.
-        permissions = [each() for each in view.permission_classes]
-    backends = [each() for each in getattr(view, "filter_backends", ())]
-    yield from _codes([*permissions, *backends])
-    kind = type(view)
-    for name in OF_VIEWS:
-        yield f"{kind.__qualname__}.{name}", _code_of_method(inspect.unwrap(getattr(kind, name)))
-
-
-def _codes(guards: Iterable[Any]) -> Iterator[tuple[str, _Code]]:
-    for guard in _operands(guards):
-        kind: Any = type(guard)
-        yield kind.__qualname__, _code_of(kind)
-
-
-@lru_cache(maxsize=500)
-def _code_of(kind: Any) -> _Code:
-    """Return the code of a class, which many views of a large site have in common."""
-    return _Code(_functions(kind))
-
-
-@lru_cache(maxsize=500)
-def _code_before_a_call(kind: Any) -> _Code:
-    """Return the code of a permission class that decides without an object."""
-    functions: dict[str, list[Any]] = {}
-    for function in filter(inspect.isfunction, _functions(kind)):
-        functions.setdefault(function.__name__, []).append(function)
-    pending = ["has_permission"]
-    reached: list[Any] = []
-    while pending:
-        called = functions.pop(pending.pop(), [])
-        reached += called
-        pending += [name for function in called for name in _names(function)]
-    return _Code(reached)
-
-
-@lru_cache(maxsize=500)
-def _code_of_method(function: Any) -> _Code:
-    return _Code([function])
-
-
-def _operands(permissions: Iterable[Any]) -> Iterator[Any]:
-    """The permissions themselves, and those that ``&``, ``|`` and ``~`` combine."""
-    for permission in permissions:
-        yield permission
-        members = vars(permission).values() if hasattr(permission, "__dict__") else ()
-        yield from _operands(each for each in members if hasattr(each, "has_object_permission"))
-
-
-def _functions(kind: type) -> Iterator[Any]:
-    for base in kind.__mro__:
-        for member in vars(base).values():
-            function = inspect.unwrap(getattr(member, "fget", None) or member)
-            yield getattr(function, "__func__", function)
-
-
-def _names(function: Any, depth: int = CALL_DEPTH) -> Iterator[str]:
-    """Yield the names and the strings in a function, and in those of its module that it calls."""
-    yield from _names_of_code(function.__code__)
-    if depth == 0:
-        return
-    for name in {*_globals_of_code(function.__code__)}:
-        called = function.__globals__.get(name)
-        if inspect.isfunction(called):
-            yield from _names(called, depth - 1)
-
-
-def _globals_of_code(code: CodeType) -> Iterator[str]:
-    """Yield the global names alone: ``view.action`` is not the function ``action`` of a module."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield instruction.argval
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _globals_of_code(constant)
-
-
-def _names_of_code(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_of_code(constant)
-        elif isinstance(constant, str) and constant not in HTTP_METHODS:
-            yield constant  # As in getattr(request, "auth", None).
+def _of_site() -> FindAuth | None:
+    named = conf.get().rest_auth
+    substitute: FindAuth | None = None if named is None else import_string(named)
+    return substitute

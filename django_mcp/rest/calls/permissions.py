@@ -7,7 +7,8 @@
 | ``request`` | REST framework's Request, without a body and a query |
 | ``request.method`` | GET for resources, prompts and tools with ``read_only=True``, else POST |
 | ``request.user`` | the user of the Frame |
-| ``request.auth`` | what the site's authentication class returned, as for the view of a tool |
+| ``request.auth`` | what the site's authentication class returned, as for the view of a tool; a \
+class that reads it where nobody knows what it would be refuses the caller |
 | ``view.action`` | the name of the component |
 | ``view.kwargs`` | empty: a permission is asked before the arguments are known |
 | ``request.mcp_frame`` | the Frame |
@@ -17,7 +18,7 @@ A class that needs more of a view, such as its query set, fails: the component i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
@@ -29,6 +30,18 @@ from django_mcp.components.declaration import ViewPermission
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
 from django_mcp.rest.calls import credentials, requests
+from django_mcp.rest.calls.credentials import NotAccepted
+
+
+def _refuse(*_: Any) -> NoReturn:
+    raise NotAccepted(credentials.WITHOUT_TOKEN)
+
+
+class RequestWithoutAuth(Request):  # type: ignore[misc]
+    """A request of a caller of whom nobody knows what ``request.auth`` would be."""
+
+    auth = property(_refuse, Request.auth.fset)
+    successful_authenticator = property(_refuse)
 
 
 class ComponentView:
@@ -50,10 +63,18 @@ def has_permission(declared: ViewPermission, frame: Frame) -> Any:
     )
     permission = declared.permission if is_instance else declared.permission()
     try:
-        auth = credentials.of_permission(permission).request_auth(frame)
-        match = ResolverMatch(has_permission, (), {})
-        http_request = requests.build(declared.method, "/", match, frame, auth=auth)
-        request = Request(http_request)
+        request = _request(declared, permission, frame)
         return permission.has_permission(request, ComponentView(declared.component, request))
     except (APIException, Http404, PermissionDenied, ToolError):
         return False
+
+
+def _request(declared: ViewPermission, permission: Any, frame: Frame) -> Request:
+    kind: Any = Request
+    caller = requests.Caller(credentials.user_of(frame), None)
+    try:
+        caller = caller._replace(auth=credentials.auth_for(permission, frame))
+    except NotAccepted:
+        kind = RequestWithoutAuth
+    match = ResolverMatch(has_permission, (), {})
+    return kind(requests.build(declared.method, "/", match, frame, caller=caller))

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser
 from django.core.handlers.asgi import ASGIRequest
 from django.urls import ResolverMatch
 
@@ -20,10 +19,22 @@ from django_mcp import conf
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.rest.calls.form_data import FormData
-from django_mcp.rest.operations import force_user
+from django_mcp.rest.operations import force_user, unauthenticated
 
 JSON = "application/json"
 ACCEPT = f"{JSON}, */*;q=0.1"
+
+
+class Caller(NamedTuple):
+    """What a request of REST framework knows of its caller."""
+
+    user: Any
+    auth: Any
+
+
+def anonymous() -> Caller:
+    """Return a caller without credentials, as REST framework is set to describe one."""
+    return Caller(*unauthenticated())
 
 
 class ToolRequest(ASGIRequest):
@@ -39,14 +50,14 @@ def build(
     match: ResolverMatch | None,
     frame: Frame,
     *,
-    auth: Any = None,
+    caller: Caller | None = None,
     query: str = "",
     accept: str = ACCEPT,
     content_type: str = "",
     body: bytes = b"",
     form: FormData | None = None,
 ) -> ToolRequest:
-    """Return the request of a call; ``auth`` becomes its ``request.auth``.
+    """Return the request of a call, by default of an anonymous one.
 
     The body is bytes, or a form that is handed to the view without encoding it.
     """
@@ -74,17 +85,16 @@ def build(
     request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]
     if form is not None:
         request.upload_handlers = [form.handler()]
-    set_caller(request, frame, auth)
+    set_caller(request, anonymous() if caller is None else caller)
     return request
 
 
-def set_caller(request: Any, frame: Frame, auth: Any) -> None:
-    """Set the user of the Frame, as AuthenticationMiddleware and an authenticator would do."""
-    user = AnonymousUser() if frame.user is None else frame.user
-    force_user(request, user, auth)
+def set_caller(request: Any, caller: Caller) -> None:
+    """Set the caller, as AuthenticationMiddleware and an authenticator would do."""
+    force_user(request, caller.user, caller.auth)
 
     async def auser() -> Any:
-        return user
+        return caller.user
 
     request.auser = auser
 
