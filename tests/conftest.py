@@ -18,6 +18,8 @@ from xdist.scheduler import Scheduling
 
 from tests import scheduling
 from tests.constants import set_constants as set_constants
+from tests.supervisor import supervise
+from tests.waiting import SECONDS
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Processes that tests start are not measured: it would make them slow.
@@ -34,12 +36,18 @@ pytest_plugins = ["django_mcp.testing.plugin"]
 TESTS = Path(__file__).resolve().parent
 SCHEMAS = TESTS.parents[1] / "shared" / "spec" / "schema"
 
+# Read by django_mcp.testing, here and in processes that tests start.
+os.environ.setdefault("MCP_TEST_TIMEOUT", str(SECONDS))
+
 if SCHEMAS.is_dir():
     os.environ.setdefault("DJANGO_MCP_SPEC_SCHEMAS", str(SCHEMAS))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Compare every message that the test client receives with the official schemas."""
+    """End what the run starts with it, and compare received messages with the official schemas."""
+    if not hasattr(config, "workerinput"):
+        supervise()
     # It is not a strategy that does, but a timer on another thread, at the same moment.
     text = "ignore:Do not use the `random` module inside strategies"
     config.addinivalue_line("filterwarnings", text)
@@ -124,6 +132,15 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"A required service is missing: {report.longrepr}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which failures may have a cause in this machine."""
+    from tests import summary
+
+    failed = [each for kind in ("failed", "error") for each in terminalreporter.getreports(kind)]
+    for line in summary.lines(getattr(report, "longreprtext", "") for report in failed):
+        terminalreporter.write_line(line, yellow=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,7 +11,9 @@ from typing import Any
 
 import httpx
 
-TIMEOUT = 30.0
+from tests.waiting import SECONDS
+
+TIMEOUT = SECONDS
 VERSION = "2026-07-28"
 HEADERS = {
     "Content-Type": "application/json",

@@ -17,10 +17,10 @@ from typing import Any
 
 import httpx
 
-from tests.waiting import wait_until
+from tests.waiting import SECONDS, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
-START = 60.0
+START = SECONDS
 """Seconds until a server answers, on a busy machine."""
 STOP = 10.0
 """Seconds until a server that is asked to stop is killed."""
@@ -115,7 +115,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and its children at once."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(STOP)
+    process.wait(START)
 
 
 def answers(port: int) -> bool:
@@ -133,13 +133,3 @@ def free_port() -> int:
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
     raise RuntimeError("There is no free port")
-
-
-def descendants(pid: int) -> list[int]:
-    """The ids of the children of a process, and of theirs."""
-    found = []
-    for path in Path("/proc").glob(f"{pid}/task/*/children"):
-        with suppress(OSError):
-            for child in path.read_text().split():
-                found += [int(child), *descendants(int(child))]
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -26,6 +27,8 @@ FOLDERS = {
     "browser",
 }
 """Folders whose tests run in one process; elsewhere those of one file do."""
+ENOUGH = 2
+"""How many tests a process has at least while there are further ones."""
 DATABASES = ("postgresql", "mysql")
 """Such a server creates one database at a time. The tests have a parameter of this name."""
 
@@ -38,6 +41,50 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def remove_node(self, node: Any) -> str | None:
+        """The test in which a process has crashed, whose other tests go to other processes.
+
+        The test counts as run. What pytest-xdist does runs it again, and gives out groups without
+        tests: a process which gets one waits for ever.
+        """
+        groups = self.assigned_work.pop(node)
+        waiting = [
+            test for tests in groups.values() for test, is_run in tests.items() if not is_run
+        ]
+        if not waiting:
+            return None
+        crashed = str(waiting[0])
+        for group, tests in groups.items():
+            left = {test: False for test, is_run in tests.items() if not is_run and test != crashed}
+            if left:
+                self.workqueue[group] = left
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return crashed
+
+    def _reschedule(self, node: Any) -> None:
+        """Give a process so many groups that it never waits for the next one.
+
+        It begins with a test when it knows the next one, or that there is none.
+        """
+        if node.shutting_down or node not in self.registered_collections:
+            return
+        while self.workqueue and self._pending(node) <= ENOUGH:
+            self._assign_work_unit(node)
+        if not self.workqueue:
+            node.shutdown()
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        """End the run if a process that replaces another one has other tests: it would wait."""
+        super().add_node_collection(node, collection)
+        if node not in self.registered_collections:
+            raise RuntimeError(
+                f"{node.gateway.id} has collected other tests than the processes before"
+            )
+
+    def _pending(self, node: Any) -> int:
+        return int(self._pending_of(self.assigned_work[node]))
 
 
 def group_of(nodeid: str) -> str:

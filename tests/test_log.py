@@ -11,6 +11,7 @@ import pytest
 
 from django_mcp import log
 from django_mcp.log import RepeatedMessages
+from tests.waiting import SECONDS
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_lasting_failure_is_counted_by_one_thread(
             repeated.log(logging.WARNING, "fails")
             assert len(counting()) <= 1
         for timer in counting():
-            timer.join(10)
+            timer.join(SECONDS)
     assert "Repeated" in caplog.messages[-1]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar, overload
 
 T = TypeVar("T")
 
-SECONDS = 60.0
+SECONDS = 180.0
 """The usual limit, long enough for a busy machine: only what never happens takes as long."""
 PAUSE = 0.01
 

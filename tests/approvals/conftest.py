@@ -13,6 +13,7 @@ from django_mcp.runtime import background
 from django_mcp.tasks import changes, submission
 from tests.approvals import till
 from tests.memory_stores import configure
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -39,7 +40,7 @@ def threads_of_decisions(monkeypatch: pytest.MonkeyPatch) -> Any:
         before = set(background._threads)
         begin(function)
         for future in background._threads - before:
-            future.result(60)
+            future.result(SECONDS)
 
     def restore() -> None:
         monkeypatch.setattr(submission, "_on_thread", begin)

@@ -42,7 +42,7 @@ from tests.approvals.till import (
     user,
 )
 from tests.spec import spec
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -348,7 +348,7 @@ def test_page_does_not_wait_for_a_long_run(
     @server.tool(approval=PERMISSION)
     def slow() -> str:
         """Take long."""
-        release.wait(20)
+        release.wait(SECONDS)
         return "Done"
 
     with SyncClient(server, user=ann) as client:
@@ -375,7 +375,7 @@ async def test_process_that_stops_waits_for_an_approved_call(
     def slow() -> str:
         """Take long."""
         begun.set()
-        released.wait(20)
+        released.wait(SECONDS)
         return "Done"
 
     async with Client(server, user=ann) as client:
@@ -383,7 +383,7 @@ async def test_process_that_stops_waits_for_an_approved_call(
     await sync_to_async(lambda: browser_of(bob).post(page_of(key), decision(key)))()
     process = shutdown.here(asyncio.get_running_loop())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             await until(begun.is_set)
             stopping = process.begin()
             await asyncio.wait([stopping], timeout=4 * shutdown.TICK)

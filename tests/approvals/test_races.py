@@ -25,7 +25,7 @@ from django_mcp.tasks import store
 from tests.approvals import rows
 from tests.approvals.worker import approver
 from tests.databases import available, scratch_database
-from tests.waiting import wait_until
+from tests.waiting import SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
 CONNECTION_KEYS = ("ENGINE", "NAME", "HOST", "PORT", "USER", "PASSWORD", "OPTIONS")
@@ -86,7 +86,7 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
 
     def work(number: int) -> None:
         try:
-            barrier.wait(20)
+            barrier.wait(SECONDS)
             results.append(function(number))
         except Exception as error:
             errors.append(error)
@@ -97,7 +97,7 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(SECONDS)
     assert errors == []
     assert len(results) == THREADS
     return results
@@ -186,7 +186,7 @@ def test_approved_call_runs_once_after_a_crash_before_its_run(database: str, fil
     key = hold()
     with worker(database, file, "approve", key) as crashing:
         go(crashing)
-        assert crashing.wait(60) == -9
+        assert crashing.wait(SECONDS) == -9
     assert Approval.objects.get().phase == Phase.APPROVED
     assert not file.exists()
     with worker(database, file, "run", key) as one, worker(database, file, "run", key) as two:
@@ -205,7 +205,7 @@ def test_call_whose_worker_was_killed_is_lost_and_not_repeated(database: str, fi
         go(hanging)
         wait_until(lambda: file.exists() and file.read_text(), "The tool is called")
         hanging.kill()
-        hanging.wait(60)
+        hanging.wait(SECONDS)
     assert Approval.objects.get().phase == Phase.RUNNING
     Approval.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     for _ in range(2):

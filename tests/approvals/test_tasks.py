@@ -18,6 +18,7 @@ from django_mcp.tasks.runners.base import Runner
 from django_mcp.testing import Client
 from tests import waiting
 from tests.approvals.till import browser_of, carried_out, decision, page_of, text_of
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,7 +34,7 @@ def client_of(server: Server, version: str, who: User) -> Client:
         user=who,
         capabilities={"elicitation": {}, **(EXTENSION if version == STATELESS else {})},
         sync_execution="threads",
-        timeout=60,
+        timeout=SECONDS,
     )
 
 

@@ -20,6 +20,7 @@ from django_mcp.testing.asgi import Exchange
 from django_mcp.transports.http import sse_stream
 from tests.around.requests import call, post, scope_of
 from tests.memory_stores import Configure
+from tests.waiting import SECONDS
 
 SAMPLES = "tests.around.middleware_samples"
 LOGIN_REQUIRED = [
@@ -231,7 +232,7 @@ async def test_call_in_a_session_goes_on_within_the_middleware_after_a_disconnec
     @server.tool
     def slow(frame: Frame) -> str:
         started.set()
-        proceed.wait(10)
+        proceed.wait(SECONDS)
         seen.append(getattr(connection, "tenant", None))
         return "done"
 
@@ -254,7 +255,7 @@ async def test_call_in_a_session_goes_on_within_the_middleware_after_a_disconnec
         exchange.disconnect()
         await asyncio.sleep(0.2)  # Longer than two ticks of the call's monitor.
         proceed.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, SECONDS)
     assert seen == ["acme"]
 
 

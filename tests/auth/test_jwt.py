@@ -37,6 +37,7 @@ from tests.auth.issuer import (
 from tests.memory_stores import configure
 from tests.spec import spec
 from tests.transports.wire import Wire
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -547,7 +548,7 @@ async def test_hanging_load_delays_no_known_key(monkeypatch: pytest.MonkeyPatch)
     is_over.set()
 
     def load() -> list[str]:
-        is_over.wait(10)
+        is_over.wait(SECONDS)
         return ["known"]
 
     keys = key_set.KeySet(load)

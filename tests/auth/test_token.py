@@ -38,6 +38,7 @@ from django_mcp.testing.asgi import Reply, http_scope, perform
 from django_mcp.tokens.models import PersonalAccessToken
 from tests.memory_stores import configure
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -104,7 +105,7 @@ async def text_of(client: Client, tool: str) -> str:
 async def until_idle() -> None:
     """Let background tasks end."""
     while tasks := [*background.tasks()]:
-        await asyncio.wait(tasks, timeout=5)
+        await asyncio.wait(tasks, timeout=SECONDS)
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,12 @@ from urllib.parse import urlencode, urlsplit
 import httpx
 
 from tests.clients import environments
+from tests.waiting import SECONDS
 
 PAGE = Path(__file__).with_name("app_bridge.html")
 REQUEST_HEADERS = ("accept", "content-type", "last-event-id", "mcp-session-id")
 RESPONSE_HEADERS = ("content-type", "mcp-session-id")
-TIMEOUT = 60.0
+TIMEOUT = SECONDS
 
 
 class AppBridgePages(ThreadingHTTPServer):

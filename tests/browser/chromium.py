@@ -18,6 +18,8 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.waiting import SECONDS
+
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 
@@ -42,7 +44,7 @@ FLAGS = (
     "--disable-features=IsolateSandboxedIframes",
     "--window-size=1500,1000",
 )
-TIMEOUT = 20.0
+TIMEOUT = SECONDS
 
 
 @contextmanager

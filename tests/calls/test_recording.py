@@ -26,7 +26,7 @@ from django_mcp.runtime import background, housekeeping
 from django_mcp.testing import Client, accept
 from django_mcp.testing.results import ErrorResponse
 from tests.calls.conftest import entry, rows
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,7 +38,7 @@ def test_migrations_are_complete() -> None:
 
 
 async def test_each_kind_of_call_is_one_row(client_for: Any, server: Server, ann: User) -> None:
-    async with client_for(server, user=ann, timeout=5) as client:
+    async with client_for(server, user=ann, timeout=SECONDS) as client:
         await client.call_tool("close", {"number": 7, "note": SECRET})
         await client.list_tools()
         await client.read_resource("desk://tickets/5")

@@ -17,9 +17,10 @@ from queue import Queue
 from typing import Any
 
 from tests.processes import ROOT
+from tests.waiting import SECONDS
 
 Json = dict[str, Any]
-TIMEOUT = 20
+TIMEOUT = SECONDS
 """Seconds without output after which a client has failed."""
 
 

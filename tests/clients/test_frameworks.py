@@ -15,12 +15,13 @@ import pytest
 from tests.clients import environments
 from tests.processes import ROOT
 from tests.running_site import RunningSite
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.nightly
 
 FRAMEWORKS = ("langchain", "pydantic_ai", "openai_agents", "fastmcp")
 PROGRAMS = Path(__file__).resolve().parent / "frameworks"
-TIMEOUT = 60
+TIMEOUT = SECONDS
 SESSIONS = 3
 """How often each connects: a notification may reach a session that is about to end."""
 

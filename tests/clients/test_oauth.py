@@ -12,8 +12,9 @@ from tests.clients.oauth import flow
 from tests.clients.oauth.pages import ClientPages, client_pages
 from tests.clients.oauth.users import HttpUser
 from tests.running_site import RunningSite
+from tests.waiting import SECONDS
 
-TIMEOUT = 20.0
+TIMEOUT = SECONDS
 
 
 @pytest.fixture(scope="module")

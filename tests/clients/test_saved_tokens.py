@@ -25,11 +25,12 @@ from tests.clients.oauth import flow
 from tests.clients.oauth.pages import ClientPages, client_pages
 from tests.clients.oauth.users import HttpUser
 from tests.running_site import RunningSite
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.nightly
 
 PROGRAMS = Path(__file__).resolve().parent / "saved"
-TIMEOUT = 60.0
+TIMEOUT = SECONDS
 LOGIN_LINE = "/o/authorize?"
 
 

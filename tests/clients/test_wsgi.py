@@ -17,11 +17,12 @@ from tests.clients.conftest import KINDS, Command, connected
 from tests.clients.real_client import Json, RealClient
 from tests.processes import ROOT
 from tests.running_site import RunningSite, running_site
+from tests.waiting import SECONDS
 from tests.wsgi import servers
 
 APPLICATION = "example_site.wsgi:application"
 SUBJECT = "Printer prints blank pages"
-TIMEOUT = 60
+TIMEOUT = SECONDS
 
 
 def gunicorn(folder: Path) -> Command:

@@ -12,8 +12,9 @@ import pytest
 
 from django_mcp.concurrency.loop_executor import LoopExecutor
 from django_mcp.concurrency.thread_pool import NotStarted, ThreadPool
+from tests.waiting import SECONDS
 
-TIMEOUT = 10.0
+TIMEOUT = SECONDS
 
 
 @pytest.fixture

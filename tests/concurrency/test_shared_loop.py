@@ -15,9 +15,7 @@ from asgiref.local import Local
 from django_mcp.concurrency import shared_loop
 from django_mcp.concurrency.shared_loop import SharedLoop
 from django_mcp.transports.wsgi.event_loop import EventLoopThread
-from tests.waiting import wait_until
-
-SECONDS = 30
+from tests.waiting import SECONDS, wait_until
 
 
 @pytest.fixture

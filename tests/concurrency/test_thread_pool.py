@@ -11,8 +11,9 @@ from concurrent.futures import Future
 import pytest
 
 from django_mcp.concurrency.thread_pool import NotStarted, ThreadPool
+from tests.waiting import SECONDS
 
-TIMEOUT = 10.0
+TIMEOUT = SECONDS
 
 
 def test_results_and_exceptions_are_those_of_the_function() -> None:
@@ -106,7 +107,7 @@ async def main():
 
 asyncio.run(main())
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=SECONDS)
 
 
 def test_function_that_is_nearly_done_is_finished_when_the_process_ends() -> None:
@@ -126,7 +127,7 @@ async def main():
 
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=SECONDS)
     assert done.stdout == b"written\n"
 
 

@@ -15,7 +15,7 @@ from tests.by_hand.peer import (
 )
 from tests.memory_stores import Configure
 from tests.spec import spec
-from tests.waiting import happens
+from tests.waiting import SECONDS, happens
 
 
 @spec("cost-14")
@@ -76,7 +76,7 @@ async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Conf
     @server.tool
     def block() -> str:
         begun.set()
-        go_on.wait(5)
+        go_on.wait(SECONDS)
         return "done"
 
     @server.tool(permission=lambda frame: True)
@@ -87,7 +87,7 @@ async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Conf
     slow = asyncio.ensure_future(peer.tool("block"))
     try:
         assert await happens(begun.is_set)
-        listed = await outcome(peer.send(peer.request("tools/list"), timeout=1))
+        listed = await outcome(peer.send(peer.request("tools/list"), timeout=SECONDS / 4))
     finally:
         go_on.set()
         await slow
@@ -104,7 +104,7 @@ async def test_slow_sync_calls_of_one_caller_leave_threads_to_others(configure: 
     @server.tool
     def block() -> str:
         begun.append(1)
-        go_on.wait(20)
+        go_on.wait(SECONDS)
         return "done"
 
     @server.tool
@@ -116,7 +116,7 @@ async def test_slow_sync_calls_of_one_caller_leave_threads_to_others(configure: 
     other = Peer(server, client=("192.0.2.2", 50000))
     try:
         assert await happens(lambda: len(begun) >= 3)
-        sums = [outcome(other.send(other.call("add", {"a": 1, "b": 2}), timeout=5))]
+        sums = [outcome(other.send(other.call("add", {"a": 1, "b": 2}), timeout=SECONDS / 4))]
         answers = await asyncio.gather(*sums)
         held = len(begun)
     finally:
@@ -139,14 +139,14 @@ async def test_handler_that_waits_too_long_for_a_thread_is_rejected(
     @server.tool
     def block() -> str:
         begun.set()
-        go_on.wait(8)
+        go_on.wait(SECONDS)
         return "done"
 
     peer = Peer(server)
     slow = asyncio.ensure_future(peer.send(peer.call("block"), timeout=1000))
     try:
         assert await happens(begun.is_set)
-        second = await outcome(peer.send(peer.call("block"), timeout=5))
+        second = await outcome(peer.send(peer.call("block"), timeout=SECONDS / 4))
     finally:
         go_on.set()
         await slow

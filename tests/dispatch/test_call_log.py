@@ -15,6 +15,7 @@ from django.dispatch import Signal
 from django_mcp import Frame, Server, ToolError, log, signals
 from django_mcp.dispatch import call_log
 from django_mcp.testing import Client, ErrorResponse
+from tests.waiting import SECONDS
 
 SECRET = "xyzzy"
 
@@ -86,7 +87,7 @@ async def test_cancelled_call_sends_a_signal(sent_signals: Any) -> None:
 
     async with Client(shop) as client:
         call = asyncio.ensure_future(client.call_tool("wait"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await started.wait()
         call.cancel()
         await asyncio.wait([call])

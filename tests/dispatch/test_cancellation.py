@@ -13,9 +13,10 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
-TIMEOUT = 5.0
+TIMEOUT = SECONDS
 
 
 class BlockingServer:

@@ -14,10 +14,11 @@ from django_mcp import Server, registry
 from django_mcp.protocol.errors import McpError
 from django_mcp.testing import Client
 from tests.memory_stores import configure
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
-TIMEOUT = 20.0
+TIMEOUT = SECONDS
 CONTROL = [StopIteration, StopAsyncIteration, KeyboardInterrupt, SystemExit]
 KINDS = ["tool", "tool_async", "resource", "resource_async", "prompt", "prompt_async", "completion"]
 MESSAGES = {
@@ -141,7 +142,7 @@ loop.run_until_complete(main())
 
 def test_ctrl_c_of_a_user_ends_the_process() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", CTRL_C], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", CTRL_C], capture_output=True, text=True, timeout=SECONDS
     )
     assert done.returncode != 0
     assert "KeyboardInterrupt" in done.stderr

@@ -14,6 +14,7 @@ from django_mcp.components.tool import tool_component
 from django_mcp.server.components import Expected
 from django_mcp.testing import Client, ErrorResponse
 from tests.transports.wire import STATELESS
+from tests.waiting import SECONDS
 
 SESSION = "2025-11-25"
 
@@ -35,7 +36,7 @@ class Build:
     def __call__(self) -> list[Component]:
         self.count += 1
         self.begun.set()
-        assert self.released.wait(10)
+        assert self.released.wait(SECONDS)
         if self.error is not None:
             raise self.error
         return [tool_component(whoami, group="people", task_support="optional")]

@@ -22,6 +22,7 @@ from tests.by_hand.peer import (
 )
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 
 class Node(BaseModel):
@@ -185,7 +186,7 @@ async def test_large_batch_of_nonsense_does_not_hold_the_loop() -> None:
     peer = await session()
 
     async with unblocked():
-        response = await peer.send(encoded([1] * 20_000), timeout=20)
+        response = await peer.send(encoded([1] * 20_000), timeout=SECONDS)
 
     assert len(response.body) < 10_000
 

@@ -14,6 +14,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -70,7 +71,7 @@ async def test_two_clients_can_use_the_same_request_id_concurrently(client_for: 
             for client, name in ((one, "one"), (other, "other"))
         ]
         first = asyncio.ensure_future(one.send(messages[0]))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await started.wait()
         second = asyncio.ensure_future(other.send(messages[1]))
         proceed.set()
@@ -152,7 +153,7 @@ async def test_initialize_request_cannot_be_cancelled(
     opening = asyncio.ensure_future(
         client.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         await hook_called.wait()
     await client.notify("notifications/cancelled", {"requestId": 1})
     proceed.set()

@@ -29,6 +29,7 @@ from tests.elicitation.pages_of_tests import (
 )
 from tests.memory_stores import configure
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -166,7 +167,7 @@ async def test_repeated_call_does_not_wait_with_a_lock_on_sqlite(
     monkeypatch.setattr(pages, "MAX_WAIT", 60.0)
     responses = [accept(), decline()]
     async with Client(bank(), user=ann, elicitation=lambda _: responses.pop(0)) as client:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             assert (await client.call_tool("connect_once")).text == "decline"
     assert responses == []
 

@@ -12,6 +12,7 @@ from django_mcp import registry
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import configure
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -110,7 +111,7 @@ async def test_extensions_of_both_sides_are_exchanged(client_for: ClientFor) -> 
 
 @pytest.mark.parametrize("mcp_version", ["2026-07-28"])
 async def test_slow_tool_reports_progress_until_its_time_is_over(client_for: ClientFor) -> None:
-    async with client_for(registry.get("conformance")) as client, asyncio.timeout(5):
+    async with client_for(registry.get("conformance")) as client, asyncio.timeout(SECONDS):
         slow = await client.call_tool("test_tool_slow", {"durationMs": 300})
         fast = await client.call_tool("test_tool_fast")
 

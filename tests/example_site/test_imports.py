@@ -12,6 +12,7 @@ from django_mcp import registry
 from django_mcp.testing import Client
 from example_site.helpdesk.models import Customer, Ticket
 from tests.memory_stores import configure
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -53,7 +54,7 @@ async def test_import_is_a_plain_call_where_the_client_has_no_tasks(manager: Use
 async def test_short_import_ends_before_it_becomes_a_task(manager: User) -> None:
     options: dict[str, Any] = {"user": manager, "capabilities": EXTENSION}
     async with Client(registry.default, version="2026-07-28", **options) as client:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             result = await client.call_tool("import_tickets", {"rows": ROWS})
 
     assert result["resultType"] == "complete"

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.waiting import SECONDS
+
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT = 60
+TIMEOUT = SECONDS
 """Seconds after which a command has failed."""
 
 SETTINGS = """

@@ -10,6 +10,7 @@ import pytest
 
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.protocol.errors import Cancelled
+from tests.waiting import SECONDS
 
 
 def test_new_cancellation_is_not_requested() -> None:
@@ -87,13 +88,13 @@ def test_wait_in_a_thread_returns_when_cancellation_is_requested() -> None:
 
     def wait() -> None:
         started.set()
-        returned.append(cancellation.wait(10))
+        returned.append(cancellation.wait(SECONDS))
 
     thread = threading.Thread(target=wait)
     thread.start()
-    started.wait(10)
+    started.wait(SECONDS)
     cancellation.request()
-    thread.join(10)
+    thread.join(SECONDS)
 
     assert returned == [True]
     assert cancellation.wait(0) is True
@@ -106,7 +107,7 @@ async def test_await_request_returns_when_another_thread_requests() -> None:
 
     await asyncio.to_thread(cancellation.request)
 
-    assert await asyncio.wait_for(waiting, 10) is True
+    assert await asyncio.wait_for(waiting, SECONDS) is True
     assert await cancellation.await_request() is True
 
 

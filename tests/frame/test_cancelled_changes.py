@@ -10,9 +10,10 @@ import pytest
 
 from django_mcp import Frame, Server
 from django_mcp.testing.plugin import ClientFor
+from tests.waiting import SECONDS
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
-TIMEOUT = 10
+TIMEOUT = SECONDS
 
 
 class FrameChangingServer:

@@ -20,7 +20,7 @@ from django_mcp.transports.http.session.standalone_stream import deduplicate
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, layer
 from tests.transports.http_peer import Peer, methods_of
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 __all__ = ["configure", "layer"]
 
@@ -201,6 +201,6 @@ async def test_request_that_cannot_be_stored_for_the_client_fails_at_once(
     await peer.initialize()
     store = Refusing(monkeypatch, "append")
     store.is_away = True
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         reply = await peer.post(peer.call("ask"))
     assert "cannot be stored" in reply.json()["result"]["content"][0]["text"]

@@ -27,7 +27,7 @@ from tests.memory_stores import configure
 from tests.pubsub.failing_store import fail_first
 from tests.pubsub.fake_layer import FakeLayer, layer, remote_message
 from tests.transports.http_peer import MODERN, Peer, message_of
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 __all__ = ["configure", "layer"]
 
@@ -324,7 +324,7 @@ async def test_get_stream_of_a_session_that_was_deleted_elsewhere_ends(shop: Ser
         # On another worker, whose hint is lost.
         await stores.sessions().delete(peer.session or "")
         await stores.events().forget(address(peer.session))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             while await stream.event() is not None:
                 pass
 
@@ -350,7 +350,7 @@ async def test_call_that_was_cancelled_elsewhere_ends_although_the_hint_is_lost(
     session = await stores.sessions().load(peer.session or "")
     assert session is not None
     await cancellation.note(session, [key_of("mine")])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         await ended.wait()
     await call
 

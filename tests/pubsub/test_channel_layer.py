@@ -17,7 +17,7 @@ from django_mcp.stores.memory import MemoryEventStore
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, layer
 from tests.transports.http_peer import PRIMED, Peer, message_of
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 __all__ = ["configure", "layer"]
 
@@ -105,7 +105,7 @@ async def test_layer_that_failed_is_tried_again_after_a_moment(
         await asyncio.sleep(0.001)
         return bool(layer.hints)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while not await is_sent():
             pass
     assert bus.here().is_connected

@@ -21,6 +21,7 @@ from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.memory_stores import configure
 from tests.pubsub.test_publisher import UPDATED
 from tests.transports.http_peer import MODERN, Peer, message_of
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -290,7 +291,7 @@ async def test_subscriber_is_notified_of_a_saved_object(server: Server) -> None:
         await message_of(stream)
 
         await customer.asave()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             # The list has changed with the first customer, and may be announced only now.
             while (updated := await message_of(stream))["method"] != UPDATED:
                 pass

@@ -20,7 +20,7 @@ from django_mcp.protocol.errors import McpError
 from django_mcp.pubsub import catch_up, switches
 from django_mcp.registry import Entry
 from django_mcp.testing import Client
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 TOOLS = "notifications/tools/list_changed"
 follow = switches.follow
@@ -206,14 +206,14 @@ async def test_first_message_does_not_wait_for_a_database_that_hangs(
     answers = threading.Event()
 
     def hang() -> switches.Rows:
-        answers.wait(30)
+        answers.wait(SECONDS)
         return {}
 
     monkeypatch.setattr(switches, "_read", hang)
     monkeypatch.setattr(switches, "FIRST_READ", 0.01)
     follow()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             await switches.loaded()
     finally:
         answers.set()

@@ -34,6 +34,7 @@ from django_mcp.testing import Client, ErrorResponse, SyncClient
 from tests.installed_apps import installed
 from tests.memory_stores import Configure, configure
 from tests.rest import urls
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -427,7 +428,7 @@ async def test_task_of_a_caller_with_a_token_has_no_token(
         "sync_execution": "threads",
     }
 
-    async with Client(token_server, **options) as client, asyncio.timeout(20):
+    async with Client(token_server, **options) as client, asyncio.timeout(SECONDS):
         task = await client.request("tools/call", {"name": "write", "arguments": {}})
         while task["status"] == "working":
             await asyncio.sleep(0.01)

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 import pytest
 
 from django_mcp.runtime import background
+from tests.waiting import SECONDS
 
 variable = ContextVar("variable", default="unset")
 
@@ -31,7 +32,7 @@ async def test_error_of_a_background_task_is_logged(caplog: pytest.LogCaptureFix
 async def test_accepted_task_is_known_until_it_is_done() -> None:
     may_end = asyncio.Event()
     background.spawn_accepted(asyncio.sleep(0))
-    background.spawn_accepted(asyncio.wait_for(may_end.wait(), 10))
+    background.spawn_accepted(asyncio.wait_for(may_end.wait(), SECONDS))
     assert len(background.accepted_tasks()) == 2
     may_end.set()
     await asyncio.wait(background.accepted_tasks())

@@ -27,7 +27,7 @@ from tests.by_hand.processes import Worker, environment, request, worker
 from tests.databases import SERVERS, skip, why_not_database
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
-from tests.waiting import happens
+from tests.waiting import SECONDS, happens
 
 __all__ = ["configure"]
 
@@ -139,7 +139,7 @@ def database() -> Iterator[Database]:
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            timeout=30,
+            timeout=SECONDS,
         )
         database.cookie = done.stdout.strip()
         yield database

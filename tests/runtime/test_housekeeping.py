@@ -24,6 +24,7 @@ from django_mcp.stores.database import DatabaseSessionStore
 from django_mcp.testing import Client
 from django_mcp.testing.contracts import IDLE_TIMEOUT, Clock, a_session
 from tests.databases import scratch_database
+from tests.waiting import SECONDS
 
 SHORT = {
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
@@ -78,7 +79,7 @@ async def count(model: type[models.Model]) -> int:
 
 
 async def until_there_are_none(*kinds: type[models.Model]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         for model in kinds:
             while await count(model):
                 await asyncio.sleep(0.05)
@@ -92,7 +93,7 @@ async def test_abandoned_session_leaves_no_rows(database: str) -> None:
     assert await count(StreamEvent) > 0
     # It never says goodbye.
     await until_there_are_none(McpSession, StreamEvent)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while await pools.run(Stream.objects.exclude(session="").count):
             await asyncio.sleep(0.05)
 
@@ -125,7 +126,7 @@ async def test_failing_step_does_not_keep_the_others_from_their_work(
 
     monkeypatch.setattr(housekeeping, "STEPS", [broken, *housekeeping.STEPS])
     await stores.sessions().create(a_session())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while await count(McpSession):
             await housekeeping.run()
             await asyncio.sleep(0.05)

@@ -25,10 +25,11 @@ from django_mcp.protocol.errors import ServerBusy
 from django_mcp.runtime import pools, request_scope
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
-TIMEOUT = 10.0
+TIMEOUT = SECONDS
 """Seconds after which a test has failed."""
 
 number = ContextVar("number", default=0)
@@ -143,7 +144,7 @@ class TestRun:
         assert await handler
 
     def test_forked_process_creates_its_own_threads(self) -> None:
-        subprocess.run([sys.executable, "-c", FORK_SCRIPT], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", FORK_SCRIPT], check=True, timeout=SECONDS)
 
 
 FORK_SCRIPT = """

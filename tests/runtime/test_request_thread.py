@@ -24,11 +24,11 @@ from django_mcp.runtime import pools, request_scope, request_thread, rollback
 from django_mcp.transports.exchange import LoopExchange
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 __all__ = ["configure"]
 
-TIMEOUT = 10.0
+TIMEOUT = SECONDS
 """Seconds after which a test has failed."""
 
 ident = sync_to_async(threading.get_ident)
@@ -215,7 +215,7 @@ class TestLimit:
             await asyncio.gather(request_scope.run(wait), request_scope.run(wait))
 
     def test_process_ends_while_a_call_of_a_cancelled_request_blocks(self) -> None:
-        subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=SECONDS)
 
     async def test_shutdown_ends_the_threads_of_open_requests(self, database: str) -> None:
         holders = Requests(lambda: query(database))

@@ -19,11 +19,11 @@ from django_mcp.runtime.store_operations import (
     StoreUnavailable,
     close_if_broken,
 )
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 SIZE = 5
 SOON = 0.05
-PATIENCE = 20.0
+PATIENCE = SECONDS
 
 
 class FakeConnection:

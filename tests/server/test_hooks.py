@@ -26,6 +26,7 @@ from django_mcp.testing.client import Transport
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -396,7 +397,7 @@ class TestHandleNotification:
 
         async with client_for(server, sync_execution="thread_sensitive") as client:
             await client.notify("notifications/roots/list_changed")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(SECONDS):
                 await received.wait()
                 while (await client.call_tool("last")).text == "None":
                     await asyncio.sleep(0)
@@ -422,7 +423,7 @@ class TestHandleNotification:
 
         async with client_for(server) as client:
             await client.notify("notifications/progress", {"progressToken": 1, "progress": 1})
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(SECONDS):
                 await reported.wait()
             assert await client.request("ping") == {}
 

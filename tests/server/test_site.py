@@ -18,7 +18,7 @@ from tests.by_hand.processes import environment
 from tests.by_hand.shop import peer_of, shop
 from tests.memory_stores import Configure
 from tests.processes import ROOT
-from tests.waiting import happens
+from tests.waiting import SECONDS, happens
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ print("announced" if appended else "silent")
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=SECONDS,
     )
 
     assert done.stdout.strip().splitlines()[-1:] == ["silent"], done.stderr
@@ -130,7 +130,7 @@ async def test_lifespan_messages_reach_the_wrapped_application(
 
     incoming.put_nowait({"type": "lifespan.startup"})
     incoming.put_nowait({"type": "lifespan.shutdown"})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SECONDS):
         await routing.mount(wrapped)({"type": "lifespan"}, incoming.get, send)
 
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

@@ -22,8 +22,9 @@ from tests.services.peer import (
     events,
     request,
 )
+from tests.waiting import SECONDS
 
-TIMEOUT = 30.0
+TIMEOUT = SECONDS
 UNPREDICTABLE = ("nextCursor", "requestState", "elicitationId")
 CAPABILITIES: Message = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
 HOURS = "desk://hours"

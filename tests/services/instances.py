@@ -20,10 +20,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.processes import descendants, free_port, spawn
-from tests.waiting import wait_until
+from tests.processes import free_port, spawn
+from tests.supervisor import descendants
+from tests.waiting import SECONDS, wait_until
 
-START = 60.0
+START = SECONDS
 """Seconds until a server answers, or has stopped."""
 POSTGRESQL_FOLDERS = (*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True),)
 

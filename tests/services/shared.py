@@ -2,7 +2,7 @@
 
 Runs the command with REDIS_URL, DATABASE_URL (PostgreSQL) and MYSQL_URL, the last one only if its
 driver is installed. For a variable that is not set, a private server is started, which is stopped
-when the command has ended.
+when the command has ended, or when this program has.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.services.instances import (
     postgresql_server,
     redis_server,
 )
+from tests.supervisor import supervise
 
 SERVERS: dict[str, Callable[[], AbstractContextManager[Instance]]] = {
     "REDIS_URL": redis_server,
@@ -30,6 +31,7 @@ if find_spec("MySQLdb"):
 
 
 def main() -> None:
+    supervise()
     with ExitStack() as stack:
         for variable, server in SERVERS.items():
             if variable not in os.environ:

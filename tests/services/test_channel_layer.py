@@ -15,6 +15,7 @@ import pytest
 from tests.services.instances import Redis
 from tests.services.peer import NEWEST_SESSION, STATELESS, Message, Peer, events, request, text_of
 from tests.services.workers import Cluster, cluster
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.nightly
 
@@ -39,7 +40,7 @@ def site(_redis_server: Redis) -> Iterator[Cluster]:
 
 @pytest.fixture
 async def http(redis: Redis) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+    async with httpx.AsyncClient(timeout=SECONDS, trust_env=False) as http:
         yield http
 
 
@@ -97,7 +98,7 @@ async def reading(response: Any) -> AsyncIterator[Stream]:
 
     task = asyncio.create_task(read())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             await stream.is_open.wait()
         yield stream
     finally:
@@ -159,7 +160,7 @@ async def test_answer_reaches_the_call_that_waits_on_another_worker(
         message = {"jsonrpc": "2.0", "id": requested["id"], "result": result}
         answered.append(await seconds_of(answering.send(message)))
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(SECONDS):
         began = time.monotonic()
         result = await requesting.stream_call("ask", answer, token="mine")
         waited = time.monotonic() - began
@@ -175,7 +176,7 @@ async def test_message_reaches_the_connection_of_another_worker(
     here, elsewhere = (worker.url for worker in site.workers)
     headers = {"accept": "text/event-stream"}
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(SECONDS),
         http.stream("GET", f"{here}/mcp/sse", headers=headers) as response,
     ):
         stream = events(response)

@@ -15,11 +15,12 @@ import pytest
 from tests.services.instances import PostgreSQL, postgresql_server
 from tests.services.peer import NEWEST_SESSION, Message, Peer, text_of
 from tests.services.workers import Cluster, Worker, cluster
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.nightly
 
 POOL = {"pool": {"min_size": 1, "max_size": 4}}
-TIMEOUT = 60.0
+TIMEOUT = SECONDS
 """Seconds for answers which take one at most."""
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 
 from tests.services.instances import PostgreSQL, Redis, postgresql_server, redis_server
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.nightly
 
@@ -64,7 +65,7 @@ def test_hanging_postgresql_does_not_answer_open_connections(postgresql: Postgre
         postgresql.resume()
 
         assert not answered
-        assert query.result(timeout=10).fetchall() == [(1,)]
+        assert query.result(timeout=SECONDS).fetchall() == [(1,)]
 
 
 def test_servers_are_gone_after_their_block() -> None:

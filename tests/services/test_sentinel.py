@@ -19,11 +19,11 @@ from redis.exceptions import RedisError
 from tests.services.instances import Redis, running, why_not_redis_server
 from tests.services.peer import NEWEST_SESSION, Failed, Message, Peer, text_of
 from tests.services.workers import CACHE_STORES, SITE, Worker, manage, sqlite
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 pytestmark = pytest.mark.nightly
 
-TIMEOUT = 60.0
+TIMEOUT = SECONDS
 """Seconds until another server has taken over, and for answers."""
 
 

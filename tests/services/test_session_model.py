@@ -27,11 +27,12 @@ from django_mcp.frame.session import address
 from tests.services.conversation import VERSIONS, messages
 from tests.services.peer import STATELESS, Failed, Peer, SessionGone, request, text_of
 from tests.services.workers import Cluster
+from tests.waiting import SECONDS
 
 SESSIONS = [version for version in VERSIONS if version.values != (STATELESS,)]
 PRIMED = "2025-11-25"
 """From this revision on, streams of calls can be resumed."""
-TIMEOUT = 20.0
+TIMEOUT = SECONDS
 BOUNDS = settings(
     max_examples=4,
     stateful_step_count=20,

@@ -17,6 +17,7 @@ from django_mcp.transports.http.session.event_log import MAX_RENEWAL, RENEWALS
 from tests.services.instances import Instance, PostgreSQL, Redis
 from tests.services.peer import JSON, NEWEST_SESSION, Peer, request, text_of
 from tests.services.workers import Cluster, Worker, cluster
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.nightly
 
@@ -54,7 +55,7 @@ def site(
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+    async with httpx.AsyncClient(timeout=SECONDS, limits=limits) as client:
         yield client
 
 

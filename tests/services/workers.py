@@ -19,9 +19,10 @@ from uuid import uuid4
 
 import pytest
 
-from tests.processes import ROOT, answers, descendants
+from tests.processes import ROOT, answers
 from tests.services.instances import Instance, PostgreSQL, Redis, running
 from tests.services.peer import Caller
+from tests.supervisor import descendants
 
 SITE = "tests.services.site"
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import SECONDS
+
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-SECONDS = "30"
 
 
 def why_not() -> str | None:
@@ -41,11 +42,11 @@ class PostgreSQL:
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self._folder} -F"
         log = self._folder / "log"
-        self._run("pg_ctl", "start", "-w", "-t", SECONDS, "-o", options, "-l", str(log))
+        self._run("pg_ctl", "start", "-w", "-t", str(int(SECONDS)), "-o", options, "-l", str(log))
 
     def stop(self) -> None:
         """End all connections, as a restart does."""
-        self._run("pg_ctl", "stop", "-w", "-t", SECONDS, "-m", "fast")
+        self._run("pg_ctl", "stop", "-w", "-t", str(int(SECONDS)), "-m", "fast")
 
     def _run(self, program: str, *options: str) -> None:
         # PostgreSQL does not run as root.
@@ -54,7 +55,7 @@ class PostgreSQL:
         # To a file: the server keeps the output of pg_ctl open.
         with (self._folder / "output").open("a+") as output:
             done = subprocess.run(
-                command, cwd=self._folder, user=user, stdout=output, stderr=output, timeout=60
+                command, cwd=self._folder, user=user, stdout=output, stderr=output, timeout=SECONDS
             )
             if done.returncode:
                 output.seek(0)

@@ -17,9 +17,9 @@ from tests.processes import ROOT, kill_group, spawn
 from tests.running_site import RunningSite, serving
 from tests.tasks.postgres import PostgreSQL
 from tests.transports.wire import CAPABILITIES, JSON, STATELESS, VERSION
-from tests.waiting import wait_until
+from tests.waiting import SECONDS, wait_until
 
-PATIENCE = 90.0
+PATIENCE = SECONDS
 LEASE = 20.0
 PYTHON = Path(sys.executable)
 DB_WORKER = ("manage.py", "db_worker", "--no-reload", "--interval", "0.1")

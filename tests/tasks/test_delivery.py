@@ -14,12 +14,13 @@ from django_mcp.tasks import changes
 from django_mcp.testing import Client
 from tests.constants import SetConstants
 from tests.memory_stores import configure
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PATIENCE = 20.0
+PATIENCE = SECONDS
 ACCEPTED = {"action": "accept", "content": {"name": "Ada"}}
 
 

@@ -16,7 +16,7 @@ from django_mcp.models import McpTask
 from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client
 from tests.memory_stores import configure
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 __all__ = ["configure"]
 
@@ -27,7 +27,7 @@ CAPABILITIES: dict[str, Any] = {
     "elicitation": {},
     "extensions": {"io.modelcontextprotocol/tasks": {}},
 }
-PATIENCE = 20.0
+PATIENCE = SECONDS
 Create = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 

@@ -15,6 +15,7 @@ from django_mcp.middleware import RateLimit
 from django_mcp.models import McpTask
 from django_mcp.testing import Client
 from tests.memory_stores import Configure, configure
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 SESSION, STATELESS = "2025-11-25", "2026-07-28"
 EXTENSION: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-PATIENCE = 20.0
+PATIENCE = SECONDS
 NO_OPTIONS: Mapping[str, Any] = {}
 
 

@@ -15,12 +15,13 @@ from django_mcp.tasks.run import STOPPED
 from django_mcp.testing import Client
 from django_mcp.transports.http import shutdown
 from tests.memory_stores import configure
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PATIENCE = 20.0
+PATIENCE = SECONDS
 
 
 @pytest.fixture

@@ -20,13 +20,13 @@ from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client, ErrorResponse
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 __all__ = ["configure"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PATIENCE = 20.0
+PATIENCE = SECONDS
 Send = Callable[..., None]
 ran: list[str] = []
 

@@ -15,8 +15,9 @@ from django_mcp.transports.connection import stdio
 from django_mcp.transports.http.session.standalone_stream import StandaloneStream
 from django_mcp.transports.keepalive import METHOD, UNANSWERED, Keepalive
 from tests.transports.http_peer import Peer, message_of
+from tests.waiting import SECONDS
 
-TIMEOUT = 10
+TIMEOUT = SECONDS
 
 
 def server(**options: Any) -> Server:

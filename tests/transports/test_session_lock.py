@@ -15,7 +15,7 @@ from django_mcp.testing.contracts import a_session
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.transports import session_lock
 from tests.http_errors import error_of
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -50,7 +50,7 @@ async def test_calls_run_concurrently_without_serialize_requests(client_for: Cli
         arrived.append(1)
         if len(arrived) == 2:
             both.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await both.wait()
         return "met"
 

@@ -20,8 +20,9 @@ from tests.processes import ROOT
 from tests.running_site import RunningSite, create_tables, serving
 from tests.transports.http_peer import ACCEPT, PRIMED
 from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
+from tests.waiting import SECONDS
 
-TIMEOUT = 60.0
+TIMEOUT = SECONDS
 
 
 @pytest.fixture(scope="module")

@@ -18,13 +18,13 @@ from tests.databases import REDIS_URL, why_not_redis
 from tests.running_site import RunningSite, two_workers
 from tests.spec import spec
 from tests.transports.http_peer import MODERN, PRIMED
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 NO_LAYER = why_not_redis("channels_redis")
 pytestmark = pytest.mark.skipif(NO_LAYER is not None, reason=str(NO_LAYER))
 
 PATH = "/conformance"
-TIMEOUT = 10.0
+TIMEOUT = SECONDS
 TOOLS_CHANGED = "notifications/tools/list_changed"
 PROMPTS_CHANGED = "notifications/prompts/list_changed"
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}

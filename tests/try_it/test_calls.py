@@ -21,6 +21,7 @@ from django_mcp.approvals.models import Approval, Decision
 from django_mcp.middleware import RateLimit
 from django_mcp.signals import tool_called
 from tests.try_it.workshop import CANCELLED, SCRIPT
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -422,7 +423,7 @@ def test_call_is_cancelled_when_the_page_is_closed(browser: Browser) -> None:
     assert b"tools/call" in next(parts)
     assert b"waits" in next(parts)
     response.close()
-    assert CANCELLED.wait(10)
+    assert CANCELLED.wait(SECONDS)
 
 
 async def test_call_is_cancelled_when_the_page_is_closed_under_asgi(staff: User) -> None:

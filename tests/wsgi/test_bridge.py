@@ -12,9 +12,9 @@ from django_mcp.transports.wsgi import event_loop
 from django_mcp.transports.wsgi.bridge import Bridge, ResponseParts
 from django_mcp.transports.wsgi.environ import READ_AT_ONCE, RequestBody, scope_of
 from django_mcp.transports.wsgi.event_loop import EventLoopThread, LoopEnded
+from tests.waiting import SECONDS
 from tests.wsgi.requests import Response, environ, perform
 
-SECONDS = 30
 HEADERS = [(b"x-a", b"1")]
 START = {"type": "http.response.start", "status": 200, "headers": HEADERS}
 

@@ -17,6 +17,7 @@ from django_mcp.routing import endpoint
 from django_mcp.transports.wsgi import event_loop, waiting_thread
 from django_mcp.transports.wsgi.waiting_thread import PROVEN
 from tests.http_client import message
+from tests.waiting import SECONDS
 from tests.wsgi.requests import environ, perform
 from tests.wsgi.test_bridge import bridged
 
@@ -80,7 +81,7 @@ def test_event_loop_runs_while_a_handler_blocks_the_waiting_thread() -> None:
     def pass_on() -> bool:
         done = threading.Event()
         event_loop.current().loop.call_soon_threadsafe(done.set)
-        return done.wait(30) and is_here()
+        return done.wait(SECONDS) and is_here()
 
     with served(pass_on) as call:
         assert [call() for _ in range(PROVEN + 1)][-1]

@@ -17,6 +17,7 @@ from django_mcp.log import ClientHandler, level_of
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -226,7 +227,7 @@ class TestClientHandler:
 
         @server.tool
         async def order(what: str) -> str:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(SECONDS):
                 await both.wait()
             logger.info(what)
             return what

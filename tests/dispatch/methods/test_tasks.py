@@ -26,13 +26,14 @@ from tests import waiting
 from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 EXTENSION: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 SESSION, STATELESS = "2025-11-25", "2026-07-28"
 FORMS = (SESSION, STATELESS)
-PATIENCE = 30.0
+PATIENCE = SECONDS
 
 
 class Name(BaseModel):

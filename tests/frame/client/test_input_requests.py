@@ -13,6 +13,7 @@ from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -634,7 +635,7 @@ async def test_input_request_timeout_raises_and_cancels_the_request(client_for: 
         return "no error"
 
     async def ponder(params: dict[str, Any]) -> dict[str, Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await given_up.wait()
         return sampling_result("Too late.")
 

@@ -13,6 +13,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -67,7 +68,7 @@ async def test_notifications_of_a_cancelled_request_are_dropped(mcp_transport: A
     def work(frame: Frame) -> str:
         frame.client.progress(1)
         started.set()
-        proceed.wait(10)
+        proceed.wait(SECONDS)
         frame.client.progress(2)
         done.set()
         return "done"

@@ -12,7 +12,7 @@ import uvicorn
 
 from django_mcp.runtime.process import asgi_servers
 from django_mcp.runtime.process.asgi_servers import Uvicorn
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: testserver\r\nConnection: close\r\n\r\n"
 
@@ -72,7 +72,7 @@ async def test_process_without_free_descriptors_closes_its_listening_sockets(
 
 async def _read(client: socket.socket) -> bytes:
     reader, writer = await asyncio.open_connection(sock=client)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         answer = await reader.read()
     writer.close()
     await writer.wait_closed()

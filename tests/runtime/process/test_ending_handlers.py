@@ -25,13 +25,13 @@ from tests.by_hand.processes import call, environment, request, stdio, worker
 from tests.memory_stores import Configure, configure
 from tests.processes import ROOT
 from tests.spec import spec
-from tests.waiting import happens
+from tests.waiting import SECONDS, happens
 
 __all__ = ["configure"]
 
 LONG = 120
 """Seconds of a handler that the end of its process does not await."""
-ENDS = 30
+ENDS = SECONDS
 """Seconds within which the process ends, on a busy machine."""
 
 
@@ -165,7 +165,7 @@ async def test_running_call_is_cancelled_when_the_lifespan_ends(
     @server.tool
     def block(frame: Frame) -> str:
         frame.cancellation.on_request(lambda: ended.append(frame.cancellation.reason))
-        go_on.wait(10)
+        go_on.wait(SECONDS)
         return "done"
 
     peer = Peer(server, version)

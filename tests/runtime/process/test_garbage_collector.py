@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.waiting import SECONDS
+
 SCRIPT = """
 import asyncio, gc, sys
 import django
@@ -34,6 +36,6 @@ asyncio.run(main())
 
 def test_objects_that_exist_at_the_first_request_are_frozen() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=SECONDS
     )
     assert done.stdout.splitlines() == ["True True"] * 2

@@ -17,9 +17,10 @@ import pytest
 from django_mcp.protocol import jsonrpc
 from tests.spec import spec
 from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
+from tests.waiting import SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
-TIMEOUT = 30.0
+TIMEOUT = SECONDS
 SITE = "example_site.settings"
 NOISY = "tests.transports.connection.noisy.settings"
 INITIALIZE_PARAMS = {

@@ -13,8 +13,9 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.connection.stdio import StdioConnection, StdoutSink
+from tests.waiting import SECONDS
 
-TIMEOUT = 10.0
+TIMEOUT = SECONDS
 LINE = b"x" * 99
 
 

@@ -24,7 +24,7 @@ from tests.by_hand.peer import (
 from tests.by_hand.processes import worker
 from tests.by_hand.shop import peer_of, shop
 from tests.spec import spec
-from tests.waiting import happens
+from tests.waiting import SECONDS, happens
 
 
 async def test_response_204_has_no_content_length() -> None:
@@ -110,7 +110,7 @@ async def test_server_that_raises_at_send_leaves_no_traceback() -> None:
             incoming.put_nowait({"type": "http.disconnect"})
             raise OSError("The client has gone")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SECONDS):
         raised = await outcome(peer.application(peer.scope("POST", message), incoming.get, send))
 
     assert raised is None, f"The application raised {raised!r}"
@@ -131,7 +131,7 @@ async def test_server_that_raises_at_send_in_a_session_leaves_no_traceback(
         if len(sent) > fails_after:
             raise OSError("The client has gone")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SECONDS):
         raised = await outcome(peer.application(peer.scope(), incoming.get, send))
     await peer.send(method="DELETE")
     gc.collect()

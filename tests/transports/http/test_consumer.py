@@ -29,8 +29,9 @@ from tests.transports.wire import (
     Wire,
     encoded,
 )
+from tests.waiting import SECONDS
 
-TIMEOUT = 5.0
+TIMEOUT = SECONDS
 ALL_VERSIONS = [*SESSIONS, STATELESS]
 
 

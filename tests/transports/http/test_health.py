@@ -16,6 +16,7 @@ from django_mcp.pubsub import channel_layer
 from django_mcp.stores.memory import MemoryEventStore, MemorySessionStore
 from django_mcp.transports.http import health, shutdown
 from tests.memory_stores import MEMORY
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -163,7 +164,7 @@ async def test_store_that_hangs_is_probed_by_one_task(
     statuses = [(await get("/shop/mcp/readyz"))[0] for _ in range(3)]
     hanging = SlowSessions.at_once
     SlowSessions.go_on.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while (await get("/shop/mcp/readyz"))[0] != 200:
             await asyncio.sleep(0)
 

@@ -22,6 +22,7 @@ from tests.transports.http.token_servers import desk as token_desk
 from tests.transports.http_peer import methods_of
 from tests.transports.http_sse_client import JSON, HttpSseClient, connected, not_found
 from tests.transports.sample_server import Desk
+from tests.waiting import SECONDS
 
 
 @pytest.fixture
@@ -237,7 +238,7 @@ async def test_connection_in_use_is_served_until_it_is_idle_when_the_process_sto
         await asyncio.sleep(0.2)
         answer = await client.request("tools/list", id="late")
         monkeypatch.setattr(http_sse, "IDLE_AFTER", 0.1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await ending
 
     assert len(answer["result"]["tools"]) == 6

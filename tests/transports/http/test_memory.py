@@ -22,6 +22,7 @@ from tests.by_hand.peer import (
     encoded,
 )
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 
 @contextmanager
@@ -75,7 +76,7 @@ async def test_listen_stream_keeps_nothing_of_its_request_but_what_it_needs() ->
         incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
         del body
         task = asyncio.ensure_future(peer.application(scope, incoming.get, send))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SECONDS):
             await begun.wait()
     incoming.put_nowait({"type": "http.disconnect"})
     await asyncio.wait([task], timeout=1)

@@ -10,6 +10,7 @@ import pytest
 
 from django_mcp.transports.http import response
 from django_mcp.transports.http.response import YIELD_EVERY, HttpExchange
+from tests.waiting import SECONDS
 
 
 class Recorder:
@@ -55,7 +56,7 @@ async def test_events_which_follow_at_once_are_sent_together_when_the_handler_wa
 
     await _report(HttpExchange(server.send, may_stream=True), range(4))
     before = list(server.bodies)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while len(server.bodies) < 2:
             await asyncio.sleep(0)
 

@@ -16,6 +16,7 @@ from django_mcp.runtime.process import stop_signals
 from django_mcp.transports.http import shutdown
 from tests.http_client import message
 from tests.memory_stores import MEMORY
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -119,7 +120,7 @@ async def test_later_call_is_rejected_with_a_retry_time(
     client = Client()
     await client.call()
     handlers[signal.SIGTERM](signal.SIGTERM, None)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while (found := await client.call())[0] == 200:
             await asyncio.sleep(0)
     status, headers, body = found
@@ -187,7 +188,7 @@ async def test_listen_stream_of_a_process_that_stops_ends_at_once(
     await client.call()
     handlers[signal.SIGTERM](signal.SIGTERM, None)
     await asyncio.sleep(0.1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         status, _, content = await client.send("/mcp", json.dumps(body), headers)
 
     last = json.loads(content.decode().strip().rpartition("data: ")[2])
@@ -214,7 +215,7 @@ async def test_event_loop_that_has_stopped_can_start_again(
 
     async def stop_and_be_rejected() -> None:
         handlers[signal.SIGTERM](signal.SIGTERM, None)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             while (await client.call())[0] == 200:
                 await asyncio.sleep(0)
 

@@ -21,7 +21,7 @@ from tests.memory_stores import MEMORY, Configure
 from tests.pubsub.fake_layer import FakeLayer, layer
 from tests.transports.http_peer import Peer, event_of, methods_of
 from tests.transports.sample_server import Desk
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 __all__ = ["layer"]
 
@@ -211,6 +211,6 @@ async def test_older_get_stream_ends_when_the_hint_of_the_newer_one_is_lost(
         await methods_of(older, 3)
         # By another worker.
         await stores.events().append(address(peer.session), ACTIVE, ["other"])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             while await older.event() is not None:
                 pass

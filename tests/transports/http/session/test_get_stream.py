@@ -28,7 +28,7 @@ from tests.transports.http_peer import (
     methods_of,
 )
 from tests.transports.sample_server import Desk
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 INITIAL_NOTIFICATIONS = [
     "notifications/tools/list_changed",
@@ -502,7 +502,7 @@ async def test_get_stream_is_closed_soon_when_a_store_returns_without_its_sessio
         monkeypatch.setattr(standalone_stream.StandaloneStream, "_load", fail_twice)
         (held,) = sse_stream._streams_here()._streams
         await held.check()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             assert await stream.event() is None
     assert loaded == [peer.session] * 3
 

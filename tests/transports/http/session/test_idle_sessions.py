@@ -13,6 +13,7 @@ from django_mcp.transports.http.session import call as session_call
 from django_mcp.transports.http.session import standalone_stream
 from tests.memory_stores import Configure
 from tests.transports.http_peer import Peer
+from tests.waiting import SECONDS
 
 TIMEOUT = 60.0
 
@@ -104,7 +105,7 @@ async def test_running_call_resets_the_idle_timeout(
     for _ in range(3):
         seen = len(used)
         clock[0] += TIMEOUT * 0.7
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             while len(used) < seen + 2:
                 await asyncio.sleep(0.01)
     may_end.set()
