@@ -1,7 +1,8 @@
 """The exceptions that control Python itself, when the code of somebody else raises them.
 
-A future cannot hold a StopIteration: whoever waits for it would wait for ever. An event loop ends
-with a KeyboardInterrupt or a SystemExit, and with it the calls of all others.
+A future cannot hold a StopIteration: whoever waits for it would wait for ever. A GeneratorExit in a
+future closes every coroutine that waits for it. An event loop ends with a KeyboardInterrupt or a
+SystemExit, and with it the calls of all others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-CONTROL = (StopIteration, StopAsyncIteration, KeyboardInterrupt, SystemExit)
+CONTROL = (StopIteration, StopAsyncIteration, GeneratorExit, KeyboardInterrupt, SystemExit)
 
 
 def without_control_exceptions(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -17,7 +17,7 @@ from django_mcp.components.base import (
 )
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import is_async
-from django_mcp.concurrency.interrupts import is_interrupted_by_user
+from django_mcp.concurrency.interrupts import CONTROL, is_interrupted_by_user
 from django_mcp.concurrency.loop_executor import LoopExecutor
 from django_mcp.concurrency.thread_pool import ThreadPool
 from django_mcp.frame.client.base import current
@@ -212,7 +212,7 @@ def _raise_failure(raised: BaseException, frame: Frame) -> NoReturn:
     raise_outcome(raised, frame)
 
 
-PASSING = (Exception, InputRequired, GeneratorExit)
+PASSING = (Exception, InputRequired)
 """What ``raise_outcome`` always raises as it is."""
 
 
@@ -228,6 +228,8 @@ def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
     cancelled
     CancelledError of a task that somebody else        RuntimeError: the request needs a
     cancelled                                          response
+    GeneratorExit, because the caller is closed        the same
+    GeneratorExit, by the handler                      RuntimeError
     KeyboardInterrupt, by Ctrl-C of a user             the same
     SystemExit (of argparse) or KeyboardInterrupt,     RuntimeError: the process must not end
     by the handler
@@ -239,11 +241,22 @@ def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
         task = asyncio.current_task()
         is_task_cancelled = task is not None and task.cancelling() > 0
         is_passed_on = frame.cancellation.requested or is_task_cancelled
+    elif isinstance(error, GeneratorExit):
+        is_passed_on = _is_closed(raised)
     if not is_passed_on:
         raise RuntimeError(f"The handler ended with {type(error).__name__}") from raised
     if error is raised:
         raise
     raise error from raised
+
+
+def _is_closed(raised: BaseException) -> bool:
+    """Whether the coroutine that caught GeneratorExit is being closed, as its event loop ends.
+
+    What it awaits is closed before it, so that nothing was raised there.
+    """
+    trace = raised.__traceback__
+    return trace is not None and trace.tb_next is None
 
 
 QUERY_RUNNERS: list[Callable[[Any], Coroutine[Any, Any, bool]]] = []
@@ -275,7 +288,14 @@ def _invoke(
     invoke: Callable[..., Any], arguments: tuple[Any, ...], frame: Frame, read: Read
 ) -> Answer:
     """Call a synchronous handler and read what it returns, on the same thread."""
-    return _read(invoke(*arguments, frame), frame, read)
+    try:
+        returned = invoke(*arguments, frame)
+    except CONTROL as error:
+        if is_interrupted_by_user(error):
+            raise
+        # Where it is raised: further out, it would be that of a function of this package.
+        raise RuntimeError(f"The handler ended with {type(error).__name__}") from error
+    return _read(returned, frame, read)
 
 
 def _read(returned: Any, frame: Frame, read: Read) -> Answer:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_mcp import Server, registry
+from django_mcp import Frame, Server, registry
+from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.protocol.errors import McpError
 from django_mcp.testing import Client
 from tests.memory_stores import configure
@@ -19,7 +20,20 @@ from tests.waiting import SECONDS
 __all__ = ["configure"]
 
 TIMEOUT = SECONDS
-CONTROL = [StopIteration, StopAsyncIteration, KeyboardInterrupt, SystemExit]
+
+
+class Stopped(BaseException):
+    """As libraries define it for what no ``except Exception`` should catch."""
+
+
+CONTROL = [
+    StopIteration,
+    StopAsyncIteration,
+    KeyboardInterrupt,
+    SystemExit,
+    GeneratorExit,
+    Stopped,
+]
 KINDS = ["tool", "tool_async", "resource", "resource_async", "prompt", "prompt_async", "completion"]
 MESSAGES = {
     "resource": "The resource could not be read",
@@ -97,6 +111,31 @@ async def test_call_fails_and_the_next_one_works(
             with pytest.raises(McpError, match=MESSAGES[kind.removesuffix("_async")]):
                 await use(client, kind)
         assert (await client.call_tool("good")).text == "good"
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemExit])
+async def test_log_says_that_the_handler_ended_with_it(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(server_raising(error), raise_exceptions=False) as client:
+        assert (await client.call_tool("tool"))["isError"]
+    assert f"RuntimeError: The handler ended with {error.__name__}" in caplog.text
+    assert "_invoke at" not in caplog.text
+
+
+async def test_coroutine_that_runs_a_handler_can_be_closed() -> None:
+    """As an event loop that ends closes what still runs: that is no error of the handler."""
+    frame = Frame()
+
+    async def running() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except BaseException as raised:
+            raise_outcome(raised, frame)
+
+    coroutine = running()
+    coroutine.send(None)
+    coroutine.close()
 
 
 @pytest.mark.parametrize("tool", ["tool", "tool_async"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from io import BytesIO
 from typing import Any
@@ -170,6 +171,16 @@ def test_end_of_the_event_loop_fails_the_requests_that_wait(
         with pytest.raises(LoopEnded):
             perform(bridged(application, running), environ())
     assert "The event loop of the MCP servers has ended" in caplog.text
+
+
+@pytest.mark.parametrize("error", [GeneratorExit, asyncio.CancelledError, BaseException])
+def test_application_that_ends_with_no_exception_is_answered(error: type[BaseException]) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        raise error
+
+    with pytest.raises(RuntimeError, match="The request"):
+        perform(bridged(application), environ())
+    assert perform(bridged(echo), environ(body=b"next")).body == b"next"
 
 
 def test_ended_event_loop_is_replaced() -> None:

@@ -16,6 +16,7 @@ from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.routing import endpoint
 from django_mcp.transports.wsgi import event_loop, waiting_thread
 from django_mcp.transports.wsgi.waiting_thread import PROVEN
+from tests.dispatch.test_control_exceptions import CONTROL
 from tests.http_client import message
 from tests.waiting import SECONDS
 from tests.wsgi.requests import environ, perform
@@ -100,6 +101,26 @@ def test_handler_reaches_the_event_loop_and_the_thread_forgets_it() -> None:
         answers = [call() for _ in range(PROVEN + 1)]
     assert answers[-1] == ["django_mcp-loop", True]
     assert not hasattr(SyncToAsync.threadlocal, "main_event_loop")
+
+
+@pytest.mark.parametrize("error", CONTROL)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_handler_that_raises_what_controls_python_is_answered(
+    error: type[BaseException], is_async: bool
+) -> None:
+    def fail() -> str:
+        raise error
+
+    async def fail_async() -> str:
+        raise error
+
+    def good() -> bool:
+        return True
+
+    with served(fail_async if is_async else fail) as call, pytest.raises(KeyError):
+        call()  # Its result is an error, without structured content.
+    with served(good) as call:
+        assert call() is True
 
 
 def test_failed_handler_is_answered_from_the_waiting_thread() -> None:

@@ -274,6 +274,11 @@ class Connection:
         if request.has_expired:
             error = error_reply(request.frame, Cancelled())
             request.send(jsonrpc.encode(error.message))
+        elif not request.task.cancelled() and request.task.exception() is not None:
+            # Such as GeneratorExit, which closes all coroutines of the task.
+            self.server.report("A request could not be answered", request.task.exception())
+            error = error_reply(request.frame, InternalError())
+            request.send(jsonrpc.encode(error.message))
 
     async def _answer(self, request: ConnectionRequest) -> None:
         frame = request.frame

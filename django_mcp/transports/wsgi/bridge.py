@@ -173,8 +173,11 @@ class Bridge:
             await self._application(self._scope, self._receive, self._send)
         except Exception as raised:
             error = raised
-        except asyncio.CancelledError:
-            error = RuntimeError("The request was cancelled")
+        except (SystemExit, KeyboardInterrupt):
+            raise  # The event loop ends, and wakes the threads that wait for it.
+        except BaseException as raised:
+            # The thread of the server waits without a time limit, whatever has happened.
+            error = RuntimeError(f"The request ended with {type(raised).__name__}")
         finally:
             self._loop_thread.task_done()
         if error is not None and self._is_complete:

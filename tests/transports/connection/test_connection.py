@@ -362,3 +362,23 @@ async def test_too_many_messages_before_the_session_is_open_are_refused(
         answers = {answer["id"]: answer for answer in [await pipe.line() for _ in range(3)]}
     assert "wait for its response" in answers[refused]["error"]["message"]
     assert all("result" in answers[each] for each in (hello, held))
+
+
+async def test_handler_that_awaits_a_task_which_ended_with_generator_exit_is_answered(
+    desk: Desk,
+) -> None:
+    async def ended() -> None:
+        raise GeneratorExit
+
+    async def await_ended() -> str:
+        await asyncio.ensure_future(ended())
+        return "never"
+
+    desk.server.tool(await_ended)
+    async with connected(desk) as pipe:
+        await pipe.initialize("2025-11-25")
+        call = pipe.call("await_ended")
+        answer = await pipe.line()
+        assert answer["id"] == call
+        assert answer["error"]["code"] == -32603
+        await pipe.assert_no_output()
