@@ -3,6 +3,9 @@
 ``sync_to_async`` copies the context variables for each call, and a manager may reset what it has
 set only in the context where it has set it. It has one of its own here, from which the coroutine
 takes over what is set at the beginning, and which takes over from the coroutine before the end.
+
+The values of asgiref's ``Local``, such as the active language, belong to a thread besides. Whatever
+takes a context to another thread has to move them.
 """
 
 from __future__ import annotations
@@ -14,11 +17,16 @@ from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar, Token, copy_context
 from typing import Any, TypeVar
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import _restore_context, sync_to_async
 
 T = TypeVar("T")
 
 _MISSING = object()
+
+
+def move_locals() -> None:
+    """Move the values of asgiref's ``Local`` to this thread: others do not see them."""
+    _restore_context(copy_context())
 
 
 async def within(
@@ -27,11 +35,14 @@ async def within(
     """Return the result of ``coroutine`` within a manager, which may use the database."""
     context = copy_context()
     try:
-        manager = await sync_to_async(context.run)(_enter, open_manager)
+        manager, before = await sync_to_async(context.run)(_enter, open_manager)
     except BaseException:
         coroutine.close()
         raise
-    tokens = _set(_differences(context, copy_context()))
+    # Only what the manager has set: the coroutine may go on, and so have its Locals moved to,
+    # another thread than the one on which it waited for the manager.
+    tokens = _set(_differences(context, before))
+    move_locals()
     try:
         result = await coroutine
     except BaseException:
@@ -42,21 +53,30 @@ async def within(
     finally:
         for variable, token in reversed(tokens):
             variable.reset(token)
+        move_locals()
     return result
 
 
 def _enter(
     open_manager: Callable[[], AbstractContextManager[Any]],
-) -> AbstractContextManager[Any]:
+) -> tuple[AbstractContextManager[Any], Context]:
+    """Enter a manager; return it, and the context as it was before."""
+    move_locals()
+    before = copy_context()
     manager = open_manager()
     manager.__enter__()
-    return manager
+    return manager, before
 
 
 async def _exit(manager: AbstractContextManager[Any], context: Context, *error: Any) -> None:
     context.run(_set, _differences(copy_context(), context))
     # A cancellation must not leave a transaction open.
-    await asyncio.shield(sync_to_async(context.run)(manager.__exit__, *error))
+    await asyncio.shield(sync_to_async(context.run)(_leave, manager, *error))
+
+
+def _leave(manager: AbstractContextManager[Any], *error: Any) -> None:
+    move_locals()
+    manager.__exit__(*error)
 
 
 def _differences(of: Context, to: Context) -> list[tuple[ContextVar[Any], Any]]:

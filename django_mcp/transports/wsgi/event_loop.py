@@ -17,13 +17,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from contextvars import Context, copy_context
+from contextvars import Context
 from os import register_at_fork
 from typing import Any, Protocol
 
-from asgiref.sync import _restore_context
-
 from django_mcp.concurrency.shared_loop import SharedLoop
+from django_mcp.runtime.context_managers import move_locals
 
 logger = logging.getLogger("django_mcp")
 
@@ -41,7 +40,7 @@ class Waiting(Protocol):
 
 class EventLoopThread:
     def __init__(self) -> None:
-        self.loop = SharedLoop(_move_locals)
+        self.loop = SharedLoop(move_locals)
         self.has_ended = False
         self._waiting: set[Waiting] = set()
         self._tasks: set[asyncio.Task[None] | None] = set()
@@ -91,11 +90,6 @@ class EventLoopThread:
             self.loop.close()
             for waiting in tuple(self._waiting):
                 waiting.loop_ended()
-
-
-def _move_locals() -> None:
-    """Move the values of asgiref's ``Local`` to this thread: others do not see them."""
-    _restore_context(copy_context())
 
 
 _guard = threading.Lock()
