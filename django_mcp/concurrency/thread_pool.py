@@ -13,7 +13,8 @@ not started there is no thread                         woken: ``_start_waiting``
 woken       looks for a function; one thread at a time busy or idle: itself, in ``_next``
 busy        runs a function for a caller               busy or idle: itself, in ``_next``
 idle        waits for its lock                         woken: ``_start_waiting`` and ``shutdown``
-ended       has called ``leave``                       none; from idle, once the pool is closed
+ended       has called ``leave``                       none; from idle, once the pool is closed, and
+                                                       from busy, if it is one of more than ``keep``
 =========== ========================================== =============================================
 
 The states of a function: *waiting* in the queue of its caller, *running*, and *done*. It leaves
@@ -83,7 +84,7 @@ class ThreadPool(Executor):
 
     ``max_wait`` are the seconds that a function waits for a free thread, and ``max_waiting`` is
     the number of functions that may wait: others fail with ``not_started``. ``leave`` is called on
-    each thread that ends.
+    each thread that ends. Of more than ``keep`` threads, one that has nothing to do ends.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class ThreadPool(Executor):
         *,
         max_wait: float | None = None,
         max_waiting: int | None = None,
+        keep: int | None = None,
         not_started: Callable[[], Exception] = NotStarted,
         leave: Callable[[], object] | None = None,
     ) -> None:
@@ -100,6 +102,7 @@ class ThreadPool(Executor):
         self._name = name
         self._max_wait = max_wait
         self._max_waiting = max_waiting
+        self._keep = size if keep is None else keep
         self._not_started = not_started
         self._leave = leave
         self._begin()
@@ -243,13 +246,24 @@ class ThreadPool(Executor):
                 _run(*job)
                 del job, task  # They refer to arguments and result.
                 task = self._next(sleeping, caller, was_woken=False)
-            elif self._is_closed:
+            elif self._is_closed or self._is_superfluous(sleeping):
                 break
             else:
                 sleeping.acquire()
                 task = self._next(sleeping, None, was_woken=True)
         if self._leave is not None:
             self._leave()
+
+    def _is_superfluous(self, sleeping: threading.Lock) -> bool:
+        """Remove the current thread if it is idle, and one of too many."""
+        if len(self._threads) <= self._keep:
+            return False
+        with self._lock:
+            if len(self._threads) <= self._keep or sleeping not in self._idle:
+                return False
+            self._idle.remove(sleeping)
+            self._threads.remove(threading.current_thread())
+            return True
 
     def _next(
         self, sleeping: threading.Lock, ended: Hashable, *, was_woken: bool

@@ -6,15 +6,21 @@ pool                  what runs there
 handlers              synchronous handlers
 hooks                 synchronous hooks, permission functions and frame processors, which no slow
                       handler holds up
-tasks                 synchronous handlers of tasks, which may run for hours
-long calls            synchronous handlers of calls which may be continued as a task
-requests              the ORM calls of asynchronous code: see ``request_scope``
+tasks                 synchronous handlers of tasks and of calls which may be continued as one, and
+                      the ORM calls of tasks
+requests              the ORM calls of asynchronous code before a handler begins, such as
+                      authentication: see ``request_thread``
+queries of handlers,  the ORM calls of asynchronous handlers, which nobody's authentication waits
+queries of long calls for; those of calls which may be continued as a task are apart
 stores, and one for   operations on stores, for which handlers may wait: if they shared their
 each other resource   threads, handlers which occupy all of them would deadlock
 ===================== ==========================================================================
 
 Each has as many threads as SYNC_THREAD_POOL_SIZE says, at most, and each thread a connection to
-each database that it uses.
+each database that it uses. A function that finds no thread in time fails. What was accepted does
+not: ``tasks`` and ``queries of long calls`` have no limit of time. ``tasks`` has no limit of
+threads either: how many tasks run is decided before (``fair_slots``), and one that waits for a
+person keeps its thread, without a connection.
 """
 
 from __future__ import annotations
@@ -49,6 +55,15 @@ START_TIMEOUT = 10.0
 """Seconds for which a function, or the first ORM call of a request, waits for a free thread. The
 request is then rejected (503): less than SSE_PING_INTERVAL, at which its stream would open."""
 
+REQUESTS = "requests"
+QUERIES_OF_HANDLERS = "queries of handlers"
+QUERIES_OF_LONG_CALLS = "queries of long calls"
+TASKS = "tasks"
+PATIENT = frozenset({QUERIES_OF_LONG_CALLS, TASKS})
+"""The pools for what was accepted."""
+MAX_TASK_THREADS = 10_000
+"""Threads for tasks: far more than slots, and tasks that are aside."""
+
 EXIT_GRACE = 1.0
 """Seconds in which running functions may finish when Python exits."""
 
@@ -78,15 +93,8 @@ def run_hook(
 def run_task(
     function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> Coroutine[Any, Any, T]:
-    """Like ``run``, for handlers of tasks."""
-    return _run_in("tasks", function, *args, **kwargs)
-
-
-def run_long_call(
-    function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-) -> Coroutine[Any, Any, T]:
-    """Like ``run``, for handlers which may be continued as a task."""
-    return _run_in("long calls", function, *args, **kwargs)
+    """Like ``run``, at once, for handlers of tasks: their caller has a slot for them."""
+    return _run_in(TASKS, function, *args, **kwargs)
 
 
 def _run_in(
@@ -157,9 +165,9 @@ def call_in_store_pool(function: Callable[[], T]) -> T:
     return _pool("stores").operations.call(in_context, conf.get().store_timeout)
 
 
-def for_requests() -> ThreadPool:
-    """The pool whose threads each serve one request at a time."""
-    return _pool("requests").threads
+def for_queries(purpose: str) -> ThreadPool:
+    """The pool for ORM calls of asynchronous code, whose threads each serve one request a time."""
+    return _pool(purpose).threads
 
 
 @contextmanager
@@ -229,11 +237,12 @@ def _shutdown_at_exit() -> None:
 class _Pool:
     """The threads for one purpose, and the ways to them."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, purpose: str, size: int) -> None:
         self.threads = ThreadPool(
-            size,
+            MAX_TASK_THREADS if purpose == TASKS else size,
             "django-mcp",
-            max_wait=START_TIMEOUT,
+            max_wait=None if purpose in PATIENT else START_TIMEOUT,
+            keep=size,
             not_started=ServerBusy,
             leave=connections.close_all,
         )
@@ -258,7 +267,7 @@ def _pool(purpose: str) -> _Pool:
     """Return the pool for a purpose, of the size in the settings; tests may change it."""
     size = conf.get().sync_thread_pool_size
     key = (purpose, size)
-    return _pools.get(key) or _pools.setdefault(key, _Pool(size))
+    return _pools.get(key) or _pools.setdefault(key, _Pool(purpose, size))
 
 
 def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

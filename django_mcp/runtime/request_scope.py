@@ -104,6 +104,13 @@ def begin_handler() -> None:
         scope.begin_handler()
 
 
+def use_pool(purpose: str) -> None:
+    """Take the threads for the ORM calls of this work from the pool for a purpose."""
+    scope = current()
+    if scope is not None and scope.thread is not None:
+        scope.thread.purpose = purpose
+
+
 async def release_thread() -> None:
     """Give the thread of this request back, because it is about to wait for long.
 
@@ -173,11 +180,17 @@ class _RequestScope(ThreadSensitiveContext):
             self.thread = _asgiref_threads[self] = RequestThread()
 
     def begin_handler(self) -> None:
-        """Give the thread back, where the first handler of the request begins."""
+        """Give the thread back, where the first handler of the request begins.
+
+        The ORM calls of the handler have threads of their own.
+        """
         if not self.has_handler:
             self.has_handler = True
-            if self.thread is not None and self.thread.is_used:
-                self.thread.release()
+            if self.thread is not None:
+                if self.thread.purpose == pools.REQUESTS:
+                    self.thread.purpose = pools.QUERIES_OF_HANDLERS
+                if self.thread.is_used:
+                    self.thread.release()
 
     def release(self) -> Future[bool] | None:
         return None if self.thread is None else self.thread.release()

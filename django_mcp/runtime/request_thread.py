@@ -4,7 +4,9 @@ asgiref promises that the thread-sensitive calls of a request run on one thread,
 belong to threads. A request therefore has a thread from its first call to its end. It gives it back
 where a handler begins, because nothing of the authentication depends on it, and before it waits
 for its client: otherwise a few long calls would hold up the authentication of all others. The next
-call may then run on another thread. The connections stay with the thread, by CONN_MAX_AGE.
+call may then run on another thread, of a pool for handlers (``purpose``): those who wait for
+authentication never wait for what a handler does. The connections stay with the thread, by
+CONN_MAX_AGE.
 
 ========= ======================================= ===============================================
 state     what it means                           next, and what moves it
@@ -13,7 +15,8 @@ without   there is no call to run                 waiting: ``submit``
 waiting   the calls wait for a thread of the pool serving: the pool; without: the pool, if no
                                                   thread is free in time, and ``end``
 serving   a thread runs the calls, one after      without: the thread itself, after ``release`` or
-          the other, and waits for the next       ``end``, if no call is left
+          the other, and waits for the next       ``end``, if no call is left; waiting: the same,
+                                                  if calls are left and ``purpose`` has changed
 ========= ======================================= ===============================================
 
 After ``end``, each call of a task that outlives its request has a thread for itself alone.
@@ -22,7 +25,7 @@ After ``end``, each call of a task that outlives its request has a thread for it
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -44,6 +47,8 @@ class RequestThread(Executor):
 
     is_used = False
     """Whether there was a call."""
+    purpose = pools.REQUESTS
+    """The pool of the thread that is taken next."""
     pins = 0
     """How many handlers need all of their calls on the same thread."""
     _calls: Calls | None = None
@@ -64,7 +69,7 @@ class RequestThread(Executor):
                 calls = self._calls = SimpleQueue()
             future = self._add(calls, function, *args, **kwargs)
         if needs_thread:
-            self._begin(calls)
+            self._begin(calls, current_caller())
         return future
 
     def release(self) -> Future[bool] | None:
@@ -104,13 +109,14 @@ class RequestThread(Executor):
         calls.put((future, function, args, kwargs))
         return future
 
-    def _begin(self, calls: Calls) -> None:
-        pool = pools.for_requests()
+    def _begin(self, calls: Calls, caller: Hashable) -> None:
+        purpose = self.purpose
+        pool = pools.for_queries(purpose)
         serving: Future[None] = Future()
         self._serving = serving
         serving.add_done_callback(lambda ended: self._check_begun(calls, ended))
         try:
-            pool.add((serving, self._serve, (pool, calls), {}), current_caller())
+            pool.add((serving, self._serve, (pool, purpose, calls, caller), {}), caller)
         except RuntimeError as error:  # The pool was shut down.
             self._fail(calls, error)
 
@@ -132,20 +138,25 @@ class RequestThread(Executor):
             elif future.set_running_or_notify_cancel():
                 future.set_exception(error)
 
-    def _serve(self, pool: ThreadPool, calls: Calls) -> None:
+    def _serve(self, pool: ThreadPool, purpose: str, calls: Calls, caller: Hashable) -> None:
         _serving[self] = pool
+        has_ended = False
         try:
             connections.close_expired()
             while (call := calls.get()) is not None:
-                if self._run(*call):
+                if self._run(purpose, *call):
+                    has_ended = True
                     break
                 del call  # It refers to arguments and result.
         finally:
             _serving.pop(self, None)
             connections.close_old()
+        if has_ended and self._calls is calls:
+            self._begin(calls, caller)  # Some are left, for a thread of another pool.
 
     def _run(
         self,
+        purpose: str,
         future: Future[Any],
         function: Callable[..., Any],
         args: tuple[Any, ...],
@@ -160,7 +171,7 @@ class RequestThread(Executor):
                 result = function(*args, **kwargs)
             except BaseException as raised:
                 error = raised
-        is_last = self._is_last(function, result)
+        is_last = self._is_last(purpose, function, result)
         if error is not None:
             future.set_exception(error)
             del future, error  # The traceback of the error refers to this frame.
@@ -168,7 +179,7 @@ class RequestThread(Executor):
             future.set_result(result)
         return is_last
 
-    def _is_last(self, function: Callable[..., Any], result: Any) -> bool:
+    def _is_last(self, purpose: str, function: Callable[..., Any], result: Any) -> bool:
         with self._lock:
             self._unfinished -= 1
             is_released = function is connections.close_old_unless_in_transaction and result is True
@@ -176,7 +187,7 @@ class RequestThread(Executor):
             is_last = (is_released or self._is_over) and not self._unfinished
             if is_last:
                 self._calls = None
-            return is_last
+            return is_last or (is_released and purpose != self.purpose)
 
 
 def _all(calls: Calls) -> list[Call]:

@@ -28,10 +28,11 @@ T = TypeVar("T")
 def run(function: Callable[..., T], /, *args: Any) -> Coroutine[Any, Any, T]:
     """``pools.run``; an input request rolls back what ``function`` wrote."""
     request_scope.begin_handler()
-    return pools.run(_run, function, *args)
+    return pools.run(call, function, *args)
 
 
-def _run(function: Callable[..., T], /, *args: Any) -> T:
+def call(function: Callable[..., T], /, *args: Any) -> T:
+    """``run`` on the current thread."""
     handler = HandlerTransaction()
     token = _current.set(handler)
     try:

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
+from django_mcp.concurrency.fair_slots import Slot
 from django_mcp.frame.client.task import HandOver
 from django_mcp.frame.exchange import Exchange
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.headers import RequestHeaders
-from django_mcp.runtime import pools
+from django_mcp.runtime import pools, request_scope, rollback
 from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
@@ -28,12 +29,14 @@ class TaskExchange(LoopExchange):
     may_start_tasks = False
     is_task_run = True
 
-    def __init__(self, messages: Messages | None = None) -> None:
+    def __init__(self, slot: Slot, messages: Messages | None = None) -> None:
         super().__init__()
+        self._slot = slot
         self._messages = messages
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        return pools.run_task(function, *args)
+        request_scope.begin_handler()
+        return pools.run_task(self._slot.call, function, *args)
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._messages is not None:
@@ -51,8 +54,8 @@ class HandOverExchange(TaskExchange):
 
     is_task_run = False
 
-    def __init__(self, outer: Exchange, state: HandOver) -> None:
-        super().__init__()
+    def __init__(self, outer: Exchange, state: HandOver, slot: Slot) -> None:
+        super().__init__(slot)
         self._outer = outer
         self._state = state
 
@@ -61,8 +64,14 @@ class HandOverExchange(TaskExchange):
         """Those of the call."""
         return self._outer.request_headers
 
-    def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        return pools.run_long_call(function, *args)
+    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Wait for a slot, and run ``function`` on a thread; a call that waits becomes a task."""
+        async with self._slot:
+            return await super().run(function, *args)
+
+    def run_handler(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:  # type: ignore[override]
+        """``run``; an input request of the call rolls back what ``function`` wrote."""
+        return self.run(rollback.call, function, *args)
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._state.run is None:

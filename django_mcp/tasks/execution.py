@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
 from django.utils import translation
 
+from django_mcp.concurrency.fair_slots import FairSlots
 from django_mcp.dispatch import approval, handle
 from django_mcp.dispatch.handle import Site
 from django_mcp.dispatch.reply import Reply
@@ -29,25 +29,24 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.protocol.tasks import Task
 from django_mcp.pubsub import bus, publisher, switches
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
-from django_mcp.runtime import background, request_scope
+from django_mcp.runtime import background, pools, request_scope
 from django_mcp.runtime.process import greenlets
 from django_mcp.server.server import Server
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
 from django_mcp.tasks.exchange import TaskExchange
-from django_mcp.tasks.run import OUTAGE, Run, new_holder, until_available
+from django_mcp.tasks.run import OUTAGE, UNLIMITED, Run, new_holder, until_available
 from django_mcp.transports import site
 
 logger = logging.getLogger("django_mcp")
 
-Gate = AbstractAsyncContextManager[object]
 
-
-async def run(task_id: str, gate: Gate | None = None) -> None:
+async def run(task_id: str, slots: FairSlots = UNLIMITED) -> None:
     """Run the task with this id, unless it was started, cancelled or deleted before.
 
-    With a ``gate``, the handler begins when the gate is entered; the lease is held meanwhile.
+    The handler begins when one of the ``slots`` is free; the lease is held meanwhile.
     """
+    request_scope.use_pool(pools.TASKS)
     holder = new_holder()
     tasks = store.get()
 
@@ -61,8 +60,8 @@ async def run(task_id: str, gate: Gate | None = None) -> None:
     if started is None:
         return
     row, task = started
-    running = Run(task, holder)
-    await running.follow(asyncio.create_task(_answer(row, running, gate or nullcontext())))
+    running = Run(task, holder, slots.slot(row.user_key or row.caller))
+    await running.follow(asyncio.create_task(_answer(row, running)))
 
 
 def run_in_new_loop(task_id: str) -> None:
@@ -83,8 +82,8 @@ async def _run_and_close(task_id: str) -> None:
         await bus.here().close()  # What was published would be lost with the event loop.
 
 
-async def _answer(row: McpTask, running: Run, gate: Gate) -> Reply:
-    async with gate:
+async def _answer(row: McpTask, running: Run) -> Reply:
+    async with running.slot:
         try:
             restore = partial(_restore, row, running)
             text = "The caller of a task cannot be read; trying again"
@@ -118,7 +117,7 @@ async def _restore(row: McpTask, running: Run) -> Restored:
     facts = store.call_of(row)
     is_session = BY_VERSION[row.version].has(Feature.TASKS)
     is_task = facts["is_task"]
-    exchange = TaskExchange(running if is_session and is_task else None)
+    exchange = TaskExchange(running.slot, running if is_session and is_task else None)
     execution = Execution(running if is_task else None, exchange, running.cancellation)
     restored = await calls.restore(row, facts, execution)
     if facts.get("approval") is not None:

@@ -1,7 +1,7 @@
 """Calls that are continued as a task if they have not ended after some seconds.
 
 The handler is not started again: it goes on where it is, in this process, and what it sends and
-requests from then on is stored.
+requests from then on is stored. A synchronous handler that has found no thread by then waits on.
 
 | a call is | who moves it there | its request is answered by |
 |---|---|---|
@@ -18,25 +18,35 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import cast
 
+from django_mcp import conf
+from django_mcp.concurrency.fair_slots import FairSlots, Slot
 from django_mcp.dispatch.invocation import Answer
 from django_mcp.dispatch.reply import Reply, encode_reply, error_reply
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.client.task import HandOver, HandOverClient
 from django_mcp.frame.frame import Frame
+from django_mcp.frame.transport import current_caller
 from django_mcp.protocol import jsonrpc, tasks
 from django_mcp.protocol.errors import McpError
 from django_mcp.protocol.tasks import Task, TaskEnded
-from django_mcp.runtime import background, request_scope
+from django_mcp.runtime import background, pools, request_scope
 from django_mcp.server.tasks import Call
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.exchange import HandOverExchange
 from django_mcp.tasks.run import Run, new_holder
 from django_mcp.tasks.store import UNAVAILABLE
+
+
+@cache
+def _slots(size: int) -> FairSlots:
+    """The slots for synchronous handlers of calls which may be continued as a task."""
+    return FairSlots(conf.get().sync_thread_pool_size)
+
 
 CLEAN_UP = 5.0
 """Seconds in which a cancelled handler may clean up before the request is answered."""
@@ -46,18 +56,19 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
     """The answer of ``call``, or the task as which it continues after so many seconds."""
     state = HandOver()
     cancellation = Cancellation()
-    exchange = HandOverExchange(frame.exchange, state)
+    slot = _slots(conf.get().sync_thread_pool_size).slot(current_caller())
+    exchange = HandOverExchange(frame.exchange, state, slot)
     client = HandOverClient(cast(MultiRoundTripClient, frame.client), exchange, state)
     inner = replace(frame, client=client, exchange=exchange, cancellation=cancellation)
     outer = frame.cancellation
     detach = outer.on_request(lambda: cancellation.request(outer.reason))
     request_scope.begin_handler()
     # In a scope of its own, whose database connections outlive the request.
-    work = asyncio.create_task(request_scope.run(_await_call, call, inner))
+    work = asyncio.create_task(request_scope.run(_await_long_call, call, inner))
     try:
         await asyncio.wait({work}, timeout=after)
         if not work.done() and not outer.requested and not state.requires_input:
-            task = await _continue(inner, work, state)
+            task = await _continue(inner, work, state, slot)
             if task is not None:
                 return task
         return await work
@@ -103,11 +114,18 @@ async def _cancel(task_id: str) -> None:
         await store.get().change(task_id, tasks.cancel)
 
 
+async def _await_long_call(call: Call, frame: Frame) -> Answer:
+    request_scope.use_pool(pools.QUERIES_OF_LONG_CALLS)
+    return await call(frame)
+
+
 async def _await_call(call: Call, frame: Frame) -> Answer:
     return await call(frame)
 
 
-async def _continue(frame: Frame, work: asyncio.Task[Answer], state: HandOver) -> Task | None:
+async def _continue(
+    frame: Frame, work: asyncio.Task[Answer], state: HandOver, slot: Slot
+) -> Task | None:
     """Continue the call as a task; None if it has ended meanwhile, or its row cannot be stored."""
     holder = new_holder()
     try:
@@ -117,7 +135,7 @@ async def _continue(frame: Frame, work: asyncio.Task[Answer], state: HandOver) -
     except Exception as error:
         frame.server.report("A call cannot be continued as a task", error)
         return None
-    running = Run(task, holder)
+    running = Run(task, holder, slot)
     running.cancellation = frame.cancellation
     if work.done() or not state.begin(running):
         await store.get().delete(task.id)

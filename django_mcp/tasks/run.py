@@ -3,14 +3,19 @@
 The row is the only connection to other processes: it is read when a hint arrives, and at an
 interval. A handler is cancelled when its task is cancelled, deleted, or leased to nobody.
 
+Within its process, a task waits for a slot (``concurrency.fair_slots``) as long as it takes. Its
+user has a fair share of the slots, its handler threads of its own, and a question holds nothing.
+
 =================  =====================================  ======================================
 a run is           who moves it there                     what the process does
 =================  =====================================  ======================================
-starting           ``TaskStore.start``, by one UPDATE,    makes the Frame of the stored call
-                   again until the database is there
-running            ``follow``                             renews the lease at a third of its
-                                                          length, and stores what is reported
-waiting for input  the handler, by ``request_input``      the same; the handler's thread is free
+starting           ``TaskStore.start``, by one UPDATE,    waits for a slot, and renews the lease
+                   again until the database is there      at a third of its length
+running            its slot, which is free                makes the Frame of the stored call,
+                                                          runs the handler, renews the lease, and
+                                                          stores what is reported
+waiting for input  the handler, by ``request_input``      the same; others have the slot, until
+                                                          the answer is there and it is free again
 cancelled          ``_watch``: the task has ended, was    cancels the handler; its result is
                    deleted, or the lease is lost          discarded
 ending             the handler returns or raises          stores the end, again until the
@@ -33,6 +38,7 @@ from contextlib import suppress
 from math import inf
 from typing import Any, TypeVar
 
+from django_mcp.concurrency.fair_slots import FairSlots, Slot
 from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.log import log_repeated
@@ -54,6 +60,8 @@ RETRY = 1.0
 """Seconds until the database is tried again."""
 GONE = "The task does not exist any more"
 STOPPED: Json = {"code": -32603, "message": "The process that ran this task was stopped"}
+UNLIMITED = FairSlots(inf)
+"""For what nobody else waits for: a worker process runs what it was given."""
 OUTAGE = 60.0
 """Seconds for which the database may be unavailable when a task starts or ends."""
 
@@ -83,11 +91,12 @@ def new_holder() -> str:
 
 
 class Run:
-    """One task which this process runs; it is leased to ``holder``."""
+    """One task which this process runs; it is leased to ``holder``, and may have a slot."""
 
-    def __init__(self, task: Task, holder: str) -> None:
+    def __init__(self, task: Task, holder: str, slot: Slot | None = None) -> None:
         self.id = task.id
         self.holder = holder
+        self.slot = slot or UNLIMITED.slot()
         self.cancellation = Cancellation()
         self._store = store.get()
         self._loop = asyncio.get_running_loop()
@@ -146,7 +155,10 @@ class Run:
         await self._change(ask)
         await request_scope.release_thread()
         try:
-            async with asyncio.timeout(None if timeout == inf else timeout):
+            async with (
+                self.slot.step_aside(),
+                asyncio.timeout(None if timeout == inf else timeout),
+            ):
                 while not all(map(self._has_response, keys.values())):
                     await self._updated.wait()
         except (TimeoutError, asyncio.CancelledError):

@@ -19,7 +19,7 @@ from django_mcp.log import log_repeated
 from django_mcp.protocol.tasks import Status
 from django_mcp.pubsub import bus
 from django_mcp.runtime import background, request_scope
-from django_mcp.tasks import changes, execution, runners, store
+from django_mcp.tasks import changes, runners, store
 from django_mcp.tasks.run import OUTAGE, RETRY, until_available
 from django_mcp.tasks.runners.base import RunnerUnavailable
 from django_mcp.tasks.store import UNAVAILABLE, Changed
@@ -77,8 +77,9 @@ def submit_again(task_id: str) -> None:
 
 
 async def _run_or_submit(task_id: str) -> None:
-    if runners.get().runs_here:
-        await execution.run(task_id)
+    runner = runners.get()
+    if runner.runs_here:
+        await runner.run(task_id)
     else:
         await submit_approved(task_id)
 

@@ -276,10 +276,14 @@ class TestScope:
     ) -> None:
         configure(SYNC_THREAD_POOL_SIZE=1)
 
-        async def request() -> None:
+        async def handler() -> None:
             first = await sync_to_async(query)(database)
-            assert await request_scope.run_handler(sync_to_async(query)(database)) is first
+            assert await sync_to_async(query)(database) is first
             assert first.connection is not None
+
+        async def request() -> None:
+            await sync_to_async(query)(database)
+            await request_scope.run_handler(handler())
 
         await request_scope.run(request)
 

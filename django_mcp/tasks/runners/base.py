@@ -9,6 +9,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from django_mcp.protocol.errors import ServerBusy
 from django_mcp.runtime import pools
+from django_mcp.tasks import execution
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +43,10 @@ class Runner(ABC):
 
         A blocking client of a broker is called by ``send``, which has a time limit.
         """
+
+    async def run(self, task_id: str) -> None:
+        """Run the task on the current event loop, for a runner with ``runs_here``."""
+        await execution.run(task_id)
 
 
 async def send(function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> None:
