@@ -129,9 +129,11 @@ def _scopes(text: str) -> frozenset[str]:
 
 def _groups(text: str) -> Sequence[str]:
     try:
-        return selection.read_groups(text) if text else []
+        names = selection.read_groups(text) if text else []
+        selection.of_names(names)
     except ValueError as error:
         raise ValidationError(str(error)) from error
+    return names
 
 
 def may_see_as(request: HttpRequest) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import CommandError
@@ -139,15 +140,22 @@ class BoundedHttp(Http):
 def url_of(server: Server, request: HttpRequest) -> str | None:
     """Return the URL at which the server is examined; None if only a client would name its host.
 
-    Without BASE_URL it is the host of the request, which has to be one that ALLOWED_HOSTS names:
-    else the site would send requests wherever a user of the admin likes.
+    Without BASE_URL it is the host of the request, which has to be one that ALLOWED_HOSTS names,
+    at the port at which the request has come in: else the site would send requests wherever a user
+    of the admin likes.
     """
     path = f"/{registry.path(server).strip('/')}"
     base = conf.get().base_url
     if base:
         return f"{base}{path}"
     is_any_host_allowed = "*" in settings.ALLOWED_HOSTS
-    return None if is_any_host_allowed else request.build_absolute_uri(path)
+    if is_any_host_allowed:
+        return None
+    host = urlsplit(f"//{request.get_host()}")
+    is_named = host.port is not None and str(host.port) != request.get_port()
+    netloc = f"{host.netloc.removesuffix(f':{host.port}')}:{request.get_port()}"
+    url = urlsplit(request.build_absolute_uri(path))
+    return (url._replace(netloc=netloc) if is_named else url).geturl()
 
 
 def examine(url: str) -> list[Section]:

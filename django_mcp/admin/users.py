@@ -20,12 +20,12 @@ def names_of(keys: Iterable[str]) -> dict[str, str]:
             values.append(model._meta.pk.to_python(text))
         except ValidationError:
             continue  # A site's own authenticator has another subject.
-    users = model._default_manager.in_bulk(values)
+    users = model._base_manager.in_bulk(values)
     return {str(key): user.get_username() for key, user in users.items()}
 
 
 def keys_of_names_with(text: str) -> list[str]:
     """Return the keys of users whose names contain ``text``."""
     model = get_user_model()
-    users = model._default_manager.filter(**{f"{model.USERNAME_FIELD}__icontains": text})
+    users = model._base_manager.filter(**{f"{model.USERNAME_FIELD}__icontains": text})
     return [str(key) for key in users.values_list("pk", flat=True)[:MAX_MATCHES]]

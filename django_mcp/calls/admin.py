@@ -76,7 +76,7 @@ class ByUser(TextFilter):
         if text == NONE:
             return rows.filter(user=None)
         model = get_user_model()
-        users = model._default_manager.filter(**{model.USERNAME_FIELD: text})
+        users = model._base_manager.filter(**{model.USERNAME_FIELD: text})
         # The keys, so that the index of the calls is used.
         return rows.filter(user__in=list(users.values_list("pk", flat=True)))
 

@@ -31,6 +31,8 @@ class Group(NamedTuple):
     duration_class: int
     number: int
     bytes: int | None
+    responses: int
+    """Calls with a response, whose size is known; those that were cancelled have none."""
 
 
 @dataclass
@@ -41,12 +43,14 @@ class Counts:
     errors: int = 0
     by_class: Counter[int] = field(default_factory=Counter)
     bytes: int = 0
-    """Of all responses; calls that were cancelled have none."""
+    """Of all responses."""
+    responses: int = 0
 
     def add(self, group: Group) -> None:
         self.calls += group.number
         self.by_class[group.duration_class] += group.number
         self.bytes += group.bytes or 0
+        self.responses += group.responses
         if group.is_error:
             self.errors += group.number
 
@@ -56,12 +60,14 @@ class Counts:
         if not self.errors:
             return ""
         percent = 100 * self.errors / self.calls
+        if percent < 0.05:
+            return "< 0.1 %"
         return f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %"
 
     @property
     def mean_size(self) -> str:
         """The mean size of a response, such as "1.2 kB"; "" without any."""
-        return size_in_words(self.bytes // self.calls) if self.bytes else ""
+        return size_in_words(self.bytes // self.responses) if self.bytes else ""
 
     @property
     def median(self) -> str:
@@ -166,7 +172,7 @@ def _today() -> date:
 def _counted(rows: CallQuerySet, *columns: str) -> Iterator[tuple[tuple[Any, ...], Group]]:
     """The calls by these columns, error and class of duration."""
     grouped = rows.values_list(*columns, "is_error", "duration_class").annotate(
-        number=Count("*"), bytes=Sum("response_size")
+        number=Count("*"), bytes=Sum("response_size"), responses=Count("response_size")
     )
     width = len(columns)
     for values in grouped.iterator():
@@ -201,7 +207,8 @@ def _component_line(key: tuple[str, str, str], counts: Counts, since: Mapping[st
 
 
 def _user_lines(counted: list[tuple[Any, Counts]], since: Mapping[str, str]) -> list[Line]:
-    users = get_user_model()._default_manager.in_bulk([key for key, _counts in counted if key])
+    # The other manager may hide some, such as those who are deactivated.
+    users = get_user_model()._base_manager.in_bulk([key for key, _counts in counted if key])
     lines = []
     for key, counts in counted:
         user = users.get(key)

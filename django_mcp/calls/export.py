@@ -14,9 +14,9 @@ from django_mcp.calls.models import Call, CallQuerySet
 
 AT_ONCE = 2000
 """Rows that are read with one query."""
-FORMULA = re.compile(r"(^|[;\t\r\n])(?=[=+\-@＝＋－＠\t\r\n])")
-"""The place before what a spreadsheet may run: at the beginning of a cell, and after what begins
-another cell for a spreadsheet whose language does not separate them by commas."""
+FORMULA = re.compile(r"(^|[;\t\r\n])(?=[\"' ]*[=+\-@＝＋－＠\t\r\n])")
+"""The place before what a spreadsheet may run, also in quotes: at the beginning of a cell, and
+after the separators of spreadsheets in other languages."""
 
 TEXTS = (
     "principal",
@@ -96,5 +96,5 @@ class _Lines(list[str]):
 
 def _text(cells: Iterable[Iterable[str]]) -> str:
     lines = _Lines()
-    csv.writer(lines).writerows(cells)
+    csv.writer(lines, quoting=csv.QUOTE_ALL).writerows(cells)
     return "".join(lines)

@@ -12,12 +12,13 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_variables
 
+from django_mcp.runtime.read_only_admin import ListedLookups
 from django_mcp.tokens.forms import TokenAdminForm
 from django_mcp.tokens.models import PersonalAccessToken, TokenQuerySet
 
 
 @admin.register(PersonalAccessToken)
-class PersonalAccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
+class PersonalAccessTokenAdmin(ListedLookups):
     """Only superusers create tokens for others: whoever has a token acts as its owner."""
 
     form = TokenAdminForm

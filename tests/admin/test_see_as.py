@@ -99,6 +99,7 @@ def test_lists_are_those_that_the_user_gets(browser: Browser, ann: Any, server: 
         ({"user": "nobody"}, "There is no user of this name."),
         ({"user": "", "scopes": 'a"b'}, "scope"),
         ({"user": "", "groups": ","}, "groups names no group"),
+        ({"user": "", "groups": ",".join(f"g{n}" for n in range(65))}, "at most 64 groups"),
     ],
 )
 def test_mistake_in_the_form_is_said_at_its_field(

@@ -106,3 +106,22 @@ def test_examination_needs_a_post(browser: Browser, probes: list[str]) -> None:
     assert browser.get(EXAMINE).status_code == 405
     assert browser.post(f"{SERVERS}nothing/examine/").status_code == 404
     assert probes == []
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("testserver", "http://testserver/shop"),
+        ("testserver:8000", "http://testserver:8000/shop"),
+        # Another service of the same machine would be sent the requests.
+        ("testserver:6379", "http://testserver:8000/shop"),
+    ],
+)
+def test_examination_sends_nothing_to_another_port_than_that_of_the_request(
+    browser: Browser, probes: list[str], host: str, url: str
+) -> None:
+    browser.post(EXAMINE, headers={"host": host}, SERVER_PORT="8000")
+
+    assert probes
+    assert all(probe.startswith(url.removesuffix("/shop")) for probe in probes)
+    assert url in probes

@@ -139,3 +139,11 @@ def test_sessions_in_memory_are_not_listed_and_their_page_says_so(settings: Sett
     assert "cannot be listed" in text
     assert "Inspector" not in text
     assert "Robot" in text
+
+
+@pytest.mark.parametrize("lookup", ["data__contains", "pk__startswith", "principal__contains"])
+def test_list_is_not_filtered_by_a_column_that_it_does_not_show(lookup: str) -> None:
+    browser = browser_of("reader", "view_mcpsession")
+
+    assert browser.get(SESSIONS, {lookup: "x"}).status_code == 400
+    assert browser.get(SESSIONS, {"version__contains": "x"}).status_code == 200

@@ -302,6 +302,19 @@ def test_view_of_a_result_is_shown_and_asks_before_it_changes_something(visitor:
         assert "calls the tool reply_on_card as you" in visitor.run("return window.asked")
 
 
+@pytest.mark.parametrize("way", ["location.reload()", "location.href = 'data:text/html,other'"])
+def test_frame_that_loads_something_else_is_no_longer_the_view(visitor: Visitor, way: str) -> None:
+    open_page(visitor, "mcp", "show_ticket")
+    enter(visitor, number="184")
+    run(visitor)
+    wait_in_view(visitor, "#184")
+
+    in_view(visitor, f"setTimeout(() => {{ {way}; }}, 0)")
+
+    wait_for(visitor, "The view does not answer.", "[data-view-failed]:not([hidden])")
+    assert visitor.run("return document.querySelectorAll('[data-view] iframe').length") == 0
+
+
 def test_resource_is_read_and_prompt_is_rendered(visitor: Visitor) -> None:
     open_page(visitor, "mcp", "ticket://{pk}", "resource_template")
     enter(visitor, pk="3")

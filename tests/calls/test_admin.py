@@ -245,14 +245,21 @@ def test_cells_are_no_formulas(manager: Browser) -> None:
         "\t=1": "'\t'=1",
         "\r=1": "'\r'=1",
         "a;=1": "a;'=1",
+        'a;"=1': """a;'"=1""",
+        'a; ""=1': """a;' ""=1""",
+        '"=1"': """'"=1\"""",
         'quoted,"=1"': 'quoted,"=1"',
         "shop://a-b": "shop://a-b",
     }
     for text in texts:
         call(target=text)
     response: Any = manager.get(EXPORT)
-    cells = [row["target"] for row in exported(response.streaming_content)][::-1]
+    content = b"".join(response.streaming_content)
+    cells = [row["target"] for row in exported([content])][::-1]
     assert cells == [*texts.values()]
+    # So that no separator of another language begins a cell within one.
+    assert content.startswith(b'"called_at","user",')
+    assert content.endswith(b'"\r\n')
 
 
 @pytest.mark.django_db(transaction=True)
@@ -271,3 +278,45 @@ async def test_export_is_streamed_under_asgi(async_client: AsyncClient) -> None:
     assert response.is_async
     rows = exported([part async for part in response.streaming_content])
     assert [row["target"] for row in rows] == ["one"]
+
+
+def test_mean_size_is_that_of_the_calls_with_a_response() -> None:
+    call(response_size=100)
+    call(response_size=300)
+    call(outcome="cancelled")
+
+    assert dashboard.read(1).total.mean_size == "200 B"
+
+
+def test_small_share_of_errors_is_not_zero() -> None:
+    assert dashboard.Counts(calls=10_000, errors=1).error_rate == "< 0.1 %"
+    assert dashboard.Counts(calls=1_000, errors=1).error_rate == "0.1 %"
+    assert dashboard.Counts(calls=10_000).error_rate == ""
+
+
+def test_user_that_the_manager_of_the_site_hides_has_a_name_and_a_filter(
+    manager: Browser, ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(user=ann)
+    monkeypatch.setattr(User._default_manager, "get_queryset", lambda: User.objects.none())
+
+    assert [line.name for line in dashboard.read(1).users] == ["ann"]
+
+
+def test_lines_that_no_table_shows_are_counted(ann: User) -> None:
+    for number in range(dashboard.MOST + 2):
+        call(component=f"tool-{number}", user=ann)
+    call(component="tool-0")
+
+    numbers = dashboard.read(1)
+
+    assert (len(numbers.components), len(numbers.users), numbers.others) == (50, 2, 2)
+    assert numbers.components[0].name == "tool-0"
+
+
+@pytest.mark.parametrize("lookup", ["arguments__contains", "principal__startswith", "token"])
+def test_list_is_not_filtered_by_what_it_does_not_show(manager: Browser, lookup: str) -> None:
+    call(arguments='{"pin": 1234}', principal="token:1", token="secret")
+
+    assert manager.get(LIST, {lookup: "x"}).status_code == 400
+    assert manager.get(LIST, {"program__startswith": "x"}).status_code == 200

@@ -20,6 +20,7 @@ from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.oauth_toolkit import OAuthToolkitAuthentication
+from django_mcp.management.findings.base import difference_remedy
 from django_mcp.oauth import provider_settings
 from tests.management import in_process
 from tests.memory_stores import MEMORY
@@ -278,3 +279,10 @@ def test_server_of_another_project_is_examined_from_outside_only(
 ) -> None:
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "BASE_URL": "https://other.example"}
     assert "This project" not in doctor()[1]
+
+
+def test_stated_url_without_a_path_is_no_prefix_that_a_proxy_removes() -> None:
+    wanted = "https://site.example/mcp"
+    for stated in ("https://site.example", "https://site.example/"):
+        remedy = difference_remedy(wanted, stated, "give clients that URL")
+        assert remedy == "Correct the path, or give clients that URL."

@@ -58,6 +58,8 @@ def test_result_of_a_tool_with_a_view_has_its_frame_and_its_facts(browser: Brows
     assert page.status == "Success"
     assert f'data-view="{VIEW}"' in page.html
     assert 'sandbox="allow-scripts allow-forms"' in page.html
+    # Its frame may not leave for another origin, whatever the policy of the site is.
+    assert """<meta http-equiv="Content-Security-Policy" content="frame-src 'self'">""" in page.html
     _, _, rest = page.html.partition('type="application/json">')
     facts = json.loads(rest.partition("</script>")[0])
     assert facts["arguments"] == {"text": "</script><b>tea</b>"}

@@ -14,7 +14,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import AsyncClient as AsyncBrowser
 from django.test import Client as Browser
 
-from django_mcp import Server
+from django_mcp import Server, ToolError
 from django_mcp.admin.try_it.views import LINES
 from django_mcp.approvals import decisions
 from django_mcp.approvals.models import Approval, Decision
@@ -166,7 +166,7 @@ def test_arguments_are_entered_as_json(browser: Browser) -> None:
     [
         ('{"text": NaN}', "Error -32700"),
         (f'{{"text": {2**70}}}', "Error -32600"),
-        ('{"text": ' + "[" * 400 + "]" * 400 + "}", "Error -32700"),
+        ('{"text": ' + "[" * 400 + "]" * 400 + "}", "Error -32600"),
     ],
 )
 def test_message_is_limited_as_that_of_a_client(browser: Browser, text: str, status: str) -> None:
@@ -439,3 +439,15 @@ async def test_call_is_cancelled_when_the_page_is_closed_under_asgi(staff: User)
     await asyncio.wait({waiting}, timeout=0)
     waiting.cancel()
     assert await asyncio.to_thread(CANCELLED.wait, 10)
+
+
+def test_error_text_of_a_tool_is_searched_for_fields_in_linear_time(
+    workshop: Server, browser: Browser
+) -> None:
+    @workshop.tool
+    def refuse(customer: str) -> str:
+        raise ToolError(f"Invalid: customer{'.a' * 5_000}; customer.name: is too short")
+
+    page = run(browser, "refuse", **{"arguments/customer": "Ann"})
+
+    assert page.error_at("arguments/customer") == "is too short"

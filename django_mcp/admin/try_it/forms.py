@@ -253,7 +253,8 @@ def _problems(text: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]
             yield name, match[3]
     longest_first = sorted(labels, key=len, reverse=True)
     alternatives = "|".join(map(re.escape, longest_first))
-    start = rf"(?:^|; |\n|: )({alternatives})(?:\.[^\s:;]+)*: "
+    # One repetition: the text may be of a caller, and a nested one takes exponential time.
+    start = rf"(?:^|; |\n|: )({alternatives})(?:\.[^\s:;]+)?: "
     matches = [*re.finditer(start, text)]
     for index, match in enumerate(matches, 1):
         end = matches[index].start() if index < len(matches) else len(text)

@@ -144,7 +144,8 @@ def difference_remedy(expected: str, stated_url: Any, otherwise: str) -> str:
             "The site does not know its public host: set USE_X_FORWARDED_HOST, or "
             'DJANGO_MCP["BASE_URL"] and, for the issuer, OIDC_ISS_ENDPOINT.'
         )
-    if wanted.netloc == stated.netloc and wanted.path.endswith(stated.path):
+    is_end = stated.path.strip("/") and wanted.path.endswith(stated.path)
+    if wanted.netloc == stated.netloc and is_end:
         return prefix_remedy(wanted.path.removesuffix(stated.path))
     return f"Correct the path, or {otherwise}."
 

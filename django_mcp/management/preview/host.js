@@ -7,7 +7,8 @@
 // | connecting | ui/initialize is answered                 | ui/notifications/initialized: open         |
 // | open       | the view gets its input and its result    | Close, request-teardown: closing           |
 // | closing    | ui/resource-teardown is sent              | its response, or TEARDOWN_TIMEOUT: closed  |
-// | closed     | the frame is removed                      | Reload, or another origin: loading         |
+// | closed     | the frame is removed, also when it loads  | Reload, or another origin: loading         |
+// |            | something else than the view              |                                            |
 
 import { VARIABLES } from "./themes.js";
 
@@ -168,6 +169,9 @@ async function load() {
   frame.setAttribute("sandbox", facts.sandbox[options.origin.value]);
   frame.allow = facts.allow;
   frame.src = `${facts.sandboxUrl}?origin=${options.origin.value}`;
+  let loads = 0;
+  const loading = frame;
+  frame.addEventListener("load", () => (loads += 1) > 1 && frame === loading && remove());
   one("#container").replaceChildren(frame);
 }
 

@@ -5,6 +5,7 @@
    | loading | the frame loads the view       | ui/initialize: it is answered                  |
    | open    | the view has what it shows     | the next result: the frame goes with its page  |
    | failed  | no ui/initialize within WAIT   | ui/initialize, which may come later            |
+   | left    | the frame loads something else | nothing: it is no longer the view              |
 
    The frame has no origin, so that messages to it are addressed to "*". */
 "use strict";
@@ -54,13 +55,26 @@
             return;
         }
         place.hidden = false;
+        // With its URL before it is in the document, so that each load after the first is of something else.
+        const frame = place.querySelector("iframe").cloneNode();
+        frame.addEventListener("load", () => frame.addEventListener("load", () => leave(frame), {once: true}), {once: true});
+        frame.src = place.dataset.view;
         view = {
             place,
-            frame: place.querySelector("iframe"),
+            frame,
             facts: JSON.parse(place.querySelector("script").textContent),
             timer: setTimeout(() => fail(true), WAIT),
         };
-        view.frame.src = place.dataset.view;
+        place.querySelector("iframe").replaceWith(frame);
+    }
+
+    function leave(frame) {
+        if (view?.frame === frame) {
+            fail(true);
+            clearTimeout(view.timer);
+            view = null;
+        }
+        frame.remove();
     }
 
     function fail(hasFailed) {
