@@ -97,7 +97,7 @@ class Client(ReceivedNotifications):
         headers: Mapping[str, str] | None = None,
         query: str = "",
         session: Any = None,
-        timeout: float = TIMEOUT,
+        timeout: float | None = None,
         sync_execution: Literal["thread_sensitive", "threads"] = "thread_sensitive",
         raise_exceptions: bool | None = None,
     ) -> None:
@@ -110,7 +110,7 @@ class Client(ReceivedNotifications):
         self._answers = InputAnswers(elicitation, sampling, roots)
         self._capabilities = self._answers.capabilities if capabilities is None else capabilities
         self._log_level = log_level
-        self._timeout = timeout
+        self._timeout = TIMEOUT if timeout is None else timeout
         self._sync_execution = sync_execution
         if raise_exceptions is not None:
             self.raise_exceptions = raise_exceptions
