@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from math import isfinite
@@ -28,6 +29,7 @@ from django_mcp.auth.base import (
 from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.auth.issuers.fetching import Unavailable, is_secure
 from django_mcp.auth.resource import addressed, is_for
+from django_mcp.protocol.texts import similar
 
 logger = logging.getLogger("django_mcp")
 
@@ -73,7 +75,14 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
     """The field of the user model that the claim is compared with; None for USERNAME_FIELD."""
 
     def __init__(self, **options: Any) -> None:
+        attributes = {name for each in type(self).__mro__ for name in _attributes(each)}
         for name, value in options.items():
+            if name not in attributes:
+                near = similar(name, attributes)
+                raise ImproperlyConfigured(
+                    f"{type(self).__name__} has no option {name!r}"
+                    + (f": did you mean {near!r}?" if near else "")
+                )
             if value is not None:
                 setattr(self, name, value)
         if self.issuer is not None:
@@ -172,6 +181,12 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         if isinstance(accepted, str):
             accepted = (accepted,)
         return is_for(scope, named) or any(audience in accepted for audience in named)
+
+
+def _attributes(kind: type) -> Iterator[str]:
+    """The public attributes of a class, with or without a default."""
+    values = (name for name, value in vars(kind).items() if not callable(value))
+    yield from (name for name in (*values, *inspect.get_annotations(kind)) if name[0] != "_")
 
 
 def require_secure(url: Any, option: str) -> None:

@@ -135,7 +135,9 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         is_known = getattr(user, "is_authenticated", False) and user.pk is not None
         if not is_known or not getattr(user, "is_active", True):
             return Challenge(status=403, message="These credentials belong to no active user")
-        scopes = frozenset(self.get_scopes(user, auth))
+        given = self.get_scopes(user, auth)
+        # A token of OAuth has its scopes as one string.
+        scopes = frozenset(given.split() if isinstance(given, str) else given)
         return RESTFrameworkPrincipal(
             scheme=SCHEME, subject=str(user.pk), user=user, scopes=scopes, request_auth=auth
         )

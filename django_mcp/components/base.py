@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, ClassVar, Literal, Protocol
 
+from django_mcp.protocol import texts
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.headers import SCOPE_EXPECTED, is_scope
 from django_mcp.protocol.texts import resolved
@@ -38,6 +39,30 @@ class ConfigurationError(ValueError):
     """A component is declared in a way that cannot work; the message contains the remedy."""
 
 
+class Problems:
+    """Collects what is wrong with a declaration, so that one run reports all of it."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, None] = {}
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Keep the message of a ConfigurationError that the block raises, and go on after it."""
+        try:
+            yield
+        except ConfigurationError as error:
+            self._messages.update(dict.fromkeys(str(error).split(SEPARATOR)))
+
+    def raise_all(self) -> None:
+        """Raise a ConfigurationError with all messages, if there is one."""
+        if self._messages:
+            raise ConfigurationError(SEPARATOR.join(self._messages))
+
+
+SEPARATOR = "\n"
+"""Between the messages of several problems."""
+
+
 def scope_names(where: str, scopes: str | Iterable[str]) -> frozenset[str]:
     """Return the scopes of a declaration; a string names several, separated by spaces."""
     names = frozenset(scopes.split() if isinstance(scopes, str) else scopes)
@@ -45,6 +70,57 @@ def scope_names(where: str, scopes: str | Iterable[str]) -> frozenset[str]:
         if not is_scope(name):
             raise ConfigurationError(f"{where} has the scope {name!r}: write {SCOPE_EXPECTED}")
     return names
+
+
+def listed(option: str, names: Any) -> tuple[str, ...]:
+    """Return the names of an option; raises ConfigurationError for a string in place of a list."""
+    return texts.listed(option, names, ConfigurationError)
+
+
+SIMILARITY = 0.85
+"""Of a name to a known one, from which on it is a typo even where authors have names of their own:
+"permissions", but not "operations" for "annotations"."""
+
+
+def check_names(
+    kind: type,
+    base: type,
+    *,
+    is_strict: bool,
+    also_known: Collection[str] = (),
+    used: Collection[Any] = (),
+    elsewhere: Mapping[str, str],
+) -> None:
+    """Raise ConfigurationError for public names of a class that nothing reads, as typos are.
+
+    ``elsewhere`` are names of other packages, each with what to write here. Strictly, an author has
+    only private names, constants in capitals, classes, and the functions among ``used``, the
+    values of attributes; otherwise, every name that resembles no known one.
+    """
+    attributes = {*(name for name in dir(base) if not name.startswith("_")), *also_known}
+    unknown = [
+        name
+        for owner in kind.__mro__
+        if owner not in base.__mro__
+        for name, value in vars(owner).items()
+        if not (name.startswith("_") or name in attributes)
+        and (name in elsewhere or not _is_of_author(name, value, used))
+    ]
+    remedies = {}
+    for name in unknown:
+        near = texts.similar(name, attributes, 0.6 if is_strict else SIMILARITY)
+        if is_strict or near or name in elsewhere:
+            remedies[name] = elsewhere.get(name) or (near and repr(near))
+    if remedies:
+        said = [f"{n!r} (write {it})" if it else repr(n) for n, it in remedies.items()]
+        raise ConfigurationError(
+            f"{kind.__module__}.{kind.__qualname__} has {', '.join(said)}: a {base.__name__} "
+            "has no such attribute or method. Begin names of your own with an underscore"
+        )
+
+
+def _is_of_author(name: str, value: Any, used: Collection[Any]) -> bool:
+    return name.isupper() or isinstance(value, type) or any(value is each for each in used)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, Protocol, TypedDict, cast, get_args, get_origin
+from weakref import WeakSet
 
 from django_mcp.components import docstrings, schemas
 from django_mcp.components import signature as signatures
@@ -22,6 +23,7 @@ from django_mcp.components.base import (
     Permission,
     Text,
     WhenDenied,
+    check_names,
     explain,
     scope_names,
 )
@@ -30,6 +32,7 @@ from django_mcp.components.signature import CallConvention, Parameter, Signature
 from django_mcp.protocol import meta
 from django_mcp.protocol.content import Icon
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.texts import similar
 
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """What a client accepts as the name of a tool (specification, server/tools, "Tool Names")."""
@@ -93,6 +96,9 @@ class ComponentAttributes:
     requests_input: Any = False
     complete: Any = None
 
+
+DECLARED: WeakSet[type[ComponentAttributes]] = WeakSet()
+"""The classes of which components were made, for a check of those that were forgotten."""
 
 VIEW_PERMISSIONS: list[Callable[[ViewPermission, Any], Any]] = []
 """Port: the first asks a permission class of REST framework. apps.py adds that of ``rest``."""
@@ -293,11 +299,18 @@ def read(
     """Read ``target``: a function, or a class or instance of ``base`` with ``method``."""
     if unknown := sorted(options.keys() - declared_options.__optional_keys__):
         possible = ", ".join(sorted(declared_options.__optional_keys__))
-        raise ConfigurationError(f"There is no option {unknown[0]!r}: there are {possible}")
+        near = similar(unknown[0], declared_options.__optional_keys__)
+        question = f" Did you mean {near!r}?" if near else ""
+        raise ConfigurationError(
+            f"There is no option {unknown[0]!r}: there are {possible}.{question}"
+        )
     _check_target(target, base)
     if isinstance(target, type):
         target = _instance(target, base)
     instance = target if isinstance(target, base) else None
+    if instance is not None:
+        DECLARED.add(type(instance))
+        _check_names(type(instance), base, method, declared_options.__optional_keys__)
     function = target if instance is None else getattr(target, method, None)
     if instance is not None and not callable(function):
         raise ConfigurationError(f"{type(target).__qualname__} has no method {method}: write one")
@@ -321,6 +334,33 @@ def read(
         find_line=functools.partial(line_of, declared),
         reads_only=not hasattr(base, "read_only"),
     )
+
+
+def _check_names(
+    kind: type, base: type[ComponentAttributes], method: str, options: Iterable[str]
+) -> None:
+    completers = [name for name in dir(kind) if name.startswith("complete_")]
+    elsewhere = dict(ELSEWHERE)
+    if not hasattr(kind, method):
+        elsewhere |= dict.fromkeys(METHODS_ELSEWHERE, f"the method {method!r}")
+    # Functions that an attribute names: {"sku": suggest_sku}.
+    used = [*(getattr(kind, "complete", None) or {}).values()]
+    also_known = {*completers, *options, method, "Input", "annotations"}
+    check_names(kind, base, is_strict=False, also_known=also_known, used=used, elsewhere=elsewhere)
+
+
+ELSEWHERE = {
+    "permission_classes": "'permission'",
+    "permissions": "'permission'",
+    "has_permission": "'permission'",
+    "check_permission": "'permission'",
+    "authorize": "'permission'",
+    "login_required": 'permission = "login_required"',
+    "Meta": "its attributes in the class itself",
+}
+"""What other packages call the options of a component."""
+METHODS_ELSEWHERE = ("run", "call", "handle", "invoke")
+"""What other packages call the method that answers."""
 
 
 def _check_target(target: Any, base: type[ComponentAttributes]) -> None:

@@ -106,6 +106,9 @@ def read_result(
     return response.to_protocol(uri, component.mime_type)
 
 
+ROLES = ("user", "assistant")
+
+
 def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
     """The messages of a prompt; raises UnserializableResult."""
     value = serializers.converted(value)
@@ -113,6 +116,11 @@ def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
         return _of_kind(value, PromptResponse, prompt).to_protocol()
     if not isinstance(value, list | tuple):
         value = () if value is None else (value,)
+    if isinstance(value, tuple) and len(value) == 2 and value[0] in ROLES:
+        raise UnserializableResult(
+            f"A prompt returned a tuple that begins with {value[0]!r}, which would be two messages "
+            f'of the user: write {{"role": {value[0]!r}, "content": …}}'
+        )
     return PromptResponse().add(*map(_message, value)).to_protocol()
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Unpack, cast, get_args
 from pydantic import BaseModel
 
 from django_mcp.components import declaration, outputs, stored, views
-from django_mcp.components.base import Component, ConfigurationError, explain
+from django_mcp.components.base import Component, ConfigurationError, explain, listed
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.outputs import OutputSchema
 from django_mcp.components.schemas import InputSchema
@@ -324,11 +324,7 @@ def _approval(source: ComponentSource) -> Approval | None:
 
 
 def _log_arguments(source: ComponentSource, arguments: Iterable[str]) -> tuple[str, ...]:
-    names = source.get("log_arguments") or ()
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise ConfigurationError(
-            f'The log_arguments of {source.where} are {names!r}: write names, as in ["number"]'
-        )
+    names = listed(f"log_arguments of {source.where}", source.get("log_arguments") or ())
     possible = tuple(arguments)
     for name in names:
         if name not in possible:
@@ -336,7 +332,7 @@ def _log_arguments(source: ComponentSource, arguments: Iterable[str]) -> tuple[s
                 f"{source.where} logs {name!r}, which is none of its arguments "
                 f"({', '.join(possible) or 'it has none'})"
             )
-    return tuple(names)
+    return names
 
 
 def _task_after(source: ComponentSource) -> float | None:

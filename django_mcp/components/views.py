@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.components.base import ConfigurationError, listed
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.mcp_apps.metadata import EXTENSION, FLAT_URI, MIME_TYPE
 
@@ -73,7 +73,7 @@ class Policy:
         prefers_border: bool | None,
     ) -> Policy:
         """Return the policy of these options; raises ConfigurationError for an invalid one."""
-        names = (permissions,) if isinstance(permissions, str) else tuple(permissions)
+        names = listed(f"permissions of {where}", permissions)
         for permission in names:
             if permission not in PERMISSIONS:
                 raise ConfigurationError(

@@ -1,12 +1,13 @@
-"""Texts of a site in messages: a lazy translation becomes a string when the message is made.
+"""Texts of a site in messages, and names that it writes in its options.
 
-A lazy translation is known by its methods, which are those of a string: this package must not
-import Django.
+A lazy translation becomes a string when the message is made. It is known by its methods, which are
+those of a string: this package must not import Django.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
@@ -56,3 +57,25 @@ def json_fallback(value: Any) -> Any:
     if is_text(value):
         return str(value)
     raise TypeError(f"JSON has no form of {type(value).__qualname__}")
+
+
+def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the known name that ``name`` resembles most, or None."""
+    return next(iter(get_close_matches(name, [*known], n=1, cutoff=cutoff)), None)
+
+
+def listed(option: str, names: Any, error: type[Exception] = ValueError) -> tuple[str, ...]:
+    """Return the names of an option.
+
+    Raises ``error`` for a string, of which Python would take each character for a name, and for
+    anything else than strings.
+    """
+    if isinstance(names, str | bytes):
+        raise error(f"{option} is the string {names!r}: write a list, [{names!r}]")
+    if not isinstance(names, Iterable) or isinstance(names, Mapping):
+        raise error(f"{option} is {names!r}: write a list of names")
+    read = tuple(names)
+    for name in read:
+        if not isinstance(name, str):
+            raise error(f"{option} has {name!r}: write a list of names, which are strings")
+    return read

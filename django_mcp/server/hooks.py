@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.components.base import ConfigurationError
+from django_mcp.protocol.texts import similar
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -59,7 +60,11 @@ class Hooks:
         """Use ``function`` as the hook of its name; raises ConfigurationError for another name."""
         name = function.__name__
         if name not in HOOKS:
-            raise ConfigurationError(f"There is no hook {name!r}; the hooks are {', '.join(HOOKS)}")
+            near = similar(name, HOOKS)
+            question = f" Did you mean {near!r}?" if near else ""
+            raise ConfigurationError(
+                f"There is no hook {name!r}; the hooks are {', '.join(HOOKS)}.{question}"
+            )
         if name == "around_call":
             _check_context_manager(function)
         self._hooked.add(name)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
+from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol.revisions import REVISIONS
 
 
@@ -49,6 +50,13 @@ class UnconfiguredSigner:
     unsign = sign
 
 
+def checked_number(option: str, value: Any, *, least: int) -> int:
+    """Return the number of an option; raises ConfigurationError, which names it."""
+    if type(value) is not int or value < least:
+        raise ConfigurationError(f"{option} is {value!r}: write {least} or more")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Keepalive:
     """The interval and the failure threshold of the experimental ``notifications/keepalive``."""
@@ -56,10 +64,6 @@ class Keepalive:
     interval_ms: int
     failure_threshold: int = 3
     """How many may fail in succession before the session is ended."""
-
-    def __post_init__(self) -> None:
-        if self.interval_ms < 1 or self.failure_threshold < 1:
-            raise ValueError("A keepalive requires an interval and a threshold of at least 1")
 
     def to_protocol(self) -> dict[str, Any]:
         interval = self.interval_ms

@@ -31,7 +31,13 @@ from django_mcp.server.components import ComponentCollection
 from django_mcp.server.hooks import Hooks
 from django_mcp.server.in_process import InProcessCalls
 from django_mcp.server.notifications import Notifications
-from django_mcp.server.options import Keepalive, ServerOptions, Signer, UnconfiguredSigner
+from django_mcp.server.options import (
+    Keepalive,
+    ServerOptions,
+    Signer,
+    UnconfiguredSigner,
+    checked_number,
+)
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Authenticator
@@ -109,14 +115,14 @@ class Server(Hooks):
         )
         self.path = f"/{name}" if path is None else path
         self.instructions = instructions
-        self.authenticators = authenticators
+        self.authenticators = _checked_list(name, "authenticators", authenticators)
         self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
         self.group_scopes = _group_scopes(name, group_scopes)
         self.tool_search = tool_search
         self.when_denied = _checked_policy(name, when_denied)
-        self.middleware = tuple(middleware)
+        self.middleware = tuple(_checked_list(name, "middleware", middleware) or ())
         self.cache = cache
-        self.page_size = _checked_page_size(name, page_size)
+        self.page_size = checked_number(f"page_size of the Server {name!r}", page_size, least=1)
         self.notify_lists_on_initialize = notify_lists_on_initialize
         self.serialize_requests = serialize_requests
         self.requires_request_state = requires_request_state
@@ -371,17 +377,18 @@ class Server(Hooks):
         It is an experimental capability, and advertised as such. When ``failure_threshold`` of them
         in succession cannot be sent, the session is ended and ``handle_error`` is called.
         """
-        interval = max(interval_ms or 0, 0)
-        self.keepalive = Keepalive(interval, failure_threshold) if interval else None
+        where = f"keepalive_ms of the Server {self.name!r}"
+        interval = checked_number(where, interval_ms or 0, least=0)
+        threshold = checked_number(f"failure_threshold, {where},", failure_threshold, least=1)
+        self.keepalive = Keepalive(interval, threshold) if interval else None
 
     def set_log_rate_limit(self, per_second: int | None) -> None:
         """Send each client at most so many log messages per second, and drop the rest.
 
         None or 0 sends all of them. Each worker counts separately.
         """
-        if per_second is not None and per_second < 0:
-            raise ValueError("A rate limit is a number of messages, 0 or more")
-        self.log_rate_limit = per_second or None
+        where = f"log_rate_limit of the Server {self.name!r}"
+        self.log_rate_limit = checked_number(where, per_second or 0, least=0) or None
 
 
 def server_of(frame: Frame) -> Server:
@@ -400,10 +407,13 @@ def _group_scopes(
     return {group: scope_names(where, needed) for group, needed in scopes.items()}
 
 
-def _checked_page_size(name: str, size: int) -> int:
-    if size < 1:
-        raise ConfigurationError(f"page_size of the Server {name!r} is {size}: write 1 or more")
-    return size
+def _checked_list(name: str, option: str, given: Any) -> Any:
+    """Return a list as it is given; a string in its place would be read as characters."""
+    if isinstance(given, str):
+        raise ConfigurationError(
+            f"{option} of the Server {name!r} is the string {given!r}: write a list, [{given!r}]"
+        )
+    return given
 
 
 def _checked_policy(name: str, policy: Any) -> WhenDenied | None:

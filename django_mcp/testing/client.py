@@ -17,6 +17,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
 from django_mcp.auth.base import Principal
+from django_mcp.components.base import scope_names
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import call_log
 from django_mcp.frame.frame import Frame
@@ -31,7 +32,7 @@ from django_mcp.testing import catalogue, queries, rendered_app
 from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections import CONNECTIONS
 from django_mcp.testing.connections.base import Facts
-from django_mcp.testing.input_answers import Answer, InputAnswers
+from django_mcp.testing.input_answers import Answer, InputAnswers, problems_of
 from django_mcp.testing.received import Arrivals, ReceivedNotifications, Violations
 from django_mcp.testing.rendered_app import RenderedApp
 from django_mcp.testing.results import CallResult, ErrorResponse
@@ -114,7 +115,7 @@ class Client(ReceivedNotifications):
         self._sync_execution = sync_execution
         if raise_exceptions is not None:
             self.raise_exceptions = raise_exceptions
-        caller = _principal(user, frozenset(scopes))
+        caller = _principal(user, scope_names("scopes of the client", scopes))
         facts = Facts(self.server, caller, headers or {}, query, session)
         self.connection = CONNECTIONS[transport](facts, self)
         self._options: dict[str, Any] = {
@@ -225,8 +226,9 @@ class Client(ReceivedNotifications):
     async def call(self, name: str, /, **arguments: Any) -> CallResult:
         """Return the result of a call of a tool, for assertions.
 
-        ``(await client.call("add", a=1, b=2)).assert_ok()``. An error of the protocol is
-        returned as well, with ``error``, instead of being raised.
+        ``(await client.call("add", a=1, b=2)).assert_ok()``. It never raises for an answer of the
+        server: an error of the protocol, for which ``call_tool`` raises ErrorResponse, is returned
+        with ``error``. So assert something of the result, as a test without that cannot fail.
         """
         began = self._position()
         try:
@@ -326,7 +328,10 @@ class Client(ReceivedNotifications):
             if result.get("resultType") != "input_required":
                 return CallResult(result, **self._since(began))
             sent = {**sent, **await self._answers.retry_params(result)}
-        raise AssertionError(f"{method} still requires input after {MAX_ATTEMPTS} attempts")
+        problems = problems_of(result.get("inputRequests", {}), sent["inputResponses"])
+        raise AssertionError(
+            "\n".join([f"{method} still requires input after {MAX_ATTEMPTS} attempts", *problems])
+        )
 
     async def notify(self, method: str, params: Json | None = None) -> None:
         """Send a notification."""

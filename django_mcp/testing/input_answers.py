@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any
 
 from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.schema import compiler
 
 Answer = Json | Callable[[dict[str, Any]], Json | Awaitable[Json]]
 """The response to an input request: a result, or a function of the request's parameters."""
@@ -57,6 +58,18 @@ class InputAnswers:
         responses = {name: await self.answer(request) for name, request in requests.items()}
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
         return {"inputResponses": responses, **state}
+
+
+def problems_of(requests: Mapping[str, Json], responses: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the content of answers, which the server therefore asks again."""
+    for name, request in requests.items():
+        schema = request.get("params", {}).get("requestedSchema")
+        response = responses.get(name)
+        if schema is None or not isinstance(response, Mapping):
+            continue
+        if response.get("action") == "accept":
+            content = response.get("content", {})
+            yield from compiler.compile(schema).errors(content, name="the answer")
 
 
 def accept(**content: Any) -> Json:

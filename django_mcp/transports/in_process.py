@@ -17,6 +17,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import registry
 from django_mcp.auth.base import Principal
 from django_mcp.auth.selection import Selection
+from django_mcp.components.base import scope_names
 from django_mcp.dispatch import dispatcher, handle
 from django_mcp.dispatch.reply import encode_reply
 from django_mcp.frame.client.bidirectional import BidirectionalClient
@@ -175,7 +176,10 @@ LOCAL = "local"
 def _principal(user: Any, scopes: Iterable[str]) -> Principal:
     caller = AnonymousUser() if user is None else user
     return Principal(
-        scheme="local", subject=str(caller.pk or ""), user=caller, scopes=frozenset(scopes)
+        scheme="local",
+        subject=str(caller.pk or ""),
+        user=caller,
+        scopes=scope_names("scopes of the call", scopes),
     )
 
 

@@ -9,10 +9,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from django_mcp.components.base import ConfigurationError, InvalidArguments
+from django_mcp import Server
+from django_mcp.components.base import (
+    ConfigurationError,
+    InvalidArguments,
+    UnserializableResult,
+)
 from django_mcp.components.prompt import Prompt, PromptComponent, prompt_component
 from django_mcp.components.responses import PromptResponse, Response
 from django_mcp.frame import Frame
+from django_mcp.testing import Client
 from tests.spec import spec
 
 
@@ -268,3 +274,12 @@ class TestConfigurationErrors:
         assert "need names" in configuration_error(nothing, arguments=[{"description": "a"}])
         assert "has no method get_messages" in configuration_error(NoPrompt)
         assert "There is no option 'mime_type'" in configuration_error(nothing, mime_type="a/b")
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+async def test_tuple_of_a_role_and_a_text_is_no_two_messages(role: str) -> None:
+    server = Server("prompts")
+    server.prompt(name="greet")(lambda: (role, "hi"))
+    async with Client(server) as client:
+        with pytest.raises(UnserializableResult, match=f"begins with '{role}'.*\"role\""):
+            await client.get_prompt("greet")

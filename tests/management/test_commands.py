@@ -281,6 +281,7 @@ def test_mcp_call_raises_command_error_for_invalid_arguments(
         ("work", "{", {}, "The arguments are not JSON"),
         ("work", "[]", {}, "The arguments are an object"),
         ("nothing", "{}", {}, "has no tool and no prompt 'nothing': see mcp_show"),
+        ("wrok", "{}", {}, "has no tool and no prompt 'wrok': did you mean 'work'?"),
         ("work", "{}", {"server": "nothing"}, "There is no MCP server 'nothing'"),
     ],
 )

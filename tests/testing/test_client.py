@@ -60,6 +60,12 @@ def small(**options: Any) -> Server:
 # Responses to input requests.
 
 
+async def test_wrong_answer_of_a_test_is_named() -> None:
+    async with Client(curious(), version="2026-07-28", elicitation=accept(name=7)) as client:
+        with pytest.raises(AssertionError, match="after 10 attempts\nthe answer.name: .*string"):
+            await client.call_tool("name")
+
+
 async def test_input_requests_are_answered_with_the_given_values(
     client_for: ClientFor, mcp_version: str
 ) -> None:

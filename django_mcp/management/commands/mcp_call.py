@@ -16,9 +16,11 @@ from django_mcp import registry
 from django_mcp.dispatch import handle
 from django_mcp.dispatch.reply import Reply
 from django_mcp.management import addresses, callers, calls, terminal
+from django_mcp.protocol.errors import MissingClientCapability
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
+from django_mcp.protocol.texts import similar
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
@@ -119,8 +121,11 @@ def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
         if server.components.find(kind, name) is not None:
             return Request(1, method, {"name": name, "arguments": arguments, "_meta": meta})
     if ":" not in name:
+        names = {item.key for item in server.components.all() if item.kind in ("tool", "prompt")}
+        near = similar(name, names)
+        remedy = f"did you mean {near!r}?" if near else "see mcp_show"
         raise CommandError(
-            f"The server {server.name!r} has no tool and no prompt {name!r}: see mcp_show"
+            f"The server {server.name!r} has no tool and no prompt {name!r}: {remedy}"
         )
     return Request(1, "resources/read", {"uri": name, "_meta": meta})
 
@@ -141,6 +146,8 @@ def _remedy(reply: Reply) -> str:
     name = frame.message.params.get("name", "")
     components = frame.server.components
     called = components.find("tool", name) or components.find("prompt", name)
+    if isinstance(reply.error, MissingClientCapability) and not terminal.is_interactive():
+        return ". It asks its user: run mcp_call in a terminal, which can answer"
     return calls.missing_rights(called, frame.principal)
 
 
