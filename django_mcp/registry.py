@@ -24,7 +24,7 @@ from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.base import Authenticator
 from django_mcp.auth.resource import Resource
 from django_mcp.components import signature
-from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.base import Component, ConfigurationError, Problems
 from django_mcp.components.declaration import ViewPermission
 from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.runtime.signing import DjangoSigner
@@ -115,12 +115,18 @@ def is_mounted(server: Server, interface: Interface) -> bool:
 
 
 def register_module(module: ModuleType) -> None:
-    """Register what ``module`` has at its top level: each Server, and each Registrant once."""
+    """Register what ``module`` has at its top level: each Server, and each Registrant once.
+
+    Raises ConfigurationError for those that cannot be registered, all in one.
+    """
+    problems = Problems()
     for value in list(vars(module).values()):
         if isinstance(value, Server):
             add(value)
         elif _is_registrant(value):
-            register(value)
+            with problems.noted():
+                register(value)
+    problems.raise_all()
 
 
 def register(registrant: Registrant) -> None:

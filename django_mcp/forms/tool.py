@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.db import transaction
+from django.db import router, transaction
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp import registry
@@ -22,6 +23,7 @@ from django_mcp.forms import files, messages
 from django_mcp.forms.schemas import field_schema
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
+from django_mcp.runtime.django_types.saving import KEY_CHANGED, KeyGuard
 from django_mcp.server.server import Server
 
 FormKwargs = Callable[[Frame], Mapping[str, Any]]
@@ -80,22 +82,23 @@ class FormRunner:
         self._form_kwargs = form_kwargs
 
     def run(self, arguments: dict[str, Any], frame: Frame) -> Any:
-        with transaction.atomic():
-            return self._process(arguments, frame)
-
-    def _process(self, arguments: dict[str, Any], frame: Frame) -> Any:
-        kwargs = self._form_kwargs(frame)
-        empty = self._form_class(**kwargs)
-        data, uploads = form_data(empty, arguments)
-        form = self._form_class(**kwargs, data=data, files=uploads)
-        return self._finish(form, frame)
+        with self._transaction():
+            kwargs = self._form_kwargs(frame)
+            data, uploads = form_data(self._form_class(**kwargs), arguments)
+            return self._finish(self._form_class(**kwargs, data=data, files=uploads), frame)
 
     def submit(self, sent: Mapping[str, Any], frame: Frame) -> Any:
         """Process the form with the values that a browser sent, by the names of its inputs."""
-        with transaction.atomic():
+        with self._transaction():
             kwargs = self._form_kwargs(frame)
             data = sent_data(self._form_class(**kwargs), sent)
             return self._finish(self._form_class(**kwargs, data=data), frame)
+
+    def _transaction(self) -> AbstractContextManager[Any]:
+        """A transaction in the database to which the objects of the form are written."""
+        options = getattr(self._form_class, "_meta", None)
+        model = getattr(options, "model", None)
+        return transaction.atomic(None if model is None else router.db_for_write(model))
 
     def filled_in(self, arguments: Mapping[str, Any], frame: Frame) -> Any:
         """Return the form for a user, with the arguments as its initial values."""
@@ -104,9 +107,19 @@ class FormRunner:
         return self._form_class(**kwargs, initial=initial)
 
     def _finish(self, form: Any, frame: Frame) -> Any:
+        if not isinstance(form, forms.BaseModelForm):
+            if not form.is_valid():
+                raise InvalidForm(form)
+            return self._on_valid(form, frame)
+        guard = KeyGuard(form.instance)
+        if form.is_valid() and (changed := guard.changed()):
+            form.add_error(changed if changed in form.fields else None, KEY_CHANGED)
         if not form.is_valid():
             raise InvalidForm(form)
-        return self._on_valid(form, frame)
+        # An object may be of another database than its model is written to by default.
+        using = router.db_for_write(type(form.instance), instance=form.instance)
+        with transaction.atomic(using=using, savepoint=False), guard.saves():
+            return self._on_valid(form, frame)
 
 
 def check_form(form_class: Any, on_valid: OnValid | None) -> None:

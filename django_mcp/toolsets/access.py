@@ -159,10 +159,16 @@ def _is_of(toolset: BaseToolset, model: type[Model]) -> bool:
     return toolset.model._meta.concrete_model is model._meta.concrete_model
 
 
-def visible_rows_of(toolset: BaseToolset, frame: Frame, paths: Iterable[Path] = ()) -> VisibleRows:
-    """Return what the caller may see: rows of the model, and those related over ``paths``."""
+def visible_rows_of(
+    toolset: BaseToolset, frame: Frame, paths: Iterable[Path] = (), *, using: str | None = None
+) -> VisibleRows:
+    """Return what the caller may see: rows of the model, and those related over ``paths``.
+
+    They are read from the database ``using``, by default from that of ``get_queryset``.
+    """
     where = f"{type(toolset).__qualname__}.get_queryset"
-    visible_rows = VisibleRows(visible(toolset.get_queryset(frame), toolset.model, where))
+    rows = visible(toolset.get_queryset(frame), toolset.model, where, using=using)
+    visible_rows = VisibleRows(rows)
     using = visible_rows.queryset.db
     for relations, model in prefixes(paths).items():
         queryset = toolset.get_related_queryset(frame, model)

@@ -97,6 +97,26 @@ class BaseToolset(ABC):
         """Return the form that validates and saves; override it to pass it more."""
         return form_class(**kwargs)
 
+    def perform_create(self, frame: Frame, form: Any) -> Any:
+        """Save the row of a valid form; override it to set what callers do not write.
+
+        Set attributes of ``form.instance``, and then call ``form.save()``. Return the saved row if
+        it is another one.
+        """
+        form.save()
+
+    def perform_update(self, frame: Frame, form: Any) -> Any:
+        """Save the changes of a valid form; override it as ``perform_create``."""
+        form.save()
+
+    def perform_delete(self, frame: Frame, instance: Any) -> None:
+        """Delete a row; override it to do something else, such as to mark it as deleted.
+
+        Then ``get_queryset`` has to leave it out. If the row is gone afterwards, the caller needs
+        the permission to delete and change what went along, and else the call is rolled back.
+        """
+        instance.delete()
+
     @abstractmethod
     def get_related_queryset(self, frame: Frame, model: type[Model]) -> QuerySet[Any]:
         """Return the rows of a related model that the caller may see by a path to them."""

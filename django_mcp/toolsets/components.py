@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.text import format_lazy, slugify
 from pydantic import TypeAdapter, ValidationError
 
-from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.base import Component, ConfigurationError, Problems
 from django_mcp.components.declaration import line_of
 from django_mcp.components.outputs import OutputSchema
 from django_mcp.components.resource import resource_component
@@ -68,7 +68,15 @@ CHANGES = {"read_only": False, "destructive": True, "idempotent": True, "open_wo
 
 def build(toolset: BaseToolset, server: Server) -> Iterator[Component]:
     """Return the components of a toolset; raises ConfigurationError for a wrong declaration."""
-    return iter(_Builder(toolset).components())
+    try:
+        return iter(_Builder(toolset).components())
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        where = f"{type(toolset).__module__}.{type(toolset).__qualname__}"
+        raise ConfigurationError(
+            f"{where} cannot be offered: {type(error).__name__}: {error}"
+        ) from error
 
 
 class _Builder:
@@ -82,15 +90,16 @@ class _Builder:
         self._reader = Reader(toolset, self._declared, self._name.replace("_", " "))
 
     def components(self) -> list[Component]:
+        problems = Problems()
         configured = {*self._toolset.options, *(self._toolset.permissions or ())}
-        unknown = configured - {*declaration.OPERATIONS}
-        if unknown:
-            raise ConfigurationError(
-                f"{self._where} has options for {min(unknown)!r}: no operation"
-            )
-        components: list[Component] = [
-            self._tool(name, BUILDERS[name](self)) for name in self._declared.operations
-        ]
+        for name in sorted(configured - {*declaration.OPERATIONS}):
+            with problems.noted():
+                raise ConfigurationError(f"{self._where} has options for {name!r}: no operation")
+        components: list[Component] = []
+        for name in self._declared.operations:
+            with problems.noted():
+                components.append(self._tool(name, BUILDERS[name](self)))
+        problems.raise_all()
         if "get" in self._declared.operations and self._toolset.uri_scheme != "":
             components.append(self._template())
         return components
@@ -250,7 +259,8 @@ class _Builder:
     def update(self) -> Operation:
         key = self._declared.key.name
         writer = self._writer()
-        written = writes.parameters(writer.form_class, self._where, without=key)
+        model = self._declared.model
+        written = writes.parameters(writer.form_class, self._where, key=key, model=model)
         return Operation(
             handler=writer.update,
             parameters={**self._key(), **written},
@@ -264,14 +274,15 @@ class _Builder:
 
     def delete(self) -> Operation:
         hints = {**CHANGES, "requests_input": True} if self._toolset.confirm_delete else CHANGES
+        deleter = Deleter(self._toolset, self._reader)
+        dependents = "" if deleter.is_overridden else ", with everything that depends on it"
         return Operation(
-            handler=Deleter(self._toolset, self._reader).delete,
+            handler=deleter.delete,
             parameters=self._key(),
             output=schemas.deletion_schema(self._declared.key),
             title="Delete {}",
             is_plural=False,
-            description=f"Delete one {{}}, which {self._declared.key.name} names, with everything "
-            "that depends on it.",
+            description=f"Delete one {{}}, which {self._declared.key.name} names{dependents}.",
             hints=hints,
         )
 

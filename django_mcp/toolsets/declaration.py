@@ -5,9 +5,9 @@ Whatever is not here cannot be reached by a call: arguments are names in these t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db.models import Avg, Max, Min, Model, Sum
 from django.db.models.functions import (
@@ -18,7 +18,7 @@ from django.db.models.functions import (
     TruncYear,
 )
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.components.base import ConfigurationError, Problems, listed
 from django_mcp.toolsets import lookups
 from django_mcp.toolsets.kinds import Kind, Schema, described, kind_of
 from django_mcp.toolsets.lookups import Filter
@@ -26,6 +26,8 @@ from django_mcp.toolsets.queries.paths import SEPARATOR, Path, resolve
 
 if TYPE_CHECKING:
     from django_mcp.toolsets.base import BaseToolset
+
+T = TypeVar("T")
 
 OPERATIONS = ("list", "get", "count", "aggregate", "create", "update", "delete")
 READS_ROWS = ("list", "get", "update", "delete")
@@ -107,23 +109,30 @@ def read(toolset: BaseToolset) -> Declaration:
     """Return what a toolset declares; raises ConfigurationError, with the field and the remedy."""
     reader = _Reader(toolset)
     model = toolset.model
-    columns = tuple(reader.column(name, "fields") for name in reader.names("fields"))
-    if not columns:
-        raise ConfigurationError(f"{reader.where} has no fields: list what callers may read")
-    operations = reader.operations()
-    orderings = {n: reader.ordered(n, "ordering_fields") for n in reader.names("ordering_fields")}
+    noted = reader.problems.noted
+    columns = reader.each("fields", lambda name: reader.column(name, "fields"))
+    if not toolset.fields:
+        with noted():
+            raise ConfigurationError(f"{reader.where} has no fields: list what callers may read")
+    declared: dict[str, Any] = {"operations": ()}
+    with noted():
+        declared["operations"] = reader.operations()
+    orderings = reader.each("ordering_fields", lambda name: reader.ordered(name, "ordering_fields"))
+    with noted():
+        declared["key"] = reader.key([*columns.values()], declared["operations"])
+        declared["pk"] = reader.primary_key()
+    with noted():
+        declared["filters"] = reader.filters()
+    declared["search"] = tuple(reader.each("search_fields", reader.searched).values())
+    with noted():
+        declared["ordering"] = reader.ordering([*columns.values()], orderings)
+    with noted():
+        declared["groups"] = reader.groups()
+    with noted():
+        declared["aggregations"] = reader.aggregations()
+    reader.problems.raise_all()
     return Declaration(
-        model=model,
-        operations=operations,
-        columns=columns,
-        key=reader.key(columns, operations),
-        pk=reader.primary_key(),
-        filters=reader.filters(),
-        search=tuple(reader.searched(name) for name in reader.names("search_fields")),
-        orderings=orderings,
-        ordering=reader.ordering(columns, orderings),
-        groups=reader.groups(),
-        aggregations=reader.aggregations(),
+        model=model, columns=tuple(columns.values()), orderings=orderings, **declared
     )
 
 
@@ -135,16 +144,24 @@ class _Reader:
         self._model = toolset.model
         self.where = f"{type(toolset).__module__}.{type(toolset).__qualname__}"
         self._fields = tuple(toolset.fields or ())
+        self.problems = Problems()
+
+    def each(self, attribute: str, read: Callable[[str], T]) -> dict[str, T]:
+        """Return what each name of a list means; problems are noted by name."""
+        values = {}
+        with self.problems.noted():
+            for name in self.names(attribute):
+                with self.problems.noted():
+                    values[name] = read(name)
+        return values
 
     def names(self, attribute: str) -> tuple[str, ...]:
         """The names in a list; raises ConfigurationError for a string or a repeated name."""
-        names = getattr(self._toolset, attribute) or ()
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise ConfigurationError(f"{self.where}.{attribute} must be a list of names")
-        repeated = [name for name in names if list(names).count(name) > 1]
+        names = listed(f"{self.where}.{attribute}", getattr(self._toolset, attribute) or ())
+        repeated = [name for name in names if names.count(name) > 1]
         if repeated:
             raise ConfigurationError(f"{self.where}.{attribute} has {repeated[0]!r} twice")
-        return tuple(names)
+        return names
 
     def operations(self) -> tuple[str, ...]:
         operations = self.names("operations")
@@ -169,10 +186,10 @@ class _Reader:
         name = self._toolset.key
         if name is None:
             unique = [c for c in columns if _is_unique(c.path)]
-            unique.sort(key=lambda column: not column.path.field.primary_key)
+            unique.sort(key=lambda column: not column.path.titled.primary_key)
             if unique:
                 return unique[0]
-            if set(operations) & set(READS_ROWS) - {"list"}:
+            if set(operations) & set(READS_ROWS) - {"list"} and len(columns) == len(self._fields):
                 raise ConfigurationError(
                     f'{self.where} has no unique field in fields: add "pk", or set key'
                 )
@@ -200,17 +217,21 @@ class _Reader:
         where = f"{self.where}.filter_fields"
         filters: dict[str, Filter] = {}
         for name, allowed in declared.items():
-            column = self.column(name, "filter_fields")
-            if isinstance(allowed, str):
-                raise ConfigurationError(f"{where}[{name!r}] must be a list of lookups")
-            for lookup in allowed:
-                item = lookups.build(column.path, column.kind, lookup, where)
-                if item.argument in RESERVED:
-                    item = replace(item, argument=f"{item.argument}{SEPARATOR}exact")
-                if item.argument in filters:
-                    raise ConfigurationError(f"{where} has {item.argument!r} twice")
-                filters[item.argument] = item
+            with self.problems.noted():
+                column = self.column(name, "filter_fields")
+                for lookup in listed(f"{where}[{name!r}]", allowed):
+                    with self.problems.noted():
+                        item = self._filter(column, lookup, where)
+                        if item.argument in filters:
+                            raise ConfigurationError(f"{where} has {item.argument!r} twice")
+                        filters[item.argument] = item
         return filters
+
+    def _filter(self, column: Column, lookup: str, where: str) -> Filter:
+        item = lookups.build(column.path, column.kind, lookup, where)
+        if item.argument in RESERVED:
+            return replace(item, argument=f"{item.argument}{SEPARATOR}exact")
+        return item
 
     def searched(self, name: str) -> Path:
         column = self.column(name, "search_fields")
@@ -239,26 +260,28 @@ class _Reader:
         names = self.names("ordering")
         visible = {*orderings, *(column.name for column in columns)}
         for name in names:
-            if name.removeprefix("-") not in visible:
-                raise ConfigurationError(
-                    f"{self.where}.ordering names {name!r}, which is neither in fields nor in "
-                    "ordering_fields: callers could find out its order"
-                )
-            self.ordered(name.removeprefix("-"), "ordering")
+            with self.problems.noted():
+                if name.removeprefix("-") not in visible:
+                    raise ConfigurationError(
+                        f"{self.where}.ordering names {name!r}, which is neither in fields nor in "
+                        "ordering_fields: callers could find out its order"
+                    )
+                self.ordered(name.removeprefix("-"), "ordering")
         return names
 
     def groups(self) -> dict[str, Group]:
-        groups = {}
-        for name in self.names("group_fields"):
-            column = self.column(name, "group_fields")
-            if not column.kind.is_bounded:
-                raise ConfigurationError(
-                    f"{self.where}.group_fields names {name!r}, whose values may be long: group "
-                    "by a shorter field"
-                )
-            for group in _periods(name, column):
-                groups[group.name] = group
-        return groups
+        columns = self.each("group_fields", self._grouped)
+        groups = (_periods(name, column) for name, column in columns.items())
+        return {group.name: group for periods in groups for group in periods}
+
+    def _grouped(self, name: str) -> Column:
+        column = self.column(name, "group_fields")
+        if not column.kind.is_bounded:
+            raise ConfigurationError(
+                f"{self.where}.group_fields names {name!r}, whose values may be long: group "
+                "by a shorter field"
+            )
+        return column
 
     def aggregations(self) -> dict[str, Aggregation]:
         declared = self._toolset.aggregate_fields or {}
@@ -268,17 +291,22 @@ class _Reader:
             )
         aggregations = {}
         for name, functions in declared.items():
-            column = self.column(name, "aggregate_fields")
-            possible = AGGREGATES.get(column.kind.family, ())
-            for function in functions:
-                if function not in possible:
-                    raise ConfigurationError(
-                        f"{self.where}.aggregate_fields has {function!r} for {name!r}. Possible "
-                        f"are: {', '.join(possible) or 'none'}"
-                    )
-                alias = f"{name}{SEPARATOR}{function}"
-                aggregations[alias] = Aggregation(name=alias, column=column, function=function)
+            with self.problems.noted():
+                for item in self._aggregated(name, functions):
+                    aggregations[item.name] = item
         return aggregations
+
+    def _aggregated(self, name: str, functions: Any) -> Iterator[Aggregation]:
+        column = self.column(name, "aggregate_fields")
+        possible = AGGREGATES.get(column.kind.family, ())
+        for function in listed(f"{self.where}.aggregate_fields[{name!r}]", functions):
+            if function not in possible:
+                raise ConfigurationError(
+                    f"{self.where}.aggregate_fields has {function!r} for {name!r}. Possible "
+                    f"are: {', '.join(possible) or 'none'}"
+                )
+            alias = f"{name}{SEPARATOR}{function}"
+            yield Aggregation(name=alias, column=column, function=function)
 
 
 AGGREGATES: Mapping[str, tuple[str, ...]] = {
@@ -299,4 +327,7 @@ def _periods(name: str, column: Column) -> Iterable[Group]:
 
 
 def _is_unique(path: Path) -> bool:
-    return path.field.unique and not path.is_nullable and not path.relations
+    """Whether each row of the model has another value; a foreign key only as the primary key."""
+    if path.is_nullable or SEPARATOR in path.name:
+        return False
+    return bool(path.titled.primary_key if path.relations else path.titled.unique)

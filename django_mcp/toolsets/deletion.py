@@ -43,24 +43,52 @@ class Deleter:
         using = self._using
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
             row = locked(self.reader, frame, value, using, "delete")
-            consequences = self._permitted_cascade(frame, row)
-            try:
-                with transaction.atomic(using=using):
-                    row.delete()
-            except IntegrityError as error:
-                raise self._has_dependents() from error
-        return {key: value, "deleted": _counts(consequences.deleted)}
+            deleted = self._delete(frame, row, using)
+        return {key: value, "deleted": _counts(deleted)}
+
+    def _delete(self, frame: Frame, row: Any, using: str) -> Rows:
+        """Delete the row, and return what was deleted.
+
+        The method of a toolset may keep the row, and what depends on it. If it does not, the
+        caller needs the same permissions as for any deletion.
+        """
+        consequences, refusal = self._consequences(frame, row)
+        if refusal is not None and not self.is_overridden:
+            raise refusal
+        rows = type(row)._base_manager.using(using).filter(pk=row.pk)
+        try:
+            with transaction.atomic(using=using):
+                self.toolset.perform_delete(frame, row)
+        except IntegrityError as error:
+            raise self._has_dependents() from error
+        if self.is_overridden and rows.exists():
+            return {type(row): [row]}
+        if refusal is not None:
+            raise refusal
+        return consequences.deleted
+
+    @property
+    def is_overridden(self) -> bool:
+        """Whether the toolset itself decides what happens to a row."""
+        return type(self.toolset).perform_delete is not BaseToolset.perform_delete
+
+    def _consequences(self, frame: Frame, row: Model) -> tuple[Cascade, ToolError | None]:
+        """Return what would happen, and why the caller may not do it."""
+        try:
+            return self._permitted_cascade(frame, row), None
+        except ToolError as error:
+            return Cascade({}, {}), error
 
     @property
     def _using(self) -> str:
         return router.db_for_write(self.toolset.model)
 
     def _look(self, frame: Frame, value: Any) -> Cascade:
-        """Return what would happen, without keeping the row locked."""
+        """Return what would happen, as far as it is known, without keeping the row locked."""
         using = self._using
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
             row = locked(self.reader, frame, value, using, "delete")
-            return self._permitted_cascade(frame, row)
+            return Cascade({}, {}) if self.is_overridden else self._permitted_cascade(frame, row)
 
     def _permitted_cascade(self, frame: Frame, row: Model) -> Cascade:
         """Return what would happen; raises ToolError if the caller may not do all of it."""

@@ -139,20 +139,21 @@ class Reader:
             raise self.missing(value)
         return row
 
-    def find(self, frame: Frame, value: Any, *, again: bool = False) -> dict[str, Any] | None:
+    def find(self, frame: Frame, value: Any, *, using: str | None = None) -> dict[str, Any] | None:
         """Return the row with this key; None if there is none, or the caller may not get it.
 
-        ``again``: the caller had the row before, so that its permission is not asked again.
+        ``using``: the database to which the row was just written. Whether the caller may get it is
+        asked of the written object.
         """
         toolset = self.toolset
         columns = self.declaration.columns
         key = self.declaration.key.path
         longest = self._longest_text()
         used = [*(column.path for column in columns), key]
-        visible_rows = access.visible_rows_of(toolset, frame, used)
+        visible_rows = access.visible_rows_of(toolset, frame, used, using=using)
         selected = [_value(visible_rows, column, longest) for column in columns]
         chosen = visible_rows.queryset.filter(**{key.reference: value}).order_by()
-        if not again and self._checks_objects:
+        if using is None and self._checks_objects:
             with limited(chosen.db, toolset.statement_timeout):
                 instance = chosen.first()
             if instance is None or not toolset.has_object_permission(frame, instance, "get"):
@@ -186,7 +187,7 @@ class Reader:
         chosen = visible_rows.queryset.filter(**{f"{key.reference}{SEPARATOR}startswith": typed})
         first = chosen.order_by(F(key.reference).asc())[:MAX_COMPLETIONS]
         if self._checks_objects:
-            return [str(key.field.value_from_object(row)) for row in self._gettable(first, frame)]
+            return [str(getattr(row, key.reference)) for row in self._gettable(first, frame)]
         allowed = self._allowed(visible_rows, [key], {key.key: {"startswith"}}, [key])
         rows = self._run(first.values_list(key.reference), allowed)
         return [str(value) for (value,) in rows]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Model, QuerySet
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.components.base import Component, ConfigurationError, Problems, check_names
 from django_mcp.toolsets import access, components
 from django_mcp.toolsets.base import BaseToolset
 
@@ -44,6 +44,51 @@ class ModelToolset(BaseToolset):
             raise ConfigurationError(
                 f"{type(self).__qualname__}.model is {self.model!r}: give a model"
             )
-        for component in components.build(self, server):
+        problems = Problems()
+        built: list[Component] = []
+        with problems.noted():
+            self._check_names()
+        with problems.noted():
+            built += components.build(self, server)
+        problems.raise_all()
+        for component in built:
             server.components.add(component)
         access.add(server, self)
+
+    def _check_names(self) -> None:
+        """Raise ConfigurationError for names that would limit nothing, as if they were hooks."""
+        values = [*(self.permissions or {}).values()]
+        for options in self.options.values():
+            values += [*options.values(), *(options.get("complete") or {}).values()]
+        check_names(
+            type(self),
+            ModelToolset,
+            is_strict=True,
+            also_known=["model"],
+            used=values,
+            elsewhere=ELSEWHERE,
+        )
+
+
+ELSEWHERE = {
+    "queryset": "a method 'get_queryset'",
+    "permission_classes": "'permissions'",
+    "get_permissions": "'permissions'",
+    "permission": "'permissions'",
+    "has_permission": "'permissions' or a method 'has_object_permission'",
+    "authentication_classes": "the authenticators of the server",
+    "throttle_classes": "RateLimit among the middleware of the server",
+    "scopes": "'options'",
+    "perform_destroy": "'perform_delete'",
+    "serializer_class": "'fields' and 'write_fields'",
+    "exclude": "'fields'",
+    "list_display": "'fields'",
+    "filterset_fields": "'filter_fields'",
+    "list_filter": "'filter_fields'",
+    "filterset_class": "'filter_fields'",
+    "pagination_class": "'page_size'",
+    "paginate_by": "'page_size'",
+    "lookup_field": "'key'",
+    "Meta": "its attributes in the class itself",
+}
+"""What REST framework and the admin call the attributes of a toolset."""

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from django import forms
-from django.core.exceptions import NON_FIELD_ERRORS
+from django.core.exceptions import NON_FIELD_ERRORS, ImproperlyConfigured
 from django.db import IntegrityError, router, transaction
+from django.db.models import ForeignKey, ManyToManyField, Model, OneToOneField, QuerySet
 from django.forms import BaseModelForm, modelform_factory
+from django.forms.models import apply_limit_choices_to_to_formfield
 from django.utils.choices import flatten_choices
 from pydantic import Field
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.components.base import SEPARATOR, ConfigurationError, Problems
 from django_mcp.protocol.errors import ToolError
 from django_mcp.runtime.django_types.fields import FieldKind, entry_of
+from django_mcp.runtime.django_types.saving import ChangedKey, KeyGuard, key_names
 from django_mcp.toolsets import access
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import Declaration
@@ -53,7 +56,7 @@ class Writer:
         model = self.declaration.model
         using = router.db_for_write(model)
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
-            return self._save(frame, model(), params.sent(), "create")
+            return self._save(frame, model(), params.sent(), using, "create")
 
     def update(self, params: Arguments, frame: Frame) -> dict[str, Any]:
         sent = params.sent()
@@ -63,32 +66,45 @@ class Writer:
         using = router.db_for_write(self.declaration.model)
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
             row = locked(self.reader, frame, value, using, "update")
-            return self._save(frame, row, sent, "update")
+            return self._save(frame, row, sent, using, "update")
 
     def _save(
-        self, frame: Frame, instance: Any, sent: Mapping[str, Any], operation: str
+        self, frame: Frame, row: Any, sent: Mapping[str, Any], using: str, operation: str
     ) -> dict[str, Any]:
         """Save a row, and return what the caller may see of it.
 
         Runs in a transaction: a row that the caller could not see is rolled back by the error.
         """
-        form = self._form(frame, instance, sent)
-        problems = [*_problems(form, sent, operation)]
+        row._state.db = using
+        form = self._form(frame, row, sent)
+        guard = KeyGuard(form.instance)
+        if form.is_valid():
+            _keep_hidden(form, sent, using)
+        problems = [*_problems(form, sent, operation)] or [*_nulls(form, sent)]
         if problems:
             raise ToolError("\n".join(problems))
-        allows = self.toolset.has_object_permission
-        if operation == "create" and not allows(frame, form.instance, operation):
-            raise ToolError(f"You may not create this {self.reader.name}.")
-
+        if changed := guard.changed():
+            raise ChangedKey(changed)
         try:
             # A savepoint: without it, the transaction would be lost after a conflict.
-            with transaction.atomic(using=form.instance._state.db):
-                saved = form.save()
+            with transaction.atomic(using=using), guard.saves(always_inserts=True):
+                saved = self._perform(operation)(frame, form)
         except IntegrityError as error:
+            _check_complete(form.instance, type(self.toolset), error)
             raise ToolError("The values conflict with those of another row.") from error
+        return self._result(frame, form.instance if saved is None else saved, using, operation)
 
-        key = self.declaration.key.path.field.attname
-        row = self.reader.find(frame, getattr(saved, key), again=True)
+    def _perform(self, operation: str) -> Callable[[Frame, Any], Any]:
+        toolset = self.toolset
+        return toolset.perform_create if operation == "create" else toolset.perform_update
+
+    def _result(self, frame: Frame, saved: Any, using: str, operation: str) -> dict[str, Any]:
+        """Return the saved row; raises ToolError unless the caller may have it like this."""
+        allows = self.toolset.has_object_permission
+        if operation == "create" and not allows(frame, saved, operation):
+            raise ToolError(f"You may not create this {self.reader.name}.")
+        key = self.declaration.key.path.reference
+        row = self.reader.find(frame, getattr(saved, key), using=using)
         if row is None or not allows(frame, saved, "get"):
             # The limits of rows hold for new rows, too, as a row level policy of PostgreSQL does.
             raise ToolError(
@@ -106,22 +122,25 @@ class Writer:
             field.disabled = field.disabled or name not in sent
             if isinstance(field, forms.ModelChoiceField) and name in sent:
                 self._limit_choices(frame, field)
-        if form.is_valid():
-            _keep_hidden(form, sent)
         return form
 
     def _limit_choices(self, frame: Frame, field: Any) -> None:
         """Let a field accept only related rows that the caller may see."""
-        rows = self.toolset.get_related_queryset(frame, field.queryset.model)
+        model = field.queryset.model
+        # A replica may not have a row yet that was created just now.
+        using = router.db_for_write(model)
+        rows = self.toolset.get_related_queryset(frame, model).using(using)
+        chosen = field.queryset.using(using)
         if not is_everything(rows.query):
-            field.queryset = field.queryset.filter(pk__in=rows.order_by().values("pk"))
+            chosen = chosen.filter(pk__in=rows.order_by().values("pk"))
+        field.queryset = chosen
 
 
 def locked(reader: Reader, frame: Frame, value: Any, using: str, operation: str) -> Any:
     """Return a row for writing; raises ToolError if it does not exist for the caller."""
-    visible_rows = access.visible_rows_of(reader.toolset, frame)
+    visible_rows = access.visible_rows_of(reader.toolset, frame, using=using)
     key = reader.declaration.key.path.reference
-    rows = visible_rows.queryset.using(using).filter(**{key: value}).order_by()
+    rows = visible_rows.queryset.filter(**{key: value}).order_by()
     row = rows.select_for_update().first()
     allows = reader.toolset.has_object_permission
     if row is None or not allows(frame, row, "get"):
@@ -142,29 +161,83 @@ def form_of(toolset: BaseToolset, declaration: Declaration, where: str) -> type[
     names = toolset.write_fields
     if names is None:
         names = [c.name for c in declaration.columns if _is_own(c.path.titled, c.path.name)]
-    _check_form_fields(names, declaration, where)
-    return modelform_factory(declaration.model, fields=[*names])
+    _check_form_fields(toolset, names, declaration, where)
+    return modelform_factory(
+        declaration.model, RowForm, fields=[*names], formfield_callback=_form_field
+    )
 
 
-def _check_form_fields(names: Collection[str], declaration: Declaration, where: str) -> None:
+class RelatedRows(QuerySet[Any]):
+    """The related rows of a form, as long as no call has made a form of the class."""
+
+
+class RowForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The base of forms for which a toolset has no class of its own.
+
+    It asks managers for related rows when it is made, in a call: a manager may need to know the
+    tenant, and there is none while a toolset is declared.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            if isinstance(field, forms.ModelChoiceField) and type(field.queryset) is RelatedRows:
+                field.queryset = field.queryset.model._default_manager.all()
+                apply_limit_choices_to_to_formfield(field)
+
+
+def _form_field(field: Any, **options: Any) -> Any:
+    """Return the form field of a model field, for ``RowForm``."""
+    own = type(field).formfield
+    if own in (ForeignKey.formfield, OneToOneField.formfield):
+        options |= {"to_field_name": field.remote_field.field_name, "blank": field.blank}
+        return super(ForeignKey, field).formfield(
+            form_class=forms.ModelChoiceField,
+            queryset=RelatedRows(model=field.remote_field.model),
+            **options,
+        )
+    if own is ManyToManyField.formfield:
+        return super(ManyToManyField, field).formfield(
+            form_class=forms.ModelMultipleChoiceField,
+            queryset=RelatedRows(model=field.remote_field.model),
+            **options,
+        )
+    return field.formfield(**options)
+
+
+def _check_form_fields(
+    toolset: BaseToolset, names: Collection[str], declaration: Declaration, where: str
+) -> None:
     """Raise ConfigurationError if a form with these fields cannot write rows."""
     writable = {field.name: field for field in _writable(declaration.model)}
-    for name in names:
-        if name not in writable:
-            raise ConfigurationError(
-                f"{where}.write_fields names {name!r}, which is no editable field of "
-                f"{declaration.model.__name__}. There are: {', '.join(writable)}"
-            )
-    if "create" not in declaration.operations:
-        return
-    for name, field in writable.items():
+    problems = [
+        f"{where}.write_fields names {name!r}, which is no editable field of "
+        f"{declaration.model.__name__}. There are: {', '.join(writable)}"
+        for name in names
+        if name not in writable
+    ]
+    kind = type(toolset)
+    # What the toolset itself sets is not known here.
+    sets_more = (
+        kind.perform_create is not BaseToolset.perform_create
+        or kind.get_form is not BaseToolset.get_form
+    )
+    if "create" in declaration.operations and not sets_more:
         # A row without related rows can be saved.
-        is_needed = not (field.many_to_many or field.blank or field.has_default())
-        if is_needed and name not in names:
-            raise ConfigurationError(
-                f"{where} creates rows, but {name!r} has no default: add it to write_fields, or "
-                "give form_class"
+        missing = [
+            repr(name)
+            for name, field in writable.items()
+            if not (field.many_to_many or field.blank or field.has_default() or name in names)
+        ]
+        if missing:
+            verb = "have" if len(missing) > 1 else "has"
+            problems.append(
+                f"{where} creates rows, but {', '.join(missing)} {verb} no default: set it in "
+                "perform_create, such as form.instance.owner = frame.user, or add it to "
+                "write_fields if callers may choose it"
             )
+    if problems:
+        raise ConfigurationError(SEPARATOR.join(problems))
 
 
 def _writable(model: Any) -> list[Any]:
@@ -177,13 +250,24 @@ def _is_own(field: Any, name: str) -> bool:
     return is_writable and field.name == name
 
 
-def parameters(form_class: Any, where: str, *, without: str | None = None) -> dict[str, Parameter]:
-    """The arguments of a form. They are all optional if ``without`` names the key of a row."""
-    return {
-        name: _parameter(name, field, where, is_required=without is None and field.required)
-        for name, field in form_class.base_fields.items()
-        if name != without and not field.disabled and not field.widget.is_hidden
-    }
+def parameters(
+    form_class: Any, where: str, *, key: str | None = None, model: type[Model] | None = None
+) -> dict[str, Parameter]:
+    """The arguments of a form. For an update, which has a ``key``, they are all optional.
+
+    An update does not change the primary key of ``model``: the row would become another one.
+    """
+    without = set() if model is None else {key, *key_names(model)}
+    problems = Problems()
+    described = {}
+    for name, field in form_class.base_fields.items():
+        if name in without or field.disabled or field.widget.is_hidden:
+            continue
+        with problems.noted():
+            is_required = key is None and field.required
+            described[name] = _parameter(name, field, where, is_required=is_required)
+    problems.raise_all()
+    return described
 
 
 def _parameter(name: str, field: forms.Field, where: str, *, is_required: bool) -> Parameter:
@@ -225,11 +309,32 @@ def _problems(form: Any, sent: Mapping[str, Any], operation: str) -> Iterable[st
             yield str(error) if name == NON_FIELD_ERRORS else f"{name}: {error}"
 
 
-def _keep_hidden(form: Any, sent: Mapping[str, Any]) -> None:
+def _nulls(form: Any, sent: Mapping[str, Any]) -> Iterable[str]:
+    """Null for a field that is optional in the form, and that the database cannot have."""
+    for field in form.instance._meta.concrete_fields:
+        if field.name in sent and not field.null and getattr(form.instance, field.attname) is None:
+            yield f"{field.name}: {field.error_messages['null']}"
+
+
+def _check_complete(instance: Any, toolset: type, error: IntegrityError) -> None:
+    """Raise ImproperlyConfigured if the toolset, and not the caller, left a value out."""
+    missing = [
+        field.name
+        for field in instance._meta.concrete_fields
+        if not (field.null or field.primary_key) and getattr(instance, field.attname) is None
+    ]
+    if missing:
+        raise ImproperlyConfigured(
+            f"{toolset.__module__}.{toolset.__qualname__} saves a row without {missing[0]!r}: set "
+            "it in perform_create"
+        ) from error
+
+
+def _keep_hidden(form: Any, sent: Mapping[str, Any], using: str) -> None:
     """Keep related rows that the caller cannot see, when it writes those that it can see."""
     for name, field in form.fields.items():
         if isinstance(field, forms.ModelMultipleChoiceField) and name in sent and form.instance.pk:
-            present = getattr(form.instance, name).all()
+            present = getattr(form.instance, name).using(using)
             visible: Any = field.queryset
             hidden = present.exclude(pk__in=visible.values("pk"))
             form.cleaned_data[name] = [*form.cleaned_data[name], *hidden]

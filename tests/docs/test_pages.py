@@ -51,12 +51,15 @@ PRODUCTS: Sequence[Mapping[str, Any]] = (
 def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """The app of the examples, installed and migrated."""
     sys.path.insert(0, str(PROJECT))
-    with installed("shop"), django_db_blocker.unblock():
+    with installed("shop", "notes"), django_db_blocker.unblock():
         product = importlib.import_module("shop.models").Product
+        note = importlib.import_module("notes.models").Note
         with connection.schema_editor() as editor:
             editor.create_model(product)
+            editor.create_model(note)
         yield
         with connection.schema_editor() as editor:
+            editor.delete_model(note)
             editor.delete_model(product)
     sys.path.remove(str(PROJECT))
 

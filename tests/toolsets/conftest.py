@@ -39,6 +39,7 @@ class Router:
 ON_POSTGRESQL = {
     "test_aggregation",
     "test_generated_requests",
+    "test_natural_keys",
     "test_statement_time",
     "test_writes",
 }

@@ -9,6 +9,7 @@ from django import forms
 
 from django_mcp import ConfigurationError, Server, registry
 from django_mcp.toolsets import ModelToolset
+from tests.toolsets.conftest import Desk, ToolFailed
 from tests.toolsets.toolsets import tickets
 
 
@@ -16,7 +17,7 @@ from tests.toolsets.toolsets import tickets
     ("attributes", "problem"),
     [
         ({"fields": []}, "has no fields"),
-        ({"fields": "number"}, "must be a list of names"),
+        ({"fields": "number"}, "fields is the string 'number': write a list, ['number']"),
         ({"fields": ["number", "number"]}, "has 'number' twice"),
         ({"fields": ["number", "colour"]}, "has no field 'colour'. It has: code, created"),
         ({"fields": ["number", "subject__length"]}, "Ticket.subject is no relation"),
@@ -27,7 +28,7 @@ from tests.toolsets.toolsets import tickets
         ({"key": "pk"}, "key is 'pk': add it to fields"),
         ({"operations": ["list", "publish"]}, "has 'publish': there are list, get"),
         ({"filter_fields": ["status"]}, "must be a dict"),
-        ({"filter_fields": {"status": "exact"}}, "must be a list of lookups"),
+        ({"filter_fields": {"status": "exact"}}, "is the string 'exact'"),
         ({"filter_fields": {"status": ["exact", "matches"]}}, "Possible are: exact, in"),
         ({"filter_fields": {"status": ["exact", "exact"]}}, "has 'status' twice"),
         ({"filter_fields": {"subject__lower": ["exact"]}}, "Ticket.subject is no relation"),
@@ -48,7 +49,7 @@ from tests.toolsets.toolsets import tickets
         ({"aggregate_fields": {"subject": ["max"]}}, "Possible are: none"),
         ({"aggregate_fields": ["price"]}, "must be a dict"),
         ({"write_fields": ["number", "colour"]}, "is no editable field of Ticket"),
-        ({"write_fields": ["number"]}, "has no default: add it to write_fields"),
+        ({"write_fields": ["number"]}, "have no default: set it in perform_create"),
         ({"form_class": forms.ModelForm}, "has both form_class and write_fields"),
         ({"options": {"publish": {}}}, "options for 'publish': no operation"),
         ({"permissions": {"view": None}}, "options for 'view': no operation"),
@@ -62,6 +63,75 @@ def test_wrong_declaration_is_rejected_with_the_remedy(
     with pytest.raises(ConfigurationError) as raised:
         toolset.__mcp_register__(Server("desk"))
     assert problem in str(raised.value)
+
+
+def test_all_problems_of_a_declaration_are_reported_at_once(desk_app: Any) -> None:
+    toolset = tickets(
+        desk_app,
+        fields=["number", "colour"],
+        filter_fields={"weight": ["exact"], "subject": ["regex", "near"]},
+        aggregate_fields={"price": "sum"},
+        ordering=["-code"],
+        page_sise=3,
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        toolset.__mcp_register__(Server("desk"))
+    lines = str(raised.value).splitlines()
+    named = ("page_sise", "colour", "weight", "'regex'", "'near'", "-code", "is the string 'sum'")
+    assert [sum(name in line for line in lines) for name in named] == [1] * len(named), lines
+
+
+def test_all_toolsets_of_a_module_are_reported_at_once(
+    desk_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from types import ModuleType
+
+    monkeypatch.setattr(registry, "default", Server("mcp"))
+    monkeypatch.setattr(registry, "_registrants", [])
+    module = ModuleType("desk.mcp")
+    module.first = tickets(desk_app, page_sise=3)  # type: ignore[attr-defined]
+    module.second = tickets(desk_app, queryset=None)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigurationError) as raised:
+        registry.register_module(module)
+    assert ["page_sise" in line for line in str(raised.value).splitlines()] == [True, False]
+
+
+def test_declaration_that_fails_otherwise_is_named(
+    desk_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django_mcp.toolsets import declaration
+
+    def fail(toolset: Any) -> None:
+        raise AttributeError("no column")
+
+    monkeypatch.setattr(declaration, "read", fail)
+    with pytest.raises(ConfigurationError, match=r"Tickets cannot be offered: AttributeError: no"):
+        tickets(desk_app).__mcp_register__(Server("desk"))
+
+
+def test_managers_that_need_a_tenant_are_not_asked_while_a_toolset_is_declared(
+    desk: Desk,
+) -> None:
+    models = desk.models
+    with models.branch_scope("north"):
+        ours = models.Branch.objects.create(name="ours", scope="north")
+        theirs = models.Branch.objects.create(name="theirs", scope="south")
+
+    class Lots(ModelToolset):
+        model = models.Lot
+        operations = ("list", "get", "create", "update")
+        fields = ("pk", "name")
+        write_fields = ("name", "branch", "others")
+
+        def get_related_queryset(self, frame: Any, model: Any) -> Any:
+            return model._base_manager.all()
+
+    call = desk.serve(Lots)  # Outside of any scope.
+    with models.branch_scope("north"):
+        created = call("create_lot", name="a", branch=ours.pk, others=[ours.pk])
+        for field, value in (("branch", theirs.pk), ("others", [theirs.pk])):
+            with pytest.raises(ToolFailed, match=f"^{field}: Select a valid choice"):
+                call("update_lot", **{"pk": created["pk"], field: value})
 
 
 def test_toolset_is_found_by_discovery(desk_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:

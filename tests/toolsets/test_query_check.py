@@ -151,6 +151,23 @@ def test_query_with_the_limit_of_related_rows_is_accepted(desk_app: Any, is_empt
     check(chosen.order_by(F(names[0]).asc()).values_list(*names).query, GUARDED)
 
 
+@pytest.mark.parametrize("limited_relations", [["customer"], ["customer", "customer__team"]])
+def test_each_limited_relation_on_the_way_needs_its_condition(
+    desk_app: Any, limited_relations: list[str]
+) -> None:
+    shown = VisibleRows(visible(desk_app.Ticket.objects.all(), desk_app.Ticket, "test"))
+    models = {"customer": desk_app.Customer, "customer__team": desk_app.Team}
+    for name in limited_relations:
+        rows_of = models[name].objects.filter(pk=1)
+        shown.limits[tuple(name.split("__"))] = related_rows(rows_of, "default")
+    reference = shown.reference(resolve(desk_app.Ticket, "customer__team__name", "test"))
+    query = shown.queryset.values_list(reference).query
+    key = ("customer", "team"), "name"
+    check(query, Allowed(selected={key}, guards={key: len(limited_relations)}))
+    with pytest.raises(UnlistedColumn, match="condition of its own"):
+        check(query, Allowed(selected={key}, guards={key: len(limited_relations) + 1}))
+
+
 def test_everything_is_known_from_rows_that_are_limited(desk_app: Any) -> None:
     objects = desk_app.Ticket.objects
     assert visible_rows.is_everything(objects.all().query)

@@ -98,6 +98,20 @@ def test_errors_are_shown_at_their_fields(server: Server, customer: Customer) ->
     assert Ticket.objects.count() == 0
 
 
+def test_arguments_replace_the_initial_values_of_the_code_and_keep_the_others(
+    server: Server,
+) -> None:
+    initial = {"subject": "from the code", "description": "kept"}
+    form_view(TicketForm, server=server, form_kwargs=lambda frame: {"initial": initial})
+
+    html = html_of(SyncClient(server).call_tool("ticket_form", {"subject": "from the model"}))
+
+    assert "from the model" in html
+    assert "kept" in html
+    assert "from the code" not in html
+    assert initial == {"subject": "from the code", "description": "kept"}
+
+
 @spec("apps-12")
 def test_values_of_every_widget_are_read(server: Server) -> None:
     received: list[Any] = []

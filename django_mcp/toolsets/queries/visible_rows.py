@@ -67,7 +67,9 @@ class VisibleRows:
         return Q(**{f"{source}__in": rows})
 
 
-def visible(queryset: QuerySet[Any], model: type[Model], where: str) -> QuerySet[Any]:
+def visible(
+    queryset: QuerySet[Any], model: type[Model], where: str, *, using: str | None = None
+) -> QuerySet[Any]:
     """Return the rows of a queryset of the site, as a query of which nothing else is known.
 
     Only its rows are taken over: what it selects, joins and annotates stays in a subquery.
@@ -81,6 +83,8 @@ def visible(queryset: QuerySet[Any], model: type[Model], where: str) -> QuerySet
         raise ImproperlyConfigured(
             f"{where} returns a slice: return all rows that the caller may see"
         )
+    if using is not None:
+        queryset = queryset.using(using)
     whole: QuerySet[Any] = QuerySet(model=model, using=queryset.db)
     if is_everything(queryset.query):
         return whole

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -95,4 +98,103 @@ class Note(models.Model):
         app_label = "toolset_desk"
 
 
-MODELS: tuple[Any, ...] = (Team, Customer, Ticket, Comment, Node, Note)
+class Part(models.Model):
+    """Its primary key is what people call it."""
+
+    code = models.CharField(max_length=20, primary_key=True)
+    name = models.CharField(max_length=50)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE)
+
+    class Meta:
+        app_label = "toolset_desk"
+
+    def __str__(self) -> str:
+        return self.code
+
+
+class Bolt(Part):
+    """A part with a table of its own besides."""
+
+    length = models.IntegerField(default=1)
+
+    class Meta:
+        app_label = "toolset_desk"
+
+
+class Profile(models.Model):
+    """Its primary key is that of a team."""
+
+    team = models.OneToOneField(Team, on_delete=models.CASCADE, primary_key=True)
+    text = models.CharField(max_length=50)
+
+    class Meta:
+        app_label = "toolset_desk"
+
+
+class ActiveGadgets(models.Manager["Gadget"]):
+    def get_queryset(self) -> models.QuerySet[Gadget]:
+        return super().get_queryset().filter(is_archived=False)
+
+
+class Gadget(models.Model):
+    """The default manager hides some rows, so that no form finds their keys."""
+
+    code = models.CharField(max_length=20, primary_key=True)
+    serial = models.CharField(max_length=20, unique=True)
+    is_archived = models.BooleanField(default=False)
+
+    objects = ActiveGadgets()
+
+    class Meta:
+        app_label = "toolset_desk"
+
+    def save(self) -> None:  # type: ignore[override]
+        """Without the arguments of Django, as many models have it."""
+        self.code = self.code.strip()
+        super().save()
+
+
+current_scope: ContextVar[str | None] = ContextVar("current_scope", default=None)
+
+
+@contextmanager
+def branch_scope(name: str) -> Iterator[None]:
+    token = current_scope.set(name)
+    try:
+        yield
+    finally:
+        current_scope.reset(token)
+
+
+class ScopedBranches(models.Manager["Branch"]):
+    """Fails without a tenant, as the managers of django_scopes do."""
+
+    def get_queryset(self) -> models.QuerySet[Branch]:
+        scope = current_scope.get()
+        if scope is None:
+            raise RuntimeError("A scope on dimension(s) branch needs to be active for this query.")
+        return super().get_queryset().filter(scope=scope)
+
+
+class Branch(models.Model):
+    name = models.CharField(max_length=20)
+    scope = models.CharField(max_length=20)
+
+    objects = ScopedBranches()
+
+    class Meta:
+        app_label = "toolset_desk"
+
+
+class Lot(models.Model):
+    name = models.CharField(max_length=20)
+    branch = models.ForeignKey(Branch, on_delete=models.CASCADE)
+    others = models.ManyToManyField(Branch, related_name="other_lots", blank=True)
+
+    class Meta:
+        app_label = "toolset_desk"
+
+
+MODELS: tuple[Any, ...] = (
+    Team, Customer, Ticket, Comment, Node, Note, Part, Bolt, Profile, Gadget, Branch, Lot,
+)  # fmt: skip
