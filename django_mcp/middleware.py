@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 from django.core.cache import caches
 from django.utils import timezone
 
+from django_mcp.components.base import ConfigurationError, listed
+from django_mcp.dispatch import visibility
 from django_mcp.frame import Frame
 from django_mcp.frame.transport import caller_key
 from django_mcp.protocol.errors import McpError, ToolError
 from django_mcp.stores import cache_counts
-from django_mcp.stores.base import digest
+from django_mcp.stores.base import digest, on_thread
 
 if TYPE_CHECKING:
     from django_mcp.server.server import Answer, CallNext
@@ -50,9 +52,11 @@ class RateLimit:
     all their programs, of a token, of a program with all its users, or of a tool; several words
     are combined. ``key`` returns an identity of your own instead. Anonymous callers are counted
     by IP address. ``tools`` limits calls of these tools only; ``methods`` are counted together.
+    Calls of what a caller may not use are not counted.
 
     The counts are in the Django cache with the alias ``cache``. All workers must share it: Redis,
-    Memcached or the database.
+    Memcached or the database. While the cache does not answer, calls are refused as if the server
+    was busy: with 503 over HTTP.
 
     A refused tool call is an error that the model reads, with the time to wait, which HTTP repeats
     in ``Retry-After``. Other methods are refused with an McpError.
@@ -69,16 +73,23 @@ class RateLimit:
         key: Callable[[Frame], str] | None = None,
         cache: str = "default",
     ) -> None:
-        if calls < 1 or (per != "day" and per <= 0):
-            raise ValueError("A rate limit allows at least one call per period")
-        words = (by,) if isinstance(by, str) else tuple(by)
+        if calls < 1:
+            raise ConfigurationError(f"calls of RateLimit is {calls!r}: write 1 or more")
+        if per != "day" and not (isinstance(per, int | float) and per > 0):
+            raise ConfigurationError(
+                f'per of RateLimit is {per!r}: write a number of seconds, or "day"'
+            )
+        words = (by,) if isinstance(by, str) else listed("by of RateLimit", by)
         if not words or not set(words) <= set(IDENTITIES):
-            raise ValueError(f"A rate limit counts by some of {', '.join(IDENTITIES)}")
+            raise ConfigurationError(
+                f"by of RateLimit is {by!r}: write some of {', '.join(IDENTITIES)}"
+            )
         self.calls = calls
         self.per = per
         self.by = words
-        self.tools = None if tools is None else frozenset(tools)
-        self.methods = frozenset(methods if tools is None else ["tools/call"])
+        self.tools = None if tools is None else frozenset(listed("tools of RateLimit", tools))
+        named_methods = listed("methods of RateLimit", methods)
+        self.methods = frozenset(named_methods if tools is None else ["tools/call"])
         self.key = key
         self.cache = cache
         # What tells this limit from the others of a server, which count the same calls.
@@ -86,8 +97,11 @@ class RateLimit:
         self._limit = (str(calls), str(per), *sorted(self.methods), *named_tools)
 
     async def __call__(self, frame: Frame, call_next: CallNext) -> Answer:
-        """Count the call; raises ToolError or McpError when it exceeds the limit."""
-        if self._counts(frame):
+        """Count the call; raises ToolError or McpError when it exceeds the limit.
+
+        Raises StoreUnavailable if the cache does not answer, for which HTTP has 503.
+        """
+        if self._counts(frame) and await _is_usable(frame):
             period = self._period()
             if await self._count(frame, period) > self.calls:
                 self._refuse(frame, period)
@@ -96,13 +110,20 @@ class RateLimit:
     def _counts(self, frame: Frame) -> bool:
         if frame.message.method not in self.methods:
             return False
-        return self.tools is None or frame.message.params.get("name") in self.tools
+        name = frame.message.params.get("name")
+        return self.tools is None or (isinstance(name, str) and name in self.tools)
 
     async def _count(self, frame: Frame, period: Period) -> int:
         """Add the call to those of its period, and return their number."""
         name = digest(frame.server.name, *self._identities(frame), *self._limit, period.name)
-        return await frame.exchange.run_hook(self._increment, f"django_mcp.rate.{name}", period)
+        return await self._increment(f"django_mcp.rate.{name}", period)
 
+    @property
+    def resource(self) -> str:
+        """The threads that wait for the cache: if it hangs, nothing else does."""
+        return f"the quotas in the cache {self.cache}"
+
+    @on_thread
     def _increment(self, entry: str, period: Period) -> int:
         return cache_counts.increment(caches[self.cache], entry, period.remaining + GRACE)
 
@@ -128,6 +149,36 @@ class RateLimit:
         data = {"retryAfter": round(period.remaining, 3)}
         raise McpError(message, code=TOO_MANY_REQUESTS, data=data)
 
+
+async def _is_usable(frame: Frame) -> bool:
+    """Whether the caller may use what it names: a call that is refused is not counted.
+
+    Otherwise, a limit of a tool would tell that the tool exists, and callers who may not use it
+    would use up what others share.
+    """
+    params = frame.message.params
+    reference = params.get("ref")
+    if frame.message.method == "completion/complete" and isinstance(reference, dict):
+        params = reference
+    try:
+        for kind, member in NAMED_BY.get(frame.message.method, ()):
+            name = params.get(member)
+            if isinstance(name, str) and await visibility.find(frame, kind, name) is not None:
+                return True
+        if frame.message.method == "resources/read":
+            uri = params.get("uri")
+            return isinstance(uri, str) and await visibility.is_readable(frame, uri)
+    except McpError:
+        return False  # It is challenged, or selects what there is not: answered as without a limit.
+    return frame.message.method not in NAMED_BY
+
+
+NAMED_BY: Mapping[str, Iterable[tuple[str, str]]] = {
+    "tools/call": (("tool", "name"),),
+    "prompts/get": (("prompt", "name"),),
+    "completion/complete": (("prompt", "name"), ("resource_template", "uri")),
+}
+"""The kinds of components that a request may name, and by which parameter."""
 
 GRACE = 60.0
 """Seconds that a count is kept after its period: the clocks of workers differ."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,8 +11,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.cache import caches
+from django.core.cache.backends.locmem import LocMemCache
 
-from django_mcp import Frame, Server, ToolError
+from django_mcp import ConfigurationError, Frame, Server, ToolError
 from django_mcp.auth.base import Principal
 from django_mcp.frame import HttpTransport, StdioTransport
 from django_mcp.frame.frame import RequestInfo
@@ -54,7 +56,7 @@ async def passed(frame: Frame) -> Any:
 
 
 def private_of_shop() -> Any:
-    return {"server": Server("shop"), "revision": NEWEST}
+    return {"server": shop(), "revision": NEWEST}
 
 
 @pytest.fixture(autouse=True)
@@ -67,8 +69,8 @@ def _frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django_mcp.middleware.time.time", lambda: 1_000_000.0)
 
 
-def shop(limit: RateLimit) -> Server:
-    server = Server("shop", middleware=[limit])
+def shop(*limits: RateLimit) -> Server:
+    server = Server("shop", middleware=limits)
 
     @server.tool
     def buy() -> str:
@@ -237,12 +239,112 @@ def test_anonymous_callers_are_distinguished_by_ip_address() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"calls": 0}, "at least one"),
-        ({"calls": 1, "per": 0}, "at least one"),
-        ({"calls": 1, "by": "ip"}, "by some of caller, user"),
-        ({"calls": 1, "by": []}, "by some of caller, user"),
+        ({"calls": 0}, "calls of RateLimit is 0: write 1 or more"),
+        ({"calls": 1, "per": 0}, "per of RateLimit is 0"),
+        ({"calls": 1, "per": "week"}, "per of RateLimit is 'week'"),
+        ({"calls": 1, "by": "ip"}, "by of RateLimit is 'ip': write some of caller, user"),
+        ({"calls": 1, "by": []}, "write some of caller, user"),
+        ({"calls": 1, "tools": "sell"}, r"tools of RateLimit is the string 'sell': .*\['sell'\]"),
+        ({"calls": 1, "methods": "tools/call"}, "methods of RateLimit is the string"),
+        ({"calls": 1, "tools": [len]}, "tools of RateLimit has <built-in"),
     ],
 )
 def test_invalid_rate_limit_is_rejected(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
+    with pytest.raises(ConfigurationError, match=problem):
         RateLimit(**options)
+
+
+async def test_limits_of_different_tools_count_for_themselves() -> None:
+    limits = [RateLimit(1, per=60, tools=[name]) for name in ("buy", "sell")]
+    server = shop(*limits)
+    server.tool(name="sell")(lambda: "sold")
+    async with Client(server) as client:
+        for name in ("buy", "sell"):
+            (await client.call(name)).assert_ok()
+            (await client.call(name)).assert_error("Too many calls")
+
+
+async def test_hidden_tool_of_a_limit_is_unknown_and_uses_up_nothing() -> None:
+    server = shop(RateLimit(1, per=60, by="tool", tools=["secret", "buy"]))
+
+    @server.tool(permission="staff_member")
+    def secret() -> str:
+        return "secret"
+
+    async with Client(server, user=User(pk=1)) as client:
+        for name in ("secret", "secret", "secret", "unknown"):
+            error = await error_of(client.call_tool(name))
+            assert str(error.message) == f"Unknown tool: {name}"
+    async with Client(server, user=User(pk=2, is_staff=True)) as client:
+        (await client.call("secret")).assert_ok()
+        (await client.call("secret")).assert_error("Too many calls")
+
+
+async def test_challenged_tool_is_challenged_and_uses_up_nothing() -> None:
+    server = shop(RateLimit(1, per=60, by="tool"))
+
+    @server.tool(scopes=["shop"])
+    def order() -> str:
+        return "ordered"
+
+    async with Client(server, user=User(pk=1), scopes=["other"]) as client:
+        for _ in range(2):
+            error = await error_of(client.call_tool("order"))
+            assert "scope" in str(error.message)
+    async with Client(server, user=User(pk=2), scopes=["shop"]) as client:
+        (await client.call("order")).assert_ok()
+
+
+@pytest.mark.parametrize("tools", [None, ["buy"]])
+@pytest.mark.parametrize("name", [["buy"], {"buy": 1}, 5, None])
+async def test_name_of_another_type_is_invalid_params(name: Any, tools: Any) -> None:
+    async with Client(shop(RateLimit(1, tools=tools))) as client:
+        error = await error_of(client.request("tools/call", {"name": name}))
+    assert error.code == -32602
+
+
+def test_caller_of_two_endpoints_is_one_caller() -> None:
+    transport = HttpTransport(remote_ip="192.0.2.1")
+    for subject in ("", "7"):
+        keys = {
+            caller_of(
+                Frame(
+                    auth=Principal(scheme="test", subject=subject, endpoint=endpoint),
+                    transport=transport,
+                )
+            )
+            for endpoint in ("", "org=1", "org=2")
+        }
+        assert len(keys) == 1
+
+
+class BrokenCache(LocMemCache):
+    """A cache of which the server is away, or hangs."""
+
+    hangs = False
+
+    def incr(self, *args: Any, **kwargs: Any) -> int:
+        if self.hangs:
+            time.sleep(1)
+        raise ConnectionError("away")
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_quota_without_its_cache_is_answered_with_503_in_time(
+    settings: Any, caplog: pytest.LogCaptureFixture, hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BrokenCache, "hangs", hangs)
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "STORE_TIMEOUT": 0.2}
+    settings.CACHES = {
+        **settings.CACHES,
+        "away": {"BACKEND": f"{__name__}.BrokenCache", "LOCATION": "away"},
+    }
+    application = endpoint(shop(RateLimit(5, cache="away")))
+    begun = time.monotonic()
+    replies = [await post(application, "tools/call", {"name": "buy"}) for _ in range(3)]
+
+    assert time.monotonic() - begun < 3
+    assert [reply.status for reply in replies] == [503, 503, 503]
+    assert all(reply.headers["retry-after"] for reply in replies)
+    lines = [record for record in caplog.records if record.name == "django_mcp"]
+    assert [record.getMessage() for record in lines] == ["A store does not answer"]

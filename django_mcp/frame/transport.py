@@ -133,11 +133,13 @@ def caller_key(principal: Principal, transport: Transport | None) -> str:
     """Return the key by which every limit counts a caller: for anonymous ones, with their address.
 
     The address is the one that the ASGI server passes on, which knows the trusted proxies. Of an
-    IPv6 address only the network counts, because one client has all the addresses of a /64.
+    IPv6 address only the network counts, because one client has all the addresses of a /64. What
+    the path of the server captured does not count, because a caller may choose it.
     """
+    identity = f"{principal.scheme}:{principal.subject}"
     if principal.subject or not isinstance(transport, HttpTransport):
-        return principal.key
-    return f"{principal.key} {network_of(transport.remote_ip or '')}"
+        return identity
+    return f"{identity} {network_of(transport.remote_ip or '')}"
 
 
 Sender = tuple["Principal", Transport | None]

@@ -126,6 +126,7 @@ DATABASE = "stores"
 OUTAGES = frozenset(
     {
         "redis.exceptions.RedisError",
+        "django_redis.exceptions.ConnectionInterrupted",
         "pymemcache.exceptions.MemcacheError",
         "_pylibmc.MemcachedError",
     }
