@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from django.db import connections
 from django.utils.translation import gettext_lazy
 from pytest_django import Settings
 
-from django_mcp import ConfigurationError, Frame, Server, Tool, registry
+from django_mcp import ConfigurationError, Frame, Prompt, Server, Tool, registry
 from django_mcp import checks as ours
 from django_mcp.auth.base import BaseAuthentication
 from django_mcp.auth.introspection import IntrospectionAuthentication
@@ -114,18 +115,74 @@ def test_application_that_cannot_be_imported_is_reported(settings: Settings) -> 
     assert "'nowhere.asgi.application', which cannot be imported" in get_findings()["W021"].msg
 
 
-@pytest.mark.parametrize(("databases", "expected"), [(None, "E"), (["default"], "W")])
-def test_module_that_cannot_be_imported_is_an_error_except_for_migrate(
-    monkeypatch: pytest.MonkeyPatch, databases: list[str] | None, expected: str
+@pytest.mark.parametrize(
+    ("command", "is_error"),
+    [
+        ("check", True),
+        ("runserver", True),
+        ("mcp_stdio", True),
+        ("mcp_show", True),
+        ("tests/test_checks.py", True),
+        ("migrate", False),
+        ("makemigrations", False),
+        ("shell", False),
+        ("createsuperuser", False),
+    ],
+)
+def test_module_that_cannot_be_imported_stops_only_what_serves(
+    monkeypatch: pytest.MonkeyPatch, command: str, is_error: bool
 ) -> None:
     broken = registry.Broken("shop.mcp", ImportError("No module named 'tea'"))
     monkeypatch.setattr(registry, "_broken", [broken])
-    monkeypatch.setattr(sys, "argv", ["manage.py", "migrate" if databases else "check"])
+    monkeypatch.setattr(sys, "argv", ["manage.py", command])
+    databases = None if is_error else ["default"]
     found = checks.run_checks(tags=[ours.TAG], databases=databases)
     message = next(each for each in found if each.id == "django_mcp." + "E021")
     assert message.msg == "shop.mcp cannot be imported: ImportError: No module named 'tea'"
-    assert message.is_serious(checks.ERROR) == (expected == "E")
+    assert message.is_serious(checks.ERROR) == is_error
     assert set(get_findings()) == {"E021"}
+
+
+def test_class_that_is_registered_nowhere_is_reported(
+    monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    module = ModuleType("example_site.desk.mcp")
+    names = ("Refund", "Base", "Derived", "Registered", "Imported", "Question")
+
+    def declare(name: str, base: type, where: str = module.__name__, **members: Any) -> type:
+        return type(name, (base,), {"__module__": where, **members})
+
+    refund = declare("Refund", Tool, run=lambda self: None)
+    base = declare("Base", Tool)
+    derived = declare("Derived", base, execute=lambda self: None)
+    registered = declare("Registered", Tool, execute=lambda self: None)
+    imported = declare("Imported", Tool, "elsewhere")
+    question = declare("Question", Prompt)
+    classes = (refund, base, derived, registered, imported, question)
+    vars(module).update(dict(zip(names, classes, strict=True)))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    server.tool(registered)
+    found = [each for each in checks.run_checks(tags=[ours.TAG]) if each.id == "django_mcp.W063"]
+    named = {str(each.msg).split()[0].rpartition(".")[2]: str(each.hint) for each in found}
+    assert sorted(named) == ["Derived", "Question", "Refund"]
+    assert "@tool" in named["Refund"]
+    assert "@prompt" in named["Question"]
+
+
+@pytest.mark.parametrize(
+    ("needed", "nearest"),
+    [
+        ("shop.nope", None),
+        ("shop.ad_order", "shop.add_order"),
+        ("shops.add_order", "shop.add_order"),
+        ("shop.add_tea", "shop.add_order"),
+    ],
+)
+def test_remedy_of_an_unknown_permission_compares_codenames(
+    needed: str, nearest: str | None
+) -> None:
+    stored = {"shop.add_order", "auth.add_user", "auth.nopes"}
+    assert codenames._nearest(needed, stored) == nearest
 
 
 def test_missing_django_middleware_is_reported(settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -55,13 +55,28 @@ def _missing(alias: str) -> Found:
         for needed in _named_by(entry.component):
             if needed in names:
                 continue
-            near = get_close_matches(needed, names, n=1)
+            near = _nearest(needed, names)
             yield Error(
                 f"The {entry.kind} {entry.component.name!r} at {entry.component.source} names the "
                 f"permission {needed!r}, which the database {alias!r} does not have.",
-                hint=f"Did you mean {near[0]!r}?" if near else "Correct the codename.",
+                hint=f"Did you mean {near!r}?" if near else "Correct the codename.",
                 id="django_mcp.E026",
             )
+
+
+def _nearest(needed: str, names: Iterable[str]) -> str | None:
+    """Return a permission with a similar codename: of the same app, or else of another one.
+
+    Compared as a whole, permissions of one app are alike, whatever they permit.
+    """
+    label, _, codename = needed.partition(".")
+    split = [name.partition(".") for name in names]
+    of_app = [other for app, _, other in split if app == label]
+    if near := get_close_matches(codename, of_app, n=1):
+        return f"{label}.{near[0]}"
+    same = [app for app, _, other in split if other == codename]
+    apps = get_close_matches(label, same, n=1) or same
+    return f"{apps[0]}.{codename}" if apps else None
 
 
 def _named_by(component: Any) -> Iterator[str]:

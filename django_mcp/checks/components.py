@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
 from django.apps import apps
-from django.core.checks import Warning
+from django.core.checks import CheckMessage, Warning
 
 from django_mcp import conf
 from django_mcp.checks.base import Found, check
 from django_mcp.components.base import USER_CHECKS, Component
-from django_mcp.components.tool import ToolComponent
+from django_mcp.components.declaration import DECLARED, ComponentAttributes
+from django_mcp.components.prompt import Prompt
+from django_mcp.components.tool import Tool, ToolComponent
 from django_mcp.protocol.revisions import BY_VERSION, Structured
 from django_mcp.protocol.schema.compiler import to_object_root
 from django_mcp.registry import registered_entries
@@ -34,6 +37,32 @@ def check_permissions() -> Found:
                 hint='Write "app_label.codename", for instance "auth.view_user".',
                 id="django_mcp.W004",
             )
+
+
+@check()
+def check_classes() -> Found:
+    """Yield a warning for each class of a module ``mcp`` that is registered nowhere."""
+    for app in apps.get_app_configs():
+        module = sys.modules.get(f"{app.name}.mcp")
+        for value in [*vars(module).values()] if module else ():
+            is_class = isinstance(value, type) and issubclass(value, ComponentAttributes)
+            # A class with subclasses is a base.
+            if not is_class or value in DECLARED or value.__subclasses__():
+                continue
+            if value.__module__ == f"{app.name}.mcp":
+                yield _unregistered(value)
+
+
+def _unregistered(component: type[ComponentAttributes]) -> CheckMessage:
+    kinds = {Tool: "tool", Prompt: "prompt"}
+    kind = next((name for base, name in kinds.items() if issubclass(component, base)), "resource")
+    return Warning(
+        f"{component.__module__}.{component.__qualname__} is declared like a {kind}, but is "
+        "registered on no server: no client sees it.",
+        hint=f"Decorate the class with @{kind}, or silence this check if the class is registered "
+        "while a session runs.",
+        id="django_mcp.W063",
+    )
 
 
 @check()

@@ -10,6 +10,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import get_commands
 from django.db import connections
 from django.utils.module_loading import import_string
 
@@ -92,15 +93,24 @@ def check_backends() -> Found:
 
 
 @add
-def check_modules(
-    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
-) -> list[CheckMessage]:
-    # An error would stop migrate, which may be what the module needs. The commands that look at
-    # databases name them; from Django 6.1 on, all are named for the others as well.
-    is_check = sys.argv[1:2] == ["check"]
-    level: type[Warning | Error] = Warning if databases and not is_check else Error
-    hint = "Correct it: until then, neither mount nor the commands of MCP servers work."
-    return [level(str(module), hint=hint, id="django_mcp.E021") for module in registry.broken()]
+def check_modules(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    level = level_of_command()
+    return [level(str(module), hint=HINT, id="django_mcp.E021") for module in registry.broken()]
+
+
+HINT = "Correct it: until then, neither mount nor the commands of MCP servers work."
+SERVING = ("check", "runserver", "testserver", "mcp_")
+"""How the names of commands begin that serve, or that are run to find errors."""
+
+
+def level_of_command() -> type[Warning | Error]:
+    """Return Warning while a command runs that does not serve, such as migrate, and else Error.
+
+    An error of a module ``mcp`` would stop what may be needed to correct it.
+    """
+    command = "".join(sys.argv[1:2])
+    does_not_serve = command in get_commands() and not command.startswith(SERVING)
+    return Warning if does_not_serve else Error
 
 
 @check(requires_components=False)
@@ -112,10 +122,10 @@ def check_components() -> Found:
             yield cannot_be_built(server, error)
 
 
-def cannot_be_built(server: Server, error: Exception) -> Error:
-    return Error(
+def cannot_be_built(server: Server, error: Exception) -> Warning | Error:
+    return level_of_command()(
         f"The components of the MCP server {server.name!r} cannot be built: {error}",
-        hint="Correct it: until then, neither mount nor the commands of MCP servers work.",
+        hint=HINT,
         id="django_mcp.E022",
     )
 
