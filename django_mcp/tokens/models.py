@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.token import PREFIX, digest_of, new_token
+from django_mcp.components.base import listed, scope_names
 from django_mcp.pubsub import revocations
 from django_mcp.runtime import background
 from django_mcp.runtime.scope_descriptions import in_words
@@ -48,16 +49,21 @@ class TokenQuerySet(models.QuerySet["PersonalAccessToken"]):
         row = self.model(
             owner=owner,
             name=name,
-            scopes=sorted(set(scopes)),
-            servers=sorted(set(servers)),
-            groups=sorted(set(groups)),
+            scopes=sorted(scope_names("the token", scopes)),
+            servers=sorted({*listed("servers of the token", servers)}),
+            groups=sorted({*listed("groups of the token", groups)}),
             read_only=read_only,
             expires_at=expires_at,
             made_by_owner=made_by_owner,
         )
         token = row.set_new_token()
-        row.save(force_insert=True, using=self.db)
+        row.save(force_insert=True, using=self._for_writing().db)
         return row, token
+
+    def _for_writing(self) -> TokenQuerySet:
+        """The same rows in the database for writing, unless they are of another one by name."""
+        is_replica = self.db == router.db_for_read(self.model)
+        return self.using(router.db_for_write(self.model)) if is_replica else self
 
     def unrevoked(self) -> TokenQuerySet:
         """The tokens which are neither revoked nor expired."""
@@ -66,10 +72,12 @@ class TokenQuerySet(models.QuerySet["PersonalAccessToken"]):
 
     def revoke(self) -> int:
         """Revoke these tokens on all workers, and return how many were not revoked before."""
-        digests = list(self.filter(revoked_at=None).values_list("digest", flat=True))
-        count = self.filter(revoked_at=None).update(revoked_at=timezone.now())
+        rows = self._for_writing().filter(revoked_at=None)
+        digests = list(rows.values_list("digest", flat=True))
+        count = rows.update(revoked_at=timezone.now())
         for digest in digests:
-            revocations.publish(digest=digest, using=self.db)
+            # After the commit in the database that has the change: a replica has none of it yet.
+            revocations.publish(digest=digest, using=rows.db)
         return count
 
     revoke.alters_data = True  # type: ignore[attr-defined]

@@ -50,6 +50,7 @@ urlpatterns = [
     path("own/", include("django_mcp.elicitation.urls", namespace="own")),
 ]
 
+PAID_BY_BANK = "Paid on 24 December from a+b"
 VALID = {"password": "tea pot", "until": "2026-12-24", "accounts": ["a", "b"]}
 
 
