@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from django_mcp import Server
 from django_mcp.components.base import (
     ConfigurationError,
     InvalidArguments,
@@ -17,8 +16,8 @@ from django_mcp.components.base import (
 )
 from django_mcp.components.prompt import Prompt, PromptComponent, prompt_component
 from django_mcp.components.responses import PromptResponse, Response
+from django_mcp.components.results import prompt_result
 from django_mcp.frame import Frame
-from django_mcp.testing import Client
 from tests.spec import spec
 
 
@@ -277,9 +276,6 @@ class TestConfigurationErrors:
 
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
-async def test_tuple_of_a_role_and_a_text_is_no_two_messages(role: str) -> None:
-    server = Server("prompts")
-    server.prompt(name="greet")(lambda: (role, "hi"))
-    async with Client(server) as client:
-        with pytest.raises(UnserializableResult, match=f"begins with '{role}'.*\"role\""):
-            await client.get_prompt("greet")
+def test_tuple_of_a_role_and_a_text_is_no_two_messages(role: str) -> None:
+    with pytest.raises(UnserializableResult, match=f"begins with '{role}'.*\"role\""):
+        prompt_result(prompt_component(plan), (role, "hi"))
