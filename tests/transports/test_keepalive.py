@@ -60,12 +60,12 @@ class TestDeclaration:
         assert "experimental" not in before
         assert "experimental" not in after
 
-    @pytest.mark.parametrize("interval", [None, 0, -5])
+    @pytest.mark.parametrize("interval", [None, 0])
     def test_keepalive_without_an_interval_is_off(self, interval: int | None) -> None:
         assert server(keepalive_ms=interval).keepalive is None
 
     def test_threshold_below_one_is_rejected(self) -> None:
-        with pytest.raises(ValueError, match="at least 1"):
+        with pytest.raises(ValueError, match="failure_threshold.* is 0: write 1 or more"):
             server().set_keepalive(100, failure_threshold=0)
 
 
