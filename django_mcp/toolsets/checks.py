@@ -1,14 +1,15 @@
-"""System check of toolsets: related models whose rows nothing limits."""
+"""System checks of toolsets: related models whose rows nothing limits, and forgotten models."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from django import forms
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.core.checks import CheckMessage, Warning, register
 from django.db.models import Model
 
@@ -44,6 +45,25 @@ def check_related_models(app_configs: Sequence[AppConfig] | None, **_: Any) -> l
             with suppress(ConfigurationError):
                 messages += _unlimited(server, toolset)
     return messages
+
+
+@register("django_mcp")
+def check_models(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Return a warning for each toolset without ``model``, unless it is the base of others."""
+    modules = [sys.modules.get(f"{app.name}.mcp") for app in apps.get_app_configs()]
+    return [
+        Warning(
+            f"{value.__module__}.{value.__qualname__} has no model: no client sees it.",
+            hint="Write model = …, in the class itself.",
+            id="django_mcp_toolsets.W002",
+        )
+        for module in modules
+        if module is not None
+        for value in [*vars(module).values()]
+        if isinstance(value, type) and issubclass(value, ModelToolset)
+        if value.__module__ == module.__name__ and not value.__subclasses__()
+        if getattr(value, "model", None) is None
+    ]
 
 
 def _unlimited(server: Server, toolset: BaseToolset) -> Iterator[CheckMessage]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,6 +23,27 @@ def found(*toolsets: type[ModelToolset]) -> list[CheckMessage]:
         patch.setattr(registry, "_servers", {"desk": server})
         messages = run_checks(tags=["django_mcp"])
     return [each for each in messages if each.id == "django_mcp_toolsets.W001"]
+
+
+def test_toolset_without_model_is_reported_unless_others_are_derived_from_it(
+    desk_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("example_site.desk.mcp")
+
+    def declare(name: str, base: type, **members: Any) -> Any:
+        return type(name, (base,), {"__module__": module.__name__, **members})
+
+    base = declare("Base", ModelToolset)
+    derived = declare("Derived", base, model=desk_app.Team, fields=["pk"])
+    forgotten = declare("Forgotten", ModelToolset, Meta=type("Meta", (), {"model": desk_app.Team}))
+    vars(module).update(Base=base, Derived=derived, Forgotten=forgotten, Other=ModelToolset)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    messages = [
+        str(each.msg)
+        for each in run_checks(tags=["django_mcp"])
+        if each.id == "django_mcp_toolsets.W002"
+    ]
+    assert messages == ["example_site.desk.mcp.Forgotten has no model: no client sees it."]
 
 
 def teams(models: Any) -> type[ModelToolset]:

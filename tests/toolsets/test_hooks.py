@@ -146,7 +146,7 @@ def test_unknown_names_are_reported_together_and_from_mixins(desk: Desk) -> None
 
     toolset = type("Mixed", (Mixin, tickets(desk.models, page_sise=5)), {})
     with pytest.raises(ConfigurationError) as rejected:
-        desk.serve(toolset)  # type: ignore[arg-type]
+        desk.serve(toolset)
     assert "'page_sise' (write 'page_size')" in str(rejected.value)
     assert "'owner_of'" in str(rejected.value)
     assert "Begin names of your own with an underscore" in str(rejected.value)
