@@ -14,6 +14,9 @@ from django_mcp.registry import Entry
 MAX_NAME = 37
 """Characters. Hosts put ``mcp__server__`` before a name and allow 64 together."""
 MAX_PARAMETERS = 25
+GENERATED = "django_mcp.toolsets."
+"""Where the handlers of toolsets are. Their parameters are fields of the model, with or without a
+lookup: the names say what they are, and a description of each would cost more than it explains."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,18 @@ def describe(entries: Iterable[Entry]) -> list[Description]:
     shared = {text for text, number in texts.items() if number > 1}
     described = []
     for entry, item in listed:
-        weaknesses = [*_weaknesses(item)]
+        weaknesses = [*_weaknesses(item, is_generated=_is_generated(entry))]
         if (entry.server.name, item.get("description")) in shared:
             weaknesses.append("another tool has the same description")
         described.append(Description(entry, item, weaknesses))
     return described
 
 
-def _weaknesses(tool: Mapping[str, Any]) -> Iterator[str]:
+def _is_generated(entry: Entry) -> bool:
+    return getattr(entry.component.handler, "__module__", "").startswith(GENERATED)
+
+
+def _weaknesses(tool: Mapping[str, Any], *, is_generated: bool) -> Iterator[str]:
     name = tool["name"]
     properties = tool["inputSchema"].get("properties", {})
     if not tool.get("description"):
@@ -58,7 +65,8 @@ def _weaknesses(tool: Mapping[str, Any]) -> Iterator[str]:
         yield "its name has a character that some hosts refuse: use letters, digits, _ and -"
     if len(properties) > MAX_PARAMETERS:
         yield f"it has {len(properties)} parameters, and models use {MAX_PARAMETERS} well"
-    if bare := [key for key, schema in properties.items() if not _is_explained(schema)]:
+    bare = [key for key, schema in properties.items() if not _is_explained(schema)]
+    if bare and not is_generated:
         yield f"parameters without a description: {', '.join(bare)}"
 
 

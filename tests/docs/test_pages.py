@@ -19,6 +19,7 @@ from django_mcp.components import serializers
 from django_mcp.components.prompt import PromptOptions
 from django_mcp.components.resource import ResourceOptions
 from django_mcp.components.tool import ToolOptions
+from django_mcp.management import descriptions
 from django_mcp.protocol.schema import compiler
 from django_mcp.server import Server, failures
 from django_mcp.server.hooks import HOOKS
@@ -136,6 +137,18 @@ def test_every_page_is_linked_from_the_index() -> None:
 
 def test_guide_for_coding_agents_has_at_most_150_lines() -> None:
     assert len(GUIDE.read_text().splitlines()) <= 150
+
+
+def test_no_tool_of_the_guide_is_weak(project: Project) -> None:
+    """Neither those that it declares, nor those that its toolset generates."""
+    project.run(GUIDE)
+
+    described = descriptions.describe(
+        entry for server in registry.servers() for entry in registry.entries(server)
+    )
+    weak = {each.listed["name"]: each.weaknesses for each in described if each.weaknesses}
+    assert len(described) == 6
+    assert weak == {}
 
 
 def test_api_reference_lists_every_public_name() -> None:
