@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
+from django.urls import ResolverMatch
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
@@ -113,7 +114,10 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         return await in_time(sync_to_async(self._authenticate)(read))
 
     def _authenticate(self, scope: Scope) -> Principal | Challenge | None:
-        request = Request(ASGIRequest(scope, io.BytesIO()))
+        of_server = ASGIRequest(scope, io.BytesIO())
+        # Classes of a site may read what the URL of a view has captured: here, nothing.
+        of_server.resolver_match = ResolverMatch(self.authenticate, (), {})
+        request = Request(of_server)
         for authenticator in self._authenticators:
             try:
                 user_and_auth = authenticator.authenticate(request)
@@ -156,7 +160,14 @@ def _is_bearer(challenge: str | None) -> bool:
 def _refusal(scope: Scope, status: int, reason: str) -> Challenge:
     if status == 401 and bearer_token(scope) is not None:
         return replace(INVALID_TOKEN, is_final=False)
-    return Challenge(status=status, message=reason[:MAX_MESSAGE] or "Access denied")
+    return Challenge(status=status, message=_shortened(reason) or "Access denied")
+
+
+def _shortened(reason: str) -> str:
+    """Return a reason of at most MAX_MESSAGE characters, cut between words."""
+    if len(reason) <= MAX_MESSAGE:
+        return reason
+    return f"{reason[: MAX_MESSAGE - 1].rpartition(' ')[0] or reason[: MAX_MESSAGE - 1]}…"
 
 
 def _in_words(detail: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,11 @@ from django_mcp.rest import filters, openapi, parameters, spectacular
 from django_mcp.rest.operations import Operation
 from django_mcp.rest.parameters import QueryParameter
 from django_mcp.rest.routes import argument_schema
-from django_mcp.rest.serializers import accepts_files, input_schema
+from django_mcp.rest.serializers import accepts_files, body_schema, input_schema
 
 Schema = dict[str, Any]
+
+logger = logging.getLogger("django_mcp")
 
 DATA = "data"
 """The argument with the whole body, where its fields cannot be arguments of their own."""
@@ -66,7 +69,7 @@ class Arguments:
         if self.body is None:
             return {}, ()
         if self.is_body_nested:
-            return {DATA: self.body}, [DATA]
+            return {DATA: self.body}, [DATA] if _needs_data(self.body) else []
         return self.body.get("properties", {}), self.body.get("required", ())
 
     def query_string(self, arguments: Mapping[str, Any], fixed: Mapping[str, str]) -> str:
@@ -81,7 +84,7 @@ class Arguments:
     def data(self, arguments: Mapping[str, Any]) -> Any:
         """Return the body for validated arguments, with files; raises ToolError."""
         if self.is_body_nested:
-            return arguments[DATA]
+            return arguments.get(DATA, {})
         others = {*self.path, *(each.name for each in self.query)}
         data = {name: value for name, value in arguments.items() if name not in others}
         return data | {name: uploads(name, data[name]) for name in self.files & data.keys()}
@@ -100,7 +103,8 @@ def read(
     queried, many = query_of(operation, view, described, query or {})
     queried_names = {each.name for each in queried}
     shared: Schema = {} if described is None else described.definitions
-    body = body_of(operation, view, serializer, described)
+    body, own = body_of(operation, view, serializer, described)
+    shared = {**shared, **own}
     if operation.method == "patch":
         body = openapi.partial(body)
         shared = openapi.partial(shared)
@@ -145,22 +149,22 @@ def with_fields(body: Any, shared: Schema, operation: Operation, view: Any) -> S
 
 def body_of(
     operation: Operation, view: Any, serializer: Any, described: spectacular.Described | None
-) -> Schema | None:
-    """Return the schema of the body; raises ConfigurationError if it is unknown."""
+) -> tuple[Schema | None, Schema]:
+    """Return the schema of the body and its definitions; raises ConfigurationError."""
     if not operation.has_body:
-        return None
+        return None, {}
     if described is None or serializer is not UNSET:
         return own_body(operation, view, serializer)
-    return described.body
+    return described.body, {}
 
 
-def own_body(operation: Operation, view: Any, serializer: Any) -> Schema | None:
-    """Return the schema of the serializer that is given, else of the view's."""
+def own_body(operation: Operation, view: Any, serializer: Any) -> tuple[Schema | None, Schema]:
+    """Return the schema of the serializer that is given, else of the view's; and definitions."""
     if serializer is None:
-        return None
+        return None, {}
     if serializer is not UNSET:
         made = serializer() if isinstance(serializer, type) else serializer
-        return input_schema(made)
+        return body_schema(made)
     if not hasattr(view, "get_serializer_class"):
         raise ConfigurationError(
             f"{operation.where} has no serializer: give serializer=…, or serializer=None if it "
@@ -176,12 +180,12 @@ def own_body(operation: Operation, view: Any, serializer: Any) -> Schema | None:
             f"The serializer of {operation.where} depends on the request ({error!r}): give "
             "serializer=…"
         ) from error
-    schema = input_schema(made)
+    schema, own = body_schema(made)
     of_action = getattr(operation.function, "kwargs", {})  # A router may map any method.
     if operation.is_extra and "serializer_class" not in of_action:
         # It may read other data than the serializer of its view set does, or none.
         schema = openapi.partial(schema)
-    return schema
+    return schema, own
 
 
 def resolved(body: Any, shared: Schema) -> Any:
@@ -212,14 +216,23 @@ def with_files(body: Any, operation: Operation, view: Any) -> Any:
         return body
     try:
         fields = operation.serializer(view).fields.items()
-    except Exception:
-        return body  # Nothing is known of its fields.
+    except DatabaseError:
+        raise  # Its tables may not exist yet.
+    except Exception as error:
+        # The author describes the body by other means, and the view may need a request.
+        logger.debug("The serializer of %s is unknown: %r", operation.where, error)
+        return body
     uploads = {
         name: input_schema(field)
         for name, field in fields
         if name in properties and accepts_files(field)
     }
     return {**body, "properties": {**properties, **uploads}} if uploads else body
+
+
+def _needs_data(body: Schema) -> bool:
+    """Whether a body as one argument must be given: an object of optional fields may be empty."""
+    return body.get("type") != "object" or bool(body.get("required"))
 
 
 def is_nested(body: Schema | None, others: set[str]) -> bool:
@@ -232,6 +245,11 @@ def is_nested(body: Schema | None, others: set[str]) -> bool:
 def path_schemas(operation: Operation, view: Any, kwargs: Mapping[str, Any]) -> dict[str, Schema]:
     """Return the schemas of the arguments of the path that are not fixed."""
     schemas = {}
+    if twice := [it for it in operation.route.names if operation.route.names.count(it) > 1]:
+        raise ConfigurationError(
+            f"The URL of {operation.where} has the argument {twice[0]!r} twice, so Django cannot "
+            f"make it: rename one in {operation.route.path}"
+        )
     for name in operation.route.names:
         if name not in kwargs:
             converter = operation.route.converters.get(name)
@@ -268,11 +286,20 @@ def lookup_schema(operation: Operation, name: str) -> Schema:
     lookup = getattr(kind, "lookup_field", None)
     model = getattr(getattr(kind, "queryset", None), "model", None)
     if model is None or name != (getattr(kind, "lookup_url_kwarg", None) or lookup):
-        return argument_schema(None)
+        return of_any_key() if name.endswith(KEYS) else argument_schema(None)
     schema = key_schema(model, str(lookup))
     if name == "pk":
         schema = {**schema, "description": f"The key of the {model._meta.verbose_name}"}
     return schema if schema["type"] == "integer" else {**argument_schema(None), **schema}
+
+
+KEYS = ("pk", "id", "_uuid")
+"""How names of arguments end that are keys of objects, such as the parents of a nested router."""
+
+
+def of_any_key() -> Schema:
+    """Return the schema of a key of an unknown model: a model sends it as it has read it."""
+    return {"anyOf": [{"type": "integer"}, argument_schema(None)]}
 
 
 def file_fields(body: Schema | None) -> frozenset[str]:

@@ -24,6 +24,8 @@ class _Operations:
     """Why an operation is no tool."""
     tools: dict[str, Credentials] = field(default_factory=dict)
     """As which callers a tool calls its view."""
+    secrets: dict[str, str] = field(default_factory=dict)
+    """The names of operations and fields that are those of credentials."""
 
 
 _by_server: WeakKeyDictionary[Server, _Operations] = WeakKeyDictionary()
@@ -38,11 +40,13 @@ class LeftOut(NamedTuple):
     """The classes of the authenticators that accept these callers."""
 
 
-def record_tool(server: Server, where: str, credentials: Credentials) -> None:
-    """Remember that an operation is a tool."""
+def record_tool(server: Server, where: str, credentials: Credentials, secret: str = "") -> None:
+    """Remember that an operation is a tool, and what in its answers may be a credential."""
     operations = _by_server.setdefault(server, _Operations())
     operations.missing.pop(where, None)
     operations.tools[where] = credentials
+    if secret:
+        operations.secrets[where] = secret
 
 
 def record_missing(server: Server, where: str, reason: str, *, is_check: bool) -> None:
@@ -62,6 +66,11 @@ def has_views(server: Server) -> bool:
 def missing(server: Server) -> Mapping[str, str]:
     """Return why operations of a server are no tools, by where they are."""
     return _of(server).missing
+
+
+def secrets(server: Server) -> Mapping[str, str]:
+    """Return what may be a credential in the answers of tools, by where they are."""
+    return _of(server).secrets
 
 
 def without_token(server: Server) -> Iterator[LeftOut]:

@@ -20,7 +20,7 @@ from django_mcp.components.resource import ResourceComponent
 from django_mcp.components.tool import ToolComponent
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.rest import availability
-from django_mcp.rest.calls import credentials
+from django_mcp.rest.calls import credentials, secrets
 from django_mcp.rest.combined import Combination
 from django_mcp.rest.operations import Operation
 from django_mcp.rest.serializers import shared
@@ -130,7 +130,8 @@ def examine(server: Server) -> None:
             of_caller = credentials.of_operation(
                 operation, view, choices["auth"], choices["authenticated_by"]
             )
-            availability.record_tool(server, declared.where, of_caller)
+            secret = secrets.of_operation(operation)
+            availability.record_tool(server, declared.where, of_caller, secret)
 
 
 def _build(server: Server, batch: list[Declaration]) -> list[Component]:
@@ -167,7 +168,7 @@ def _component(
     choices = Choices(**declared.choices, **own)
     described = descriptions.of(operation)
     component, of_caller = component_of(operation, described, choices, of_tool)
-    availability.record_tool(server, declared.where, of_caller)
+    availability.record_tool(server, declared.where, of_caller, secrets.of_operation(operation))
     return component
 
 

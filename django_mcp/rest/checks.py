@@ -31,7 +31,8 @@ def check_views(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Check
         with suppress(DatabaseError, ImproperlyConfigured, ImportError):
             batches.examine(server)
     servers = registry.servers()
-    return [*_missing(servers), *_left_out(servers), *_skipped_middleware()]
+    of_servers = [*_missing(servers), *_left_out(servers), *_secrets(servers)]
+    return [*of_servers, *_skipped_middleware()]
 
 
 OF_HTTP = (
@@ -123,6 +124,24 @@ def _left_out(servers: Sequence[Server]) -> Iterator[CheckMessage]:
                 "among its own."
             ),
             id="django_mcp_rest.W002",
+        )
+
+
+def _secrets(servers: Sequence[Server]) -> Iterator[CheckMessage]:
+    """The tools that may hand credentials to a model, in one message."""
+    names = {
+        where: name for server in servers for where, name in availability.secrets(server).items()
+    }
+    if names:
+        shown = [f"{where} ({name!r})" for where, name in names.items()]
+        yield Warning(
+            f"By their names, these tools may answer with credentials: {_shown(shown)}. The model, "
+            "its host and their logs would have them.",
+            hint=(
+                "Leave them out: name what becomes a tool by include=[…] or actions=[…]. Silence "
+                "this check if none of these is a secret."
+            ),
+            id="django_mcp_rest.W004",
         )
 
 

@@ -39,7 +39,7 @@ def rest_tools(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     one_tool_per_view: bool = False,
-    prefix: str = "",
+    prefix: str | Mapping[str, str] = "",
     version: str | None = None,
     kwargs: Mapping[str, Any] | None = None,
     auth: FindAuth | None = None,
@@ -49,54 +49,61 @@ def rest_tools(
 ) -> None:
     """Register the actions of a view set, or of all views of a router, as tools.
 
-    A tool sends a request in the name of the caller to the URL of the view: its permissions,
-    throttles, filters, pagination, versioning, parsers and renderers apply. ``target`` is a view
-    set, of which ``actions`` become tools, by default ``list`` and ``retrieve``; or a router or a
-    list of URL patterns, of which all that GET reads does, with ``read_only=False`` everything.
-    Names come from the basenames there: ``include=["list_*"]`` and ``exclude`` choose by name.
-    ``one_tool_per_view`` makes one tool of each view set, with an argument ``action``.
-    ``options`` has the options of the tool of each action, or of each name of a router: those of
-    ``tool``, ``serializer``, what an extra action reads (None for nothing), and ``query``, the
-    JSON Schemas of further query parameters. Other keywords are options of all tools.
+    A tool sends a request in the name of the caller to the URL of the view, so all that the view
+    declares applies. ``target`` is a view set, of which ``actions`` become tools, by default
+    ``list`` and ``retrieve``; or a router or a list of URL patterns, of which all that GET reads
+    does, with ``read_only=False`` everything; ``include=["*_list"]`` and ``exclude`` choose there
+    by name. ``one_tool_per_view`` makes one tool of each view set, with an argument ``action``.
+    ``options`` has the options of each action, or of each name of a router: those of ``tool``,
+    ``serializer``, what an extra action reads (None for nothing), and ``query``, the JSON Schemas
+    of further query parameters. Other keywords are options of all tools.
 
-    ``prefix`` chooses between several URLs, ``version`` is the version of the API, and ``kwargs``
-    are arguments of the URL that the caller does not choose. ``auth(frame)`` returns
-    ``request.auth`` for callers without a token of the API; ``authenticated_by`` are the
-    authentication classes of a view for which they count, where it accepts fewer than the API.
+    ``prefix`` chooses another URL than the first of a view, in a router also by patterns of names.
+    ``version`` is that of the API, ``kwargs`` are fixed arguments of the URL. ``auth(frame)``
+    returns ``request.auth`` for callers without a token of the API, ``authenticated_by`` are the
+    authentication classes for which they count where a view accepts fewer than the API does, and
     ``prepare(request, frame)`` sets attributes of the request that middleware sets over HTTP.
 
-    A view that cannot be offered is a warning in the log, when the tools are built at the first
-    use of the server. Raises ConfigurationError for unknown actions of a view set.
+    A view that cannot be offered is a warning when the tools are built, at the first use of the
+    server. Raises ConfigurationError for unknown actions of a view set.
     """
-    check_forced_user()
-    declared: dict[str, Any] = {
-        "choose": {"prefix": prefix, "kwargs": kwargs},
+    how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare}
+    chosen = {"prefix": prefix, "include": include, "exclude": exclude, "kwargs": kwargs}
+    declared = {
         "options": options or {},
         "common": common,
-        "choices": _choices(
-            version=version,
-            kwargs=kwargs or {},
-            auth=auth,
-            authenticated_by=authenticated_by,
-            prepare=prepare,
-        ),
-        "is_one_tool_per_view": one_tool_per_view,
+        "choices": _choices(version, kwargs, how),
     }
-    chosen_server = registry.default if server is None else server
+    _declare(server, target, actions, chosen, {**declared, "one_tool_per_view": one_tool_per_view})
+
+
+def _declare(
+    server: Server | None,
+    target: Any,
+    actions: Sequence[str] | None,
+    chosen: Mapping[str, Any],
+    declared: dict[str, Any],
+) -> None:
+    check_forced_user()
+    server = registry.default if server is None else server
+    declared["is_one_tool_per_view"] = declared.pop("one_tool_per_view")
     if has_urls(target):
-        urls = _declared_urls(target, actions, include=include, exclude=exclude, **declared)
-        batches.defer(chosen_server, [urls])
-    else:
-        batches.defer(chosen_server, _declared_actions(chosen_server, target, actions, **declared))
+        names = {name: chosen[name] for name in ("prefix", "include", "exclude")}
+        declared["choose"] = {"kwargs": chosen["kwargs"]}
+        batches.defer(server, [_declared_urls(target, actions, **names, **declared)])
+        return
+    if not isinstance(chosen["prefix"], str):
+        raise ConfigurationError("prefix has patterns of names, which only a router has")
+    declared["choose"] = {name: chosen[name] for name in ("prefix", "kwargs")}
+    batches.defer(server, _declared_actions(server, target, actions, **declared))
 
 
-def _choices(*, authenticated_by: Any, **others: Any) -> dict[str, Any]:
+def _choices(version: str | None, kwargs: Any, how: Mapping[str, Any]) -> dict[str, Any]:
     """Return how operations are called; raises ConfigurationError for a class that is no list."""
-    if isinstance(authenticated_by, str | type):
-        raise ConfigurationError(
-            f"authenticated_by is {authenticated_by!r}: give a list of classes"
-        )
-    return {"authenticated_by": tuple(authenticated_by), **others}
+    classes = how["authenticated_by"]
+    if isinstance(classes, str | type):
+        raise ConfigurationError(f"authenticated_by is {classes!r}: give a list of classes")
+    return {**how, "version": version, "kwargs": kwargs or {}}
 
 
 def _declared_urls(
@@ -193,6 +200,7 @@ def rest_tool(
     view_class = view_class_of(view)
     check_forced_user()
     choose = {"prefix": prefix, "kwargs": kwargs}
+    how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare}
     given: dict[str, Any] = {**options, "query": query}
     if serializer is not UNSET:
         given["serializer"] = serializer
@@ -201,12 +209,6 @@ def rest_tool(
         name=method,
         find=partial(view_operation, view, method, choose),
         options=given,
-        choices=_choices(
-            version=version,
-            kwargs=kwargs or {},
-            auth=auth,
-            authenticated_by=authenticated_by,
-            prepare=prepare,
-        ),
+        choices=_choices(version, kwargs, how),
     )
     batches.defer(registry.default if server is None else server, [declared])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from django_mcp.components.nouns import plural
 from django_mcp.rest.operations import Operation, base_name, is_viewset
 
 VERBS: Mapping[str, str] = {
@@ -19,8 +20,19 @@ VERBS: Mapping[str, str] = {
 }
 
 
-def of_operation(operation: Operation, written: str) -> str:
-    """Return the description; ``written`` is what drf-spectacular says of the operation.
+def of_operation(operation: Operation, written: str, summary: str = "") -> str:
+    """Return the description, which begins with the ``summary`` of the author.
+
+    ``written`` is what drf-spectacular says of the operation.
+    """
+    text = _of_operation(operation, written, has_summary=bool(summary))
+    if text.startswith(summary.rstrip(".")):
+        return text
+    return f"{summary.rstrip('.')}.\n\n{text}".strip()
+
+
+def _of_operation(operation: Operation, written: str, *, has_summary: bool) -> str:
+    """Return what the author wrote, else a sentence of our own unless there is a summary.
 
     Only what the author wrote for this very view counts: a docstring that it inherits describes a
     mixin, or REST framework.
@@ -36,22 +48,32 @@ def of_operation(operation: Operation, written: str) -> str:
         return of_action
     if not is_viewset(view_class) and of_view:
         return of_view
-    sentence = _sentence(operation)
-    return f"{sentence}\n\n{of_view}" if of_view else sentence
+    sentence = "" if has_summary else _sentence(operation)
+    return f"{sentence}\n\n{of_view}".strip()
 
 
 def _sentence(operation: Operation) -> str:
     """Return a sentence of a verb and the name of the objects."""
     model = model_of(operation.view_class)
     words = base_name(operation.view_class).replace("_", " ")
-    objects = words if model is None else str(model._meta.verbose_name_plural)
+    objects = words if model is None else plural_of(model)
     if operation.action in VERBS:
         return f"{VERBS[operation.action]} the {objects}."
     if not is_viewset(operation.view_class):
         return f"{operation.method.upper()} {words}."
-    action = operation.action.removesuffix("_view").replace("_", " ").capitalize()
+    # The name of an action may be a verb or a noun, so it is quoted.
+    action = operation.action.removesuffix("_view").replace("_", " ")
+    verb = "Read" if operation.method == "get" else "Run"
     is_of_one = bool(operation.route.names)
-    return f"{action} {'one of ' if is_of_one else ''}the {objects}."
+    return f"{verb} “{action}” of {'one of ' if is_of_one else ''}the {objects}."
+
+
+def plural_of(model: Any) -> str:
+    """Return the plural of the name of a model: Django's default is the name and an s."""
+    options = model._meta
+    name = str(options.verbose_name)
+    declared = str(options.verbose_name_plural)
+    return plural(name) if declared == f"{name}s" else declared
 
 
 def model_of(view_class: Any) -> Any:

@@ -76,10 +76,11 @@ def _exclusive(schema: Schema) -> Schema:
 
 def _nullable(schema: Schema) -> Schema:
     kind = schema.get("type")
-    if isinstance(kind, str) and "enum" not in schema:
-        return {**schema, "type": [kind, "null"]}
-    if isinstance(kind, str):
-        return {**schema, "type": [kind, "null"], "enum": [*schema["enum"], None]}
+    if isinstance(kind, str) and kind not in ("array", "object"):
+        with_null = {**schema, "type": [kind, "null"]}
+        if "enum" in schema:
+            with_null["enum"] = [*(each for each in schema["enum"] if each is not None), None]
+        return with_null
     described = {key: it for key, it in schema.items() if key in ("title", "description")}
     rest = {key: it for key, it in schema.items() if key not in described}
     return {**described, "anyOf": [rest, {"type": "null"}]}

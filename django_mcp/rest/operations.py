@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
+from django.db import DatabaseError
 from django.http import HttpRequest
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
@@ -17,6 +19,8 @@ from django_mcp.components.base import ConfigurationError
 from django_mcp.components.declaration import snake_case
 from django_mcp.rest.routes import Route, routes_of
 from django_mcp.rest.serializers import has_constant_fields, shared
+
+logger = logging.getLogger("django_mcp")
 
 ACTIONS: Mapping[str, str] = {
     "list": "get",
@@ -100,11 +104,29 @@ class Operation:
 def keep_context(view: Any) -> None:
     """Let a view make the context of its serializers once: some read the database for it."""
     if hasattr(view, "get_serializer_context"):
-        view.get_serializer_context = partial(_copied, cache(view.get_serializer_context))
+        view.get_serializer_context = partial(
+            _copied, cache(partial(_or_plain, view, view.get_serializer_context))
+        )
 
 
 def _copied(get_context: Any) -> dict[str, Any]:
     return {**get_context()}
+
+
+def _or_plain(view: Any, get_context: Any) -> dict[str, Any]:
+    """Return the context of a serializer; that of REST framework, where the view's own raises.
+
+    Without a request, it may lack a tenant or an object. What the fields need of it, they say.
+    """
+    try:
+        context: dict[str, Any] = get_context()
+    except DatabaseError:
+        raise  # Tables may not exist yet.
+    except Exception as error:
+        where = type(view).__qualname__
+        logger.debug("%s.get_serializer_context() raised %r: a plain one is used", where, error)
+        return {"request": view.request, "format": None, "view": view}
+    return context
 
 
 def schema_request(method: str) -> HttpRequest:
@@ -189,9 +211,24 @@ def viewset_operation(view_class: Any, action: str, choose: Mapping[str, Any]) -
     where = f"{view_class.__qualname__}.{action}"
     route = only(where, routes, choose)
     # ``as_view`` adds HEAD to the mapping, with the action of GET.
-    methods = [name for name, each in actions_by_method(route).items() if each == action]
-    method = next(name for name in methods if name in METHODS)
-    return Operation(view_class, method, action, route)
+    mapped = [name for name, each in actions_by_method(route).items() if each == action]
+    methods = [name for name in mapped if name in METHODS & allowed_methods(route)]
+    if not methods:
+        raise _not_allowed(where)
+    return Operation(view_class, methods[0], action, route)
+
+
+def allowed_methods(route: Route) -> set[str]:
+    """Return the methods that the view answers at a route, in lower case."""
+    callback = route.callback
+    names = callback.initkwargs.get("http_method_names", callback.cls.http_method_names)
+    return {name.lower() for name in names}
+
+
+def _not_allowed(where: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{where} cannot be called: http_method_names of the view does not have its method"
+    )
 
 
 def operation_at(
@@ -215,33 +252,33 @@ def view_operation(view: Any, method: str, choose: Mapping[str, Any]) -> Operati
     if method not in METHODS or not hasattr(view_class, method):
         raise ConfigurationError(f"{view_class.__qualname__} has no method {method!r}")
 
-    route = only(view_class.__qualname__, routes_of(view_class), choose)
+    route = only(view_class.__qualname__, [*routes_of(view_class)], choose)
+    if method not in allowed_methods(route):
+        raise _not_allowed(f"{view_class.__qualname__}.{method}")
     return Operation(view_class, method, method, route)
 
 
-def only(what: str, routes: Iterable[Route], choose: Mapping[str, Any]) -> Route:
-    """Return the route that the author chooses; raises ConfigurationError unless it is one."""
+def only(what: str, routes: Sequence[Route], choose: Mapping[str, Any]) -> Route:
+    """Return the route that the author chooses, else the first; raises ConfigurationError."""
     prefix = choose.get("prefix") or ""
     kwargs = choose.get("kwargs") or {}
     beginning = prefix.lstrip("/")
     fitting = [
         route
         for route in routes
-        if _plain(route.path).startswith(beginning) and set(kwargs) <= set(route.names)
+        if route.path.startswith(beginning) and set(kwargs) <= set(route.names)
     ]
-    if not fitting:
+    if fitting:
+        return fitting[0]
+    if paths := ", ".join(route.path for route in routes):
+        needed = f" with the arguments {', '.join(kwargs)}" if kwargs else ""
         raise ConfigurationError(
-            f"{what} has no URL{f' below {prefix}' if prefix else ''}: add it to the URLconf. A "
-            "tool calls a view as a request to its URL does"
+            f"{what} has no URL{f' below {prefix}' if prefix else ''}{needed}: its URLs are {paths}"
         )
-    if len(fitting) > 1:
-        paths = ", ".join(_plain(route.path) for route in fitting)
-        raise ConfigurationError(f"{what} has several URLs: choose one by prefix=… of {paths}")
-    return fitting[0]
-
-
-def _plain(path: str) -> str:
-    return path.replace("^", "").replace("$", "").replace("\\Z", "")
+    raise ConfigurationError(
+        f"{what} has no URL: add it to the URLconf. A tool calls a view as a request to its URL "
+        "does"
+    )
 
 
 def base_name(view_class: Any) -> str:

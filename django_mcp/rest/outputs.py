@@ -8,6 +8,7 @@ The schema has types, and neither enumerations nor lengths: rows may be older th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -52,18 +53,30 @@ def output_schema(operation: Operation, view: Any) -> Schema | None:
     return items if view.paginator is None else _page(view.paginator, items)
 
 
+_open: ContextVar[tuple[Any, ...]] = ContextVar("django_mcp.rest.outputs", default=())
+"""The serializers that are being described."""
+
+
 @lru_cache(maxsize=8)  # The actions of a view, which follow each other, share one serializer.
 def serializer_schema(serializer: Any) -> Schema | None:
-    """Return the schema of what a serializer writes, or None where it is not certain."""
+    """Return the schema of what a serializer writes, or None where it is not certain.
+
+    An object that contains others like it is described once, and the others are anything.
+    """
     if type(serializer).to_representation is not serializers.Serializer.to_representation:
         return None
     if type(serializer).data is not serializers.Serializer.data:
         return None
     shown = {name: it for name, it in serializer.fields.items() if not it.write_only}
-    return {
-        "type": "object",
-        "properties": {name: nullable(_of_field(field)) for name, field in shown.items()},
-    }
+    key = (type(serializer), *shown)
+    if key in _open.get():
+        return None
+    token = _open.set((*_open.get(), key))
+    try:
+        members = {name: nullable(_of_field(field)) for name, field in shown.items()}
+    finally:
+        _open.reset(token)
+    return {"type": "object", "properties": members}
 
 
 def _is_plain(operation: Operation, view: Any) -> bool:

@@ -16,6 +16,7 @@ from django_mcp.rest.batches import Declared, Group
 from django_mcp.rest.operations import (
     METHODS,
     actions_by_method,
+    allowed_methods,
     base_name,
     default_name,
     is_viewset,
@@ -49,6 +50,8 @@ class DeclaredUrls:
     include: Sequence[str]
     exclude: Sequence[str]
     reads_only: bool
+    prefix: str | Mapping[str, str]
+    """Of all tools, or by patterns of their names."""
     choose: Mapping[str, Any]
     options: Mapping[str, Mapping[str, Any]]
     """By the name of the tool."""
@@ -82,7 +85,8 @@ class DeclaredUrls:
                 f"several views have these names: {', '.join(repeated)}. Register them with other "
                 "basenames, or on their own by rest_tools(ViewSet, options={…: {'name': …}})"
             )
-        for pattern in (*self.include, *self.exclude, *self.options):
+        prefixes = () if isinstance(self.prefix, str) else self.prefix
+        for pattern in (*self.include, *self.exclude, *self.options, *prefixes):
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise ConfigurationError(
                     f"{pattern!r} is none of the tools: there are {', '.join(sorted(names))}"
@@ -91,13 +95,11 @@ class DeclaredUrls:
     def _endpoints(self) -> Iterator[tuple[str, Endpoint]]:
         """Yield what may be offered, by the names of their tools."""
         endpoints = [*_endpoints(self.target)]
-        actions = {endpoint.key[:3] for endpoint in endpoints}
+        keys = {endpoint.key for endpoint in endpoints}
         for endpoint in endpoints:
-            partial_action = endpoint.action.replace("update", "partial_update")
-            has_partial = (*endpoint.key[:2], partial_action) in actions
             if self.actions is not None and endpoint.action not in self.actions:
                 continue
-            if self.actions is None and endpoint.method == "put" and has_partial:
+            if self.actions is None and endpoint.partial_key in keys:
                 continue  # The partial update can do the same, and a second tool costs tokens.
             if self.actions is None and self.reads_only and endpoint.method != "get":
                 continue
@@ -107,13 +109,20 @@ class DeclaredUrls:
         is_included = any(fnmatchcase(name, each) for each in self.include) or not self.include
         return is_included and not any(fnmatchcase(name, each) for each in self.exclude)
 
+    def _prefix(self, name: str) -> str:
+        """Return the beginning of the URL that the author chooses for a tool."""
+        if isinstance(self.prefix, str):
+            return self.prefix
+        chosen = (path for each, path in self.prefix.items() if fnmatchcase(name, each))
+        return next(chosen, "")
+
     def _declared(self, name: str, endpoint: Endpoint) -> Declared:
         arguments = (endpoint.view_class, endpoint.method, endpoint.action, endpoint.routes)
         group = Group(endpoint.plural, self.common) if self.is_one_tool_per_view else None
         return Declared(
             view_class=endpoint.view_class,
             name=endpoint.action,
-            find=partial(operation_at, *arguments, self.choose),
+            find=partial(operation_at, *arguments, {**self.choose, "prefix": self._prefix(name)}),
             options={"name": name, **self.common, **self.options.get(name, {})},
             choices=self.choices,
             group=group if is_viewset(endpoint.view_class) else None,
@@ -137,24 +146,26 @@ class Endpoint:
         return (self.view_class, self.basename, self.action, self.method)
 
     @property
+    def partial_key(self) -> tuple[Any, ...] | None:
+        """The key of the partial update of the same objects, which a router maps to PATCH."""
+        partial_action = self.action.replace("update", "partial_update")
+        if self.method != "put" or partial_action == self.action:
+            return None
+        return (self.view_class, self.basename, partial_action, "patch")
+
+    @property
     def tool_name(self) -> str:
+        """The noun and the action, as for a view set that is declared by itself."""
         if not is_viewset(self.view_class):
             return default_name(self.view_class, self.method, self.action)
-        verb = self.action.removesuffix("_view").replace("partial_update", "update")
+        action = self.action.removesuffix("_view")
         if self.is_further_method:
-            verb = f"{VERBS.get(self.method, self.method)}_{verb}"
-        is_of_all = not self._is_detail and self.action != "create"
-        return f"{verb}_{self.plural if is_of_all else singular(self._noun)}"
+            action = f"{VERBS.get(self.method, self.method)}_{action}"
+        return f"{singular(self._noun)}_{action}"
 
     @property
     def plural(self) -> str:
         return plural(self._noun)
-
-    @property
-    def _is_detail(self) -> bool:
-        initkwargs = self.routes[0].callback.initkwargs
-        is_detail = initkwargs.get("detail")
-        return bool(self.routes[0].names) if is_detail is None else bool(is_detail)
 
     @property
     def _noun(self) -> str:
@@ -208,6 +219,7 @@ def _at(view_class: Any, route: Route) -> Iterator[Endpoint]:
     actions = {method: method for method in METHODS if hasattr(view_class, method)}
     if is_viewset(view_class):
         actions = dict(actions_by_method(route))
+    actions = {method: actions[method] for method in allowed_methods(route) & actions.keys()}
     basename = route.callback.initkwargs.get("basename")
     bare: dict[str, str] = {}
     for method in sorted(METHODS.intersection(actions), key=METHODS_IN_ORDER.index):

@@ -40,9 +40,8 @@ class Route:
 
     @property
     def path(self) -> str:
-        """The pattern as a string, for messages: ``api/tickets/<pk>/``."""
-        patterns = [*(include.pattern for include in self.includes), self.pattern.pattern]
-        return "".join(map(str, patterns))
+        """The path as a string, for messages: ``api/tickets/<pk>/``."""
+        return self._variant[0] % {name: f"<{name}>" for name in self.names}
 
     @cached_property
     def _resolver(self) -> URLResolver:
@@ -53,17 +52,21 @@ class Route:
         return URLResolver(RegexPattern(r"^/"), [inner])
 
     @cached_property
-    def _possibility(self) -> tuple[Sequence[str], Mapping[str, Any]]:
-        """The names of the arguments in the path, and the converters of those that have one."""
+    def _possibility(self) -> tuple[tuple[str, Sequence[str]], Mapping[str, Any]]:
+        """The path with the names of its arguments, and the converters of those that have one."""
         # Each resolver leaves a context variable behind. Those of a thousand tools would be copied
         # whenever a call changes its thread.
         reverse_dict = copy_context().run(getattr, self._resolver, "reverse_dict")
         variants, _, _, converters = reverse_dict.getlist(self.callback)[0]
-        return tuple(variants[0][1]), converters
+        return variants[0], converters
+
+    @property
+    def _variant(self) -> tuple[str, Sequence[str]]:
+        return self._possibility[0]
 
     @property
     def names(self) -> Sequence[str]:
-        return self._possibility[0]
+        return tuple(self._variant[1])
 
     @property
     def converters(self) -> Mapping[str, Any]:

@@ -6,11 +6,16 @@ Used where drf-spectacular does not describe the view. Nothing here reads the da
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
+from math import isfinite
 from typing import Any
 
 from rest_framework import fields, relations, serializers
 from rest_framework.settings import api_settings
+from rest_framework.validators import UniqueTogetherValidator
 
 from django_mcp.forms import files
 from django_mcp.forms.schemas import MAX_CHOICES, key_schema
@@ -18,6 +23,34 @@ from django_mcp.protocol.schema.regex import search
 from django_mcp.rest.openapi import nullable
 
 Schema = dict[str, Any]
+
+
+@dataclass
+class _Definitions:
+    """The serializers that are being described, and the schemas of those in themselves."""
+
+    open: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    referenced: set[str] = field(default_factory=set)
+
+    def name_of(self, kind: type) -> str:
+        """Return a name that no other serializer has."""
+        taken = {*self.open.values(), *self.schemas}
+        names = (f"{kind.__name__}{number or ''}" for number in count())
+        return next(name for name in names if name not in taken)
+
+
+_definitions: ContextVar[_Definitions] = ContextVar("django_mcp.rest.serializers")
+
+
+def body_schema(serializer: Any) -> tuple[Schema, dict[str, Schema]]:
+    """Return what ``input_schema`` returns, and the definitions to which that refers."""
+    definitions = _Definitions()
+    token = _definitions.set(definitions)
+    try:
+        return input_schema(serializer), definitions.schemas
+    finally:
+        _definitions.reset(token)
 
 
 def input_schema(serializer: Any) -> Schema:
@@ -94,16 +127,51 @@ def _title(field: Any) -> str | None:
 
 def _default(field: Any) -> Any:
     """Return the default, if it is JSON and is not computed for each request."""
-    return field.default if isinstance(field.default, str | int | float | bool) else None
+    default = field.default
+    if isinstance(default, float) and not isfinite(default):
+        return None
+    return default if isinstance(default, str | int | float | bool) else None
 
 
 def _object(serializer: Any) -> Schema:
+    """Return the schema of an object; a reference, where it is part of one like it."""
     accepted = {name: it for name, it in serializer.fields.items() if is_accepted(it)}
+    definitions = _definitions.get(None) or _Definitions()
+    key = (type(serializer), *accepted)
+    if key in definitions.open:
+        name = definitions.open[key]
+        definitions.referenced.add(name)
+        return {"$ref": f"#/$defs/{name}"}
+    name = definitions.open[key] = definitions.name_of(type(serializer))
+    token = _definitions.set(definitions)
+    try:
+        schema = _members(serializer, accepted)
+    finally:
+        _definitions.reset(token)
+    del definitions.open[key]
+    if name in definitions.referenced:
+        definitions.schemas[name] = schema
+    return schema
+
+
+def _members(serializer: Any, accepted: Mapping[str, Any]) -> Schema:
+    together = _required_together(serializer)
     return {
         "type": "object",
         "properties": {name: member_schema(field) for name, field in accepted.items()},
-        "required": [name for name, field in accepted.items() if field.required],
+        "required": [
+            name
+            for name, field in accepted.items()
+            if field.required or (name in together and field.default is fields.empty)
+        ],
     }
+
+
+def _required_together(serializer: Any) -> set[str]:
+    """Return the fields that the author declares to be unique together: all must be given."""
+    declared = getattr(getattr(serializer, "Meta", None), "validators", None) or ()
+    together = (each for each in declared if isinstance(each, UniqueTogetherValidator))
+    return {name for validator in together for name in validator.fields}
 
 
 def _list(field: Any) -> Schema:
@@ -164,22 +232,30 @@ def _decimal(field: Any) -> Schema:
 
 
 def _bound(value: Any) -> int | float | None:
-    return value if value is None or isinstance(value, int) else float(value)
+    if value is None or isinstance(value, int):
+        return value
+    return float(value) if isfinite(value) else None
 
 
 def _choice(field: Any) -> Schema:
-    values = [*field.choices]
+    """Return the schema of a choice; ``nullable`` adds null. Choices may be made later."""
+    values = [value for value in field.choices if value is not None]
     if field.allow_blank and "" not in values:
         values.append("")
-    if len(values) > MAX_CHOICES:
+    if not values or len(values) > MAX_CHOICES:
         return {}
-    labels = {str(value): str(label) for value, label in field.choices.items()}
+    labels = {str(value): str(label) for value, label in field.choices.items() if value}
     is_labelled = any(value.casefold() != label.casefold() for value, label in labels.items())
     description = "; ".join(f"{value}: {label}" for value, label in labels.items())
-    schema: Schema = {"enum": [*values, *([None] if field.allow_null else [])]}
-    if values and all(isinstance(value, str) for value in values):
-        schema["type"] = ["string", "null"] if field.allow_null else "string"
+    schema: Schema = {"enum": values}
+    kinds = {type(value) for value in values}
+    if len(kinds) == 1 and (kind := kinds.pop()) in TYPES:
+        schema["type"] = TYPES[kind]
     return {**schema, "description": description} if is_labelled else schema
+
+
+TYPES: Mapping[type, str] = {str: "string", int: "integer", bool: "boolean"}
+"""Of choices; those of one field may have several."""
 
 
 def _choices(field: Any) -> Schema:

@@ -5,6 +5,7 @@ The only module that imports drf-spectacular, and only where the view has its sc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache, partial
@@ -22,6 +23,8 @@ from django_mcp.rest.parameters import QueryParameter, of_openapi
 from django_mcp.rest.routes import Route
 
 Schema = dict[str, Any]
+
+logger = logging.getLogger("django_mcp")
 
 MEDIA_TYPES = ("application/json", "multipart/form-data", "application/x-www-form-urlencoded")
 
@@ -53,6 +56,8 @@ class Descriptions:
         self._described: dict[_Key, Described] = {}
         self._errors: dict[_Key, Exception] = {}
         described = [operation for operation in operations if is_described(operation)]
+        if described and not is_supported():
+            return
         for group in _distinct(described):
             self._generate(group)
 
@@ -147,11 +152,13 @@ def _marking_generator(operations: Sequence[Operation]) -> Any:
         for number, operation in enumerate(operations)
     }
 
+    kept: list[Any] = []  # The views have weak references to these.
+
     class MarkingGenerator(SchemaGenerator):
         def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
             view = super().create_view(callback, method, request)  # type: ignore[no-untyped-call]
             schema = _own_schema(view)
-            self.schemas_storage.append(schema)
+            kept.append(schema)
             keep_context(view)
             number = numbers.get((id(callback), method.lower()))
             schema.get_operation = partial(_marked, schema.get_operation, number)
@@ -166,6 +173,33 @@ def _marking_generator(operations: Sequence[Operation]) -> Any:
     patterns = {id(operation.route.pattern): _pattern(operation) for operation in operations}
     generator: Any = MarkingGenerator(patterns=list(patterns.values()))  # type: ignore[no-untyped-call]
     return generator
+
+
+OF_GENERATORS = ("create_view", "get_schema")
+OF_SCHEMAS = ("get_operation", "get_response_serializers", "map_parsers", "resolve_serializer")
+"""What drf-spectacular calls of its own objects, and this module replaces."""
+
+
+def is_supported() -> bool:
+    """Whether the installed version has what this module uses; if not, a warning says so.
+
+    Views are then described as those without drf-spectacular, instead of not at all.
+    """
+    from drf_spectacular import drainage, generators, openapi
+
+    used = [
+        *((generators.SchemaGenerator, name) for name in OF_GENERATORS),
+        *((openapi.AutoSchema, name) for name in OF_SCHEMAS),
+        (drainage.GENERATOR_STATS, "silence"),
+    ]
+    missing = [name for owner, name in used if not hasattr(owner, name)]
+    if missing:
+        logger.warning(
+            "Tools of REST views lack what drf-spectacular says of them: this version of it has "
+            "no %s. Use another version.",
+            " and no ".join(missing),
+        )
+    return not missing
 
 
 def _own_schema(view: Any) -> Any:

@@ -117,7 +117,7 @@ def _declared(
     return {
         "name": default_name(operation.view_class, operation.method, operation.action),
         "title": title or None,
-        "description": descriptions.of_operation(operation, written),
+        "description": descriptions.of_operation(operation, written, title),
         "input_schema": arguments.schema if pages is None else rows.with_cursor(arguments.schema),
         "output_schema": outputs.output_schema(operation, view),
         **HINTS.get(operation.method, HINTS.get(operation.action, {})),
@@ -163,9 +163,9 @@ class Caller:
         view: Any = BaseHandler().make_view_atomic(match.func)
         try:
             response = await view(request, *match.args, **match.kwargs)
+            return await frame.exchange.run(self._read, response, frame, request, arguments)
         except tuple(STATUSES) as error:
-            response = response_to(error)
-        return await frame.exchange.run(self._read, response, frame, request, arguments)
+            return responses.read(response_to(error), frame, request)
 
     def _read(
         self,

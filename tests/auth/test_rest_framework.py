@@ -28,6 +28,7 @@ from django_mcp.auth.rest_framework import (
     SCHEME,
     RESTFrameworkAuthentication,
     RESTFrameworkPrincipal,
+    _shortened,
 )
 from tests.auth.issuer import authenticated
 from tests.memory_stores import Configure, configure
@@ -185,6 +186,24 @@ async def test_rejection_has_the_status_of_the_class(outcome: str, status: int) 
     assert isinstance(answer, Challenge)
     assert answer.status == status
     assert len(answer.message) <= 100
+
+
+async def test_reason_is_cut_between_words() -> None:
+    assert _shortened("short") == "short"
+    assert _shortened(f"{'a' * 60} {'b' * 60}") == f"{'a' * 60}…"
+    assert _shortened("a" * 200) == f"{'a' * 99}…"
+
+
+async def test_class_finds_nothing_that_a_url_has_captured() -> None:
+    class ByTenant(BaseAuthentication):  # type: ignore[misc]
+        def authenticate(self, request: Any) -> Any:
+            tenant = request.resolver_match.kwargs.get("tenant", "nowhere")
+            return User(pk=7, username=tenant), None
+
+    principal = await authenticated(RESTFrameworkAuthentication(ByTenant))
+    assert isinstance(principal, RESTFrameworkPrincipal)
+    assert principal.user.username == "nowhere"
+    assert principal.authentication_class is ByTenant
 
 
 async def test_fault_of_a_class_is_not_an_answer() -> None:

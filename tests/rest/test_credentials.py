@@ -34,6 +34,7 @@ from django_mcp.testing import Client, ErrorResponse, SyncClient
 from tests.installed_apps import installed
 from tests.memory_stores import Configure, configure
 from tests.rest import urls
+from tests.spec import spec
 from tests.waiting import SECONDS
 
 __all__ = ["configure"]
@@ -236,6 +237,7 @@ def test_token_may_do_over_mcp_what_it_may_do_over_rest(
         assert Notes.written == []
 
 
+@spec("views-12")
 @pytest.mark.parametrize(
     "view", [Notes, WritersNotes, CombinedNotes, GuardedNotes, FunctionNotes, NotesByClass]
 )
@@ -287,6 +289,7 @@ def admitting(server: Server, principal: Principal) -> list[str]:
     return [tool.name for tool in tools if tool.permission(frame)]
 
 
+@spec("views-11")
 def test_view_of_sessions_answers_no_caller_with_a_token(
     token_model: Any, user: User, token_server: Server
 ) -> None:

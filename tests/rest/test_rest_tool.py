@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
 from django.db import OperationalError, connections
 from django.http import HttpRequest
@@ -53,6 +53,24 @@ def test_view_sees_the_caller_and_nothing_of_its_request(
         "tenant": None,
     }
     assert anonymous["user"] == ""
+
+
+class Guest(AnonymousUser):
+    """The anonymous user of a site, which its views rely on."""
+
+    username = "guest"
+
+
+def test_anonymous_caller_is_the_user_that_rest_framework_is_set_to(
+    db: None, server: Server, call: Call, settings: Any
+) -> None:
+    settings.REST_FRAMEWORK = {"UNAUTHENTICATED_USER": f"{__name__}.Guest"}
+    rest_tool(api.Caller, server=server)
+    assert call("caller").structured["user"] == "guest"
+
+    settings.REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
+    rest_tool(api.Outcome, query=QUERY, server=server)
+    assert call("outcome", outcome="text").text == "Hello"
 
 
 @spec("views-05")
@@ -289,7 +307,6 @@ def attempt(declare: Callable[[Server], None]) -> str:
         (lambda s: rest_tool(api.Caller, "put", server=s), "has no method 'put'"),
         (lambda s: rest_tool(api.Caller, "trace", server=s), "has no method 'trace'"),
         (lambda s: rest_tool(api.Caller, "post", server=s), "has no serializer: give serializer="),
-        (lambda s: rest_tool(api.ByNamespace, server=s), "has several URLs"),
         (lambda s: rest_tool(api.ByNamespace, prefix="x/", server=s), "has no URL below x/"),
         (lambda s: rest_tool(api.Caller, version="1", server=s), "has no versioning by path"),
         (

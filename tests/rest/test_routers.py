@@ -13,12 +13,13 @@ from rest_framework.routers import APIRootView, DefaultRouter, SimpleRouter
 
 from django_mcp import Server
 from django_mcp.rest import availability, rest_tools
+from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Ticket
 from tests.rest import api, urls
 from tests.rest.conftest import Call, Users
 
-WRITING = {"create_ticket", "update_ticket", "destroy_ticket", "close_ticket"}
-READING = {"list_tickets", "retrieve_ticket", "counts_tickets"}
+WRITING = {"ticket_create", "ticket_partial_update", "ticket_destroy", "ticket_close"}
+READING = {"ticket_list", "ticket_retrieve", "ticket_counts"}
 
 
 class SavedReply(Comment):
@@ -111,16 +112,16 @@ def test_router_offers_what_get_reads_under_names_from_basenames(
 ) -> None:
     rest_tools(router, server=server)
 
-    assert names(server) == READING | {"list_saved_replies", "retrieve_saved_reply"}
+    assert names(server) == READING | {"saved_reply_list", "saved_reply_retrieve"}
     tools = server.components.of_kind("tool")
     assert all((tool.annotations or {})["readOnlyHint"] for tool in tools)
 
 
 def test_whole_router_writes_by_partial_updates(server: Server, router: SimpleRouter) -> None:
-    rest_tools(router, read_only=False, exclude=["*_saved_*"], server=server)
+    rest_tools(router, read_only=False, exclude=["saved_*"], server=server)
 
     assert names(server) == READING | WRITING
-    update: Any = server.components.find("tool", "update_ticket")
+    update: Any = server.components.find("tool", "ticket_partial_update")
     assert update.input_schema["required"] == ["id"]
 
 
@@ -130,11 +131,11 @@ def test_router_of_the_site_has_one_tool_of_put_and_patch_and_none_of_its_index(
     router = BulkRouter()
     router.register("replies", BulkReplyViewSet, basename="reply")
     monkeypatch.setattr(urls, "urlpatterns", [path("bulk/", include(router.urls))])
-    rest_tools(router, read_only=False, exclude=["list_*", "retrieve_*"], server=server)
+    rest_tools(router, read_only=False, exclude=["*_list", "*_retrieve"], server=server)
 
-    bulk = {"bulk_update_replies"}
-    assert names(server) == {"create_reply", "update_reply", "destroy_reply"} | bulk
-    assert call("bulk_update_replies")["structuredContent"] == {"updated": "some"}
+    bulk = {"reply_bulk_partial_update"}
+    assert names(server) == {"reply_create", "reply_partial_update", "reply_destroy"} | bulk
+    assert call("reply_bulk_partial_update")["structuredContent"] == {"updated": "some"}
 
 
 def test_action_of_several_methods_is_a_tool_of_each(
@@ -143,38 +144,40 @@ def test_action_of_several_methods_is_a_tool_of_each(
     router = SimpleRouter()
     router.register("replies", NotesViewSet, basename="reply")
     monkeypatch.setattr(urls, "urlpatterns", [path("notes/", include(router.urls))])
-    rest_tools(router, read_only=False, include=["*notes_*"], server=server)
+    rest_tools(router, read_only=False, include=["*_notes"], server=server)
 
-    tools = {"notes_reply": "GET", "create_notes_reply": "POST", "delete_notes_reply": "DELETE"}
+    tools = {"reply_notes": "GET", "reply_create_notes": "POST", "reply_delete_notes": "DELETE"}
     assert names(server) == {*tools}
     for name, method in tools.items():
         assert call(name, id=1)["structuredContent"] == {"method": method}
 
 
 def test_include_and_exclude_choose_by_name(server: Server, router: SimpleRouter) -> None:
-    rest_tools(router, include=["list_*", "*_ticket"], exclude=["*_replies"], server=server)
+    rest_tools(router, include=["*_list", "ticket_*"], exclude=["saved_*"], server=server)
 
-    assert names(server) == {"list_tickets", "retrieve_ticket"}
+    assert names(server) == {"ticket_list", "ticket_retrieve", "ticket_counts"}
 
 
 def test_pattern_of_no_name_is_reported(server: Server, router: SimpleRouter) -> None:
-    rest_tools(router, exclude=["destroy_*"], server=server)
+    rest_tools(router, exclude=["*_destroy"], server=server)
 
-    assert "list_tickets" in names(server)
+    assert "ticket_list" in names(server)
     (reason,) = availability.missing(server).values()
-    assert "'destroy_*' is none of the tools: there are counts_tickets, list_saved" in reason
+    assert "'*_destroy' is none of the tools: there are saved_reply_list, saved_" in reason
 
 
 def test_tools_of_a_router_answer_as_those_of_the_view_set(
     server: Server, router: SimpleRouter, call: Call, users: Users, tickets: list[Ticket]
 ) -> None:
     rest_tools(router, read_only=False, server=server)
-    rest_tools(api.TicketViewSet, server=server)
+    other = Server("other")
+    rest_tools(api.TicketViewSet, server=other)
 
-    rows = call("list_tickets", user=users.agent)["structuredContent"]["results"]
-    own = call("ticket_list", user=users.agent)["structuredContent"]["results"]
+    rows = call("ticket_list", user=users.agent)["structuredContent"]["results"]
+    with SyncClient(other, user=users.agent) as client:
+        own = client.call_tool("ticket_list").structured["results"]
     assert [row["id"] for row in rows] == [row["id"] for row in own]
-    closed = call("close_ticket", user=users.agent, id=tickets[0].pk)
+    closed = call("ticket_close", user=users.agent, id=tickets[0].pk)
     assert closed["structuredContent"] == {"status": "closed"}
 
 
@@ -188,8 +191,8 @@ def test_routes_written_by_hand_and_functions_are_tools(
     rest_tools(own_router, server=server)
     rest_tools(patterns, server=server)
 
-    assert names(server) == {"listing_pages", "detail_page", "ping"}
-    assert call("detail_page", id=tickets[0].pk)["structuredContent"] == {"subject": "Printer"}
+    assert names(server) == {"page_listing", "page_detail", "ping"}
+    assert call("page_detail", id=tickets[0].pk)["structuredContent"] == {"subject": "Printer"}
     assert call("ping", name="a")["structuredContent"] == {"pong": "a"}
 
 
@@ -209,16 +212,16 @@ def test_versions_and_parents_are_chosen_by_prefix_and_kwargs(
     router.register("saved_replies", ReplyViewSet)
     served = [path(f"{version}/<slug:parent>/", include(router.urls)) for version in ("v1", "v2")]
     monkeypatch.setattr(urls, "urlpatterns", served)
-    rest_tools(router, include=["list_*"], prefix="v2/", kwargs={"parent": "a"}, server=server)
-    rest_tools(router, include=["retrieve_*"], prefix="v2/", server=server)
+    rest_tools(router, include=["*_list"], prefix="v2/", kwargs={"parent": "a"}, server=server)
+    rest_tools(router, include=["*_retrieve"], prefix="v2/", server=server)
     rest_tools(router, actions=["create"], server=server)
 
-    assert names(server) == {"list_saved_replies", "retrieve_saved_reply"}
-    assert call("list_saved_replies")["structuredContent"][0]["text"] == "On my way"
-    retrieve: Any = server.components.find("tool", "retrieve_saved_reply")
+    assert names(server) == {"saved_reply_list", "saved_reply_retrieve", "saved_reply_create"}
+    assert call("saved_reply_list")["structuredContent"][0]["text"] == "On my way"
+    retrieve: Any = server.components.find("tool", "saved_reply_retrieve")
     assert retrieve.input_schema["required"] == ["parent", "id"]
-    (reason,) = availability.missing(server).values()
-    assert "has several URLs: choose one by prefix" in reason
+    create: Any = server.components.find("tool", "saved_reply_create")
+    assert create.input_schema["required"] == ["parent", "text"]
 
 
 def test_second_view_of_a_name_is_reported(server: Server, router: SimpleRouter) -> None:
@@ -227,9 +230,9 @@ def test_second_view_of_a_name_is_reported(server: Server, router: SimpleRouter)
     urls.urlpatterns[:] = [path("routed/", include(patterns))]
     rest_tools(patterns, server=server)
 
-    assert "list_tickets" in names(server)
+    assert "ticket_list" in names(server)
     (reason,) = availability.missing(server).values()
-    assert "several views have these names: list_tickets (ReplyViewSet), retrieve_" in reason
+    assert "several views have these names: ticket_list (ReplyViewSet), ticket_" in reason
 
 
 def test_one_tool_for_each_view_takes_an_action(

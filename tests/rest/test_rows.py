@@ -129,3 +129,23 @@ def test_list_that_has_room_is_returned_as_a_whole(server: Server) -> None:
         result = client.call_tool("customers_list")
     assert len(rows_of(result)) == 3
     assert len(result["content"]) == 1
+
+
+def test_list_that_has_become_shorter_has_no_more_rows(server: Server) -> None:
+    with SyncClient(server) as client:
+        sentence = client.call_tool("customers_list")["content"][-1]["text"]
+        Customer.objects.filter(pk__gt=Customer.objects.order_by("id")[2].pk).delete()
+        cursor = CURSOR.search(sentence)[1]  # type: ignore[index]
+        result = client.call_tool("customers_list", {"cursor": cursor})
+    assert rows_of(result) == []
+    assert result["content"][-1]["text"] == "There are no more rows: the list has become shorter."
+
+
+def test_characters_of_a_row_are_counted_as_they_are_sent(server: Server) -> None:
+    """And not as escapes of six characters each."""
+    for customer in Customer.objects.all():
+        customer.name = f"{customer.pk}" + "\u00fc" * 76
+        customer.save()
+    with SyncClient(server) as client:
+        rows = rows_of(client.call_tool("customers_list"))
+    assert len(rows) > 15

@@ -195,7 +195,8 @@ def test_title_description_and_parameters_are_those_of_the_author(server: Server
 
     found = tool(server, "described_tickets_list")
     properties = found.input_schema["properties"]
-    assert (found.title, found.description) == ("Search tickets", "Find tickets by their text.")
+    assert found.title == "Search tickets"
+    assert found.description == "Search tickets.\n\nFind tickets by their text."
     assert properties["tag"]["description"] == "A tag"
     assert "version" not in properties
     assert {"search", "ordering", "page", "status__in"} <= properties.keys()
@@ -335,6 +336,16 @@ def test_view_that_cannot_be_described_takes_no_other_along(
     assert tool(server, "described_tickets_list").title == "Search tickets"
     (reason,) = availability.missing(server).values()
     assert "DescribedUploads.post: LookupError: no such table" in reason
+
+
+def test_other_version_of_drf_spectacular_loses_descriptions_and_no_tool(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(AutoSchema, "map_parsers")
+    rest_tools(DescribedTickets, server=server)
+
+    assert tool(server, "described_tickets_list").input_schema["properties"]
+    assert "this version of it has no map_parsers" in caplog.text
 
 
 def test_view_at_two_urls_is_described_for_each(

@@ -51,6 +51,8 @@ class Pages:
         part = rows[start:end]
         result = Response.tool().structured(part if member is None else {**value, member: part})
         of_page = "" if member is None else " of this page"
+        if start >= len(rows):
+            return result.text(f"There are no more rows{of_page}: the list has become shorter.")
         if end == len(rows):
             return result.text(f"These are the last rows{of_page}, {start + 1} to {end}.")
         sign = partial(frame.server.sign, self._where, frame.principal.key)
