@@ -58,7 +58,7 @@ def test_view_sees_the_caller_and_nothing_of_its_request(
 class Guest(AnonymousUser):
     """The anonymous user of a site, which its views rely on."""
 
-    username = "guest"
+    username: Any = "guest"
 
 
 def test_anonymous_caller_is_the_user_that_rest_framework_is_set_to(
