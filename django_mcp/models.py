@@ -12,6 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.core.checks import CheckMessage
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -213,7 +214,20 @@ class SwitchedOff(models.Model):
         return f"{self.server}: {self.key}"
 
 
-class Component(models.Model):
+class WithoutTable(models.Model):
+    """A row of the admin that is in no database."""
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def check(cls, **kwargs: Any) -> list[CheckMessage]:
+        """Leave out the limits of databases for its fields, such as mysql.W003."""
+        messages: list[CheckMessage] = super().check(**{**kwargs, "databases": None})
+        return messages
+
+
+class Component(WithoutTable):
     """A row of the admin without a table; it provides the permissions for components.
 
     Who may change components may switch them off and on.
@@ -246,7 +260,7 @@ class Component(models.Model):
         return self.name
 
 
-class McpServer(models.Model):
+class McpServer(WithoutTable):
     """A row of the admin without a table; it provides the permission to view servers."""
 
     name = models.CharField(_("name"), max_length=200, primary_key=True)

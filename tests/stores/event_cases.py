@@ -219,3 +219,16 @@ class EventStoreCases(EventStoreContract):
         assert await store.prune() == 0
         assert await store.after("session", "open", 0) == [Event(3, "d")]
         assert await store.after("session", "closed", 0) is None
+
+    async def test_closed_stream_expires_although_an_open_one_would_be_kept_longer(
+        self, clock: Clock
+    ) -> None:
+        store = self.make_store(
+            limit=5, lifetime=LIFETIME, streams=3, abandoned_after=4 * LIFETIME, now=clock
+        )
+        for name in ("open", "closed"):
+            await store.append("session", name, ["a"])
+        await store.close("session", "closed")
+        clock.advance(LIFETIME + 1)
+        assert await store.append("session", "closed", ["b"], create=False) == 0
+        assert await store.append("session", "open", ["b"], create=False) == 2

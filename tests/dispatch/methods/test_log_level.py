@@ -293,6 +293,32 @@ class TestClientHandler:
 
         assert client.logs == []
 
+    @pytest.mark.parametrize("name", ["django_mcp", "django_mcp.calls", "django_mcp.any.other"])
+    async def test_records_of_the_call_log_are_not_sent_to_the_client(
+        self, client_for: ClientFor, logger: logging.Logger, name: str
+    ) -> None:
+        server = Server("shop", notify_lists_on_initialize=False)
+
+        @server.tool
+        def order() -> str:
+            """As a call within this call is logged."""
+            logging.getLogger(name).error("tools/call 'secret': ok")
+            logging.getLogger("django_mcp_shop").error("of the site")
+            return "ordered"
+
+        handler = ClientHandler()
+        loggers = [logging.getLogger(name), logging.getLogger("django_mcp_shop")]
+        for each in loggers:
+            each.addHandler(handler)
+        try:
+            async with client_for(server) as client:
+                await client.call_tool("order")
+        finally:
+            for each in loggers:
+                each.removeHandler(handler)
+
+        assert [log["data"] for log in client.logs] == ["of the site"]
+
     def test_log_record_outside_a_call_is_ignored(self, logger: logging.Logger) -> None:
         logger.error("Nobody hears")
 

@@ -1,0 +1,35 @@
+"""Migrations that have landed: sites may have applied them, so that they are never rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from tests.architecture.test_imports import PACKAGE
+
+LANDED: Mapping[str, str] = {
+    "approvals/migrations/0001_initial.py": "d3802617c396bd38",
+    "calls/migrations/0001_initial.py": "5b771586a6c71c51",
+    "elicitation/migrations/0001_initial.py": "ec607687c73c357a",
+    "migrations/0001_initial.py": "3350be988a6884a2",
+    "oauth/migrations/0001_initial.py": "2b0c4f652fc1dd94",
+    "tokens/migrations/0001_initial.py": "4799ba8376ca730b",
+}
+"""The digest of each migration. Add a new one when it lands; none of them changes afterwards."""
+
+
+def digests() -> dict[str, str]:
+    return {
+        str(path.relative_to(PACKAGE)): sha256(path.read_bytes()).hexdigest()[:16]
+        for path in PACKAGE.glob("**/migrations/[0-9]*.py")
+    }
+
+
+def test_migrations_that_have_landed_are_what_they_were() -> None:
+    found = digests()
+    changed = [name for name, digest in LANDED.items() if found.get(name) != digest]
+    assert not changed, "Do not edit a migration that has landed: add another one"
+
+
+def test_new_migrations_are_in_the_list() -> None:
+    assert digests() == dict(LANDED), "Add the digest of a new migration to LANDED"
