@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable
@@ -23,6 +24,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.core.handlers.wsgi import WSGIHandler
 from django.urls import URLPattern, re_path
 from django.urls.resolvers import RoutePattern
+from django.utils.autoreload import DJANGO_AUTORELOAD_ENV
 
 from django_mcp import conf, registry
 from django_mcp.auth.authentication import Authentication
@@ -293,7 +295,7 @@ def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopT
 
 def _stop_loop(running: event_loop.EventLoopThread) -> None:
     """Finish what the event loop still does when Python exits, such as tasks in this process."""
-    if running.has_ended:
+    if running.has_ended or _is_reloaded():
         return
     stopping = asyncio.run_coroutine_threadsafe(_stop_all(), running.loop)
     try:
@@ -302,6 +304,11 @@ def _stop_loop(running: event_loop.EventLoopThread) -> None:
         logger.warning("The MCP servers could not be stopped in time")
     except Exception:
         logger.exception("An MCP server could not be stopped")
+
+
+def _is_reloaded() -> bool:
+    """Whether this process is that of ``runserver``: each change of a file ends it."""
+    return os.environ.get(DJANGO_AUTORELOAD_ENV) == "true"
 
 
 def _below_prefix(django_application: Asgi) -> Asgi:

@@ -59,6 +59,10 @@ class NotStarted(Exception):
     """A function was not called: no thread was free in time, or too many functions waited."""
 
 
+class PoolEnded(RuntimeError):
+    """The process ends, and with it the threads of the pool."""
+
+
 class _Queue:
     """The functions of one caller that wait, each with the time until which it may."""
 
@@ -134,7 +138,7 @@ class ThreadPool(Executor):
         until = inf if self._max_wait is None else time.monotonic() + self._max_wait
         with self._lock:
             if self._is_closed:
-                raise RuntimeError("This pool of threads was shut down")
+                raise PoolEnded("This pool of threads was shut down")
             if self._max_waiting is not None and self._is_full(self._max_waiting):
                 raise self._not_started()
             queue = self._queues.get(caller)
@@ -233,7 +237,7 @@ class ThreadPool(Executor):
         if is_started:
             self._threads.append(thread)
         elif not self._threads:
-            raise RuntimeError("No thread can be started any more")
+            raise PoolEnded("No thread can be started any more")
         return is_started
 
     def _work(self) -> None:

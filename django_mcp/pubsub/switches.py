@@ -33,6 +33,7 @@ from django.utils import timezone
 from django_mcp import registry
 from django_mcp.concurrency.loop_timer import LoopTimer
 from django_mcp.concurrency.loops import PerLoop, running_loop
+from django_mcp.concurrency.thread_pool import PoolEnded
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import bus, catch_up, channel_layer
 from django_mcp.registry import Entry
@@ -156,6 +157,8 @@ async def _refresh_in_thread(*, is_announced: bool = True) -> None:
     read = partial(refresh, is_announced=is_announced)
     try:
         await pools.run_in_threads_of(THREADS, read)
+    except PoolEnded:
+        return  # This process ends.
     except Exception:
         log_repeated(logging.ERROR, NOT_READ, exc_info=True)
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.components.base import Component
+from django_mcp.concurrency.thread_pool import PoolEnded
 from django_mcp.models import SwitchedOff
 from django_mcp.protocol.errors import McpError
 from django_mcp.pubsub import catch_up, switches
@@ -243,3 +244,14 @@ async def write(entry: Entry) -> None:
         at=timezone.now(),
     )
     await row.asave()
+
+
+async def test_read_after_the_end_of_the_threads_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ended(*_: Any) -> None:
+        raise PoolEnded("This pool of threads was shut down")
+
+    monkeypatch.setattr(switches.pools, "run_in_threads_of", ended)
+    await switches.read()
+    assert not caplog.messages

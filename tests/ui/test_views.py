@@ -15,7 +15,7 @@ from django.template import engines
 from django.utils import translation
 from pytest_django import Settings
 
-from django_mcp import ConfigurationError, Frame, Server, ToolError
+from django_mcp import CacheHint, ConfigurationError, Frame, Server, ToolError
 from django_mcp.components.views import FRAGMENT, Policy
 from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
 from django_mcp.rest import rest_tool
@@ -222,6 +222,26 @@ def test_uri_changes_with_the_page_in_any_language_of_the_site(
     assert len({*uris}) == 3
     # As another worker lists it.
     assert uris[2] == template_view("shop/mcp/cart.html").listed_uri
+
+
+async def test_page_under_the_hash_of_another_page_is_not_kept(
+    server: Server, templates: Templates
+) -> None:
+    """As a worker answers that is older than the one that has listed the view."""
+    server.cache = CacheHint(ttl_ms=5000)
+    async with Client(cart_server(server, templates)) as client:
+        (page,) = await client.list_resources()
+        uri = page["uri"]
+        (component,) = server.components.of_kind("resource")
+        assert component.view.listed_uri == uri
+        other = f"{uri.rpartition('/')[0]}/{'0' * 12}"
+        hints = {}
+        for read in (uri, other):
+            result = await client.request("resources/read", {"uri": read})
+            assert "<ul>" not in result["contents"][0]["text"]
+            hints[read] = result["ttlMs"], result["cacheScope"]
+    assert hints[uri] == (5000, "private")
+    assert hints[other] == (0, "private")
 
 
 def test_pages_are_kept_in_the_languages_of_the_site_alone(

@@ -118,3 +118,21 @@ def test_first_request_in_uwsgi_without_threads_logs_the_missing_option(
     assert caplog.text.count("enable-threads = true") == errors
     loop = event_loop.current().loop
     loop.call_soon_threadsafe(loop.stop)
+
+
+@pytest.mark.parametrize("is_reloaded", [True, False])
+def test_process_that_runserver_reloads_waits_for_nothing(
+    is_reloaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[Any] = []
+
+    def stop(coroutine: Any, loop: Any) -> Any:
+        coroutine.close()
+        stopped.append(loop)
+        return SimpleNamespace(result=lambda seconds: None)
+
+    monkeypatch.setattr(routing.asyncio, "run_coroutine_threadsafe", stop)
+    monkeypatch.setenv("RUN_MAIN", "true" if is_reloaded else "")
+    running: Any = SimpleNamespace(has_ended=False, loop=object())
+    routing._stop_loop(running)
+    assert stopped == ([] if is_reloaded else [running.loop])

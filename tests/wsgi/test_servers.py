@@ -167,6 +167,23 @@ def test_setting_admits_a_number_of_streams(tmp_path: Path) -> None:
                 assert rejected.status_code == 429
 
 
+def test_thread_of_a_client_that_has_gone_is_free_for_the_next_stream(tmp_path: Path) -> None:
+    variables = environment(tmp_path, SITE_STREAMS="1")
+    with server(GUNICORN_THREADS, environment=variables) as running:
+        headers = open_session(running.port)
+        with sent(running.port, "GET", headers=open_session(running.port)) as stream:
+            assert stream.status_code == 200
+
+        def is_open() -> bool:
+            with sent(running.port, "GET", headers=headers) as stream:
+                if stream.status_code == 429:
+                    assert stream.headers["retry-after"] == "2"
+                return stream.status_code == 200
+
+        # Without a request it takes two keepalive comments, which is half a minute.
+        wait_until(is_open, seconds=12, pause=0.5)
+
+
 def declared_for_tools(port: int) -> Any:
     return ask(port, "server/discover", {})["result"]["capabilities"]["tools"]
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components import results
-from django_mcp.components.base import InvalidArguments
+from django_mcp.components.base import CacheHint, InvalidArguments
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.dispatch import invocation, result_size, visibility
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
@@ -17,6 +17,8 @@ from django_mcp.server import failures
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
+
+NOT_CACHEABLE = CacheHint(ttl_ms=0).to_protocol()
 
 Readable = ResourceComponent | TemplateComponent
 
@@ -64,6 +66,16 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
 
 def _result(frame: Frame, component: Readable, uri: str, value: Any) -> dict[str, Any]:
     result = results.read_result(component, uri, value)
-    if component.cache is not None:
+    if _is_other_version(component, uri):
+        # While workers are replaced, an old one is asked for the page of a new one.
+        result |= NOT_CACHEABLE
+    elif component.cache is not None:
         result |= component.cache.to_protocol()
     return result_size.checked(frame, component, result)
+
+
+def _is_other_version(component: Readable, uri: str) -> bool:
+    """Whether the URI has the hash of another page than that of this process."""
+    if not isinstance(component, ResourceComponent) or component.view is None:
+        return False
+    return uri not in (component.uri, component.view.listed_uri)

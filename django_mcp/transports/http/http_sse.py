@@ -30,7 +30,7 @@ from django_mcp.pubsub import bus, channel_layer
 from django_mcp.runtime import background
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
-from django_mcp.transports.http import paths
+from django_mcp.transports.http import paths, sse_stream
 from django_mcp.transports.http.consumer import HttpConsumer, Verb
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
@@ -75,7 +75,8 @@ class HttpSseConsumer(HttpConsumer):
             self.request, self.send_message, self.principal, self.reauthenticate, self.server
         )
         stream = Stream(http)
-        rejection = HttpError(429, "Too many connections are open: close one of them first")
+        text = "Too many connections are open: close one of them first"
+        rejection = HttpError(429, text, sse_stream.RETRY_HEADERS)
         with stream.open_within(stores.SESSIONS_PER_PRINCIPAL, rejection):
             caller = self.request.caller(self.principal)
             connection = Connection(self.server, stream, caller, scheme="sse")

@@ -15,7 +15,7 @@ from typing import Any
 from django_mcp.dispatch.reply import encode_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import sse
-from django_mcp.protocol.errors import InvalidRequest
+from django_mcp.protocol.errors import TooManyRequests
 from django_mcp.protocol.subscriptions import Filter
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.response import HttpExchange
@@ -48,6 +48,13 @@ class ListenStream(SseStream):
         self._subscription.reauthenticated(self.principal)
 
 
+class TooManyStreams(TooManyRequests):
+    """The caller has as many streams as it may have, or a WSGI server has no thread for another."""
+
+    default_message = sse_stream.TOO_MANY
+    retry_after = sse_stream.RETRY_AFTER
+
+
 class ListenExchange(HttpExchange):
     """The Exchange of a listen request. Progress and logs are not sent on its stream (SUB-08)."""
 
@@ -65,7 +72,7 @@ class ListenExchange(HttpExchange):
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         stream = ListenStream(self._http, frame, wanted)
-        rejection = InvalidRequest("Too many streams are open: close one of them first")
+        rejection = TooManyStreams()
         with stream.open_within(sse_stream.MAX_STREAMS, rejection):
             self._stream = stream
             await stream.serve()

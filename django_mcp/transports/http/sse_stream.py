@@ -32,7 +32,7 @@ from django_mcp.protocol import sse
 from django_mcp.runtime import background, request_scope
 from django_mcp.server.server import Server
 from django_mcp.transports import frames
-from django_mcp.transports.http.request import HttpError, HttpRequest, Send
+from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest, Send
 from django_mcp.transports.http.stream_writer import StreamWriter
 
 TICK = 15.0
@@ -46,6 +46,15 @@ LOOK_AGAIN = 0.05
 MAX_STREAMS = 1000
 """Open streams of one kind and one caller in a process: an agent may have one for each of its
 sessions, and the anonymous callers behind one proxy may count as one caller."""
+
+
+TOO_MANY = "Too many streams are open: close one of them first"
+RETRY_AFTER = 2
+"""Seconds after which a stream that was rejected may be requested again."""
+RETRY_HEADERS: HeaderPairs = ((b"retry-after", b"%d" % RETRY_AFTER),)
+PROBES = (0.0, 0.5, 1.0)
+"""Seconds after which the streams of a WSGI server are written to, when one has no thread. The
+first write to a client that has gone succeeds, and its network answers that it has gone."""
 
 
 @dataclass(slots=True)
@@ -137,7 +146,10 @@ class SseStream:
         ``tick`` and ``end_all`` reach the stream within the block.
         """
         streams = _streams_here()
-        if streams.counts[self.kind, self.counted_as] >= limit or not streams.has_thread_for(self):
+        has_thread = streams.has_thread_for(self)
+        if not has_thread:
+            streams.probe()
+        if streams.counts[self.kind, self.counted_as] >= limit or not has_thread:
             raise rejection
         streams.add(self)
         self.task = asyncio.current_task()
@@ -179,6 +191,11 @@ class SseStream:
     async def finish(self, last: bytes = b"") -> None:
         """Send what waits, and complete the response with ``last``."""
         await self._writer.end(last)
+
+    def probe(self) -> None:
+        """Send a keepalive comment, if the client has taken what was sent before."""
+        if self._writer.has_started and not self.is_stuck:
+            self.enqueue(sse.KEEP_ALIVE)
 
     # The timer.
 
@@ -234,6 +251,7 @@ class _Streams:
         self._pinged_at = 0.0
         self._streams: dict[SseStream, None] = {}
         self._ending: asyncio.TimerHandle | None = None
+        self._probed_at = 0.0
         self.are_ending = False
         """Whether the process ends, and each stream with it."""
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -250,6 +268,20 @@ class _Streams:
             return True
         occupied = sum(1 for each in self._streams if each.occupies_thread)
         return occupied < conf.get().wsgi_streams
+
+    def probe(self) -> None:
+        """Write to the streams that occupy threads, so that those of clients that have gone end.
+
+        A WSGI server notices that a client has gone when it writes, and keeps the thread till then.
+        """
+        loop = asyncio.get_running_loop()
+        if self._probed_at and loop.time() - self._probed_at < PROBES[-1]:
+            return
+        self._probed_at = loop.time()
+        for stream in tuple(self._streams):
+            if stream.occupies_thread:
+                for delay in PROBES:
+                    loop.call_later(delay, stream.probe)
 
     def discard(self, stream: SseStream) -> None:
         self._streams.pop(stream, None)

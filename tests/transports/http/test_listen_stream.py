@@ -191,7 +191,8 @@ async def test_listen_stream_beyond_the_limit_is_rejected(
     async with peer.open_post(peer.listen(id=1)) as stream:
         await message_of(stream)
         reply = await peer.post(peer.listen(id=2))
-        assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
+        assert (reply.status, reply.json()["error"]["code"]) == (429, -32600)
+        assert reply.headers["retry-after"] == "2"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from enum import Enum, auto
 from typing import Any
 
 from django_mcp import conf, stores
+from django_mcp.concurrency.thread_pool import PoolEnded
 from django_mcp.frame.session import Session
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc
@@ -141,6 +142,9 @@ class StreamLog:
         await self.flush()
         try:
             await self._close()
+        except PoolEnded:
+            # This process ends, and its lease with it: whoever resumes the stream learns of it.
+            return
         except Exception:
             text = "A stream cannot be closed in the event store"
             log_repeated(logging.ERROR, text, exc_info=True)
@@ -180,6 +184,8 @@ class StreamLog:
                     await self.notify_readers()
                 if not self._backlog or self._state is _State.BROKEN:
                     return
+        except PoolEnded:
+            self._state = _State.BROKEN
         except Exception:
             # The call goes on, but a client that disconnects loses the events.
             text = "A stream cannot be stored, and so not be resumed"

@@ -317,7 +317,7 @@ class SessionHttp(AuthenticatedRequest):
         self.request.check_get()
         session = await self._session()
         stream = await self._requested_stream(session)
-        rejection = HttpError(429, "Too many streams are open: close one of them first")
+        rejection = HttpError(429, sse_stream.TOO_MANY, sse_stream.RETRY_HEADERS)
         with stream.open_within(sse_stream.MAX_STREAMS, rejection):
             await stream.serve()
 
@@ -367,7 +367,7 @@ class _IsTaken(Exception):
 
 
 def _full(error: StoreFull) -> HttpError:
-    return HttpError(429, f"{error}: end one of them first")
+    return HttpError(429, f"{error}: end one of them first", sse_stream.RETRY_HEADERS)
 
 
 def _not_found() -> HttpError:

@@ -34,6 +34,7 @@ from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
 from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, StoreFull
+from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.session.active_stream import (
     ACTIVE,
@@ -116,7 +117,8 @@ class StandaloneStream(SessionStream):
             await self._active.reserve()
             await stores.events().append(self._session.address, self._name, ())
         except StoreFull as error:
-            raise HttpError(429, f"{error}: close one of them first") from error
+            text = f"{error}: close one of them first"
+            raise HttpError(429, text, sse_stream.RETRY_HEADERS) from error
         try:
             # Until what it resumes is sent, the client stays at its position there.
             first = self._id if self._resumed is None else str(self._resumed)

@@ -166,6 +166,7 @@ async def test_get_stream_beyond_the_limit_is_rejected(
             await message_of(call)
         async with peer.open_get() as stream:
             assert await stream.status() == 429
+            assert (await stream.headers())["retry-after"] == "2"
         desk.proceed.set()
         for call in calls:
             assert [event async for event in call.events()]
