@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -14,6 +15,8 @@ from django_mcp import conf, registry
 from django_mcp.checks.base import Found, check
 from django_mcp.registry import Interface
 from django_mcp.server.server import Server
+
+logger = logging.getLogger("django_mcp")
 
 WSGI_ONLY = ("django.core", "django.contrib.staticfiles")
 """Apps whose ``runserver`` is a WSGI server."""
@@ -48,10 +51,16 @@ def _applications() -> dict[Interface, str]:
 
 
 def _mounts(path: str) -> bool:
-    """Whether an application, which may not exist, mounts a server."""
+    """Whether an application, which may not exist, mounts a server.
+
+    No setting names it: what its import raises is logged, and is no error of the site.
+    """
     try:
         import_string(path)
+    except ImportError:
+        return False
     except Exception:
+        logger.warning("%s cannot be imported", path, exc_info=True)
         return False
     return any(registry.is_mounted(server, "ASGI") for server in registry.mountable())
 

@@ -7,9 +7,9 @@ Django does. What is kept stays with its thread, whose next request uses it.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,6 +18,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from django_mcp.runtime.store_operations import close_if_broken
+
+logger = logging.getLogger("django_mcp")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,9 +60,12 @@ def close_expired() -> None:
     """
     if _thread.may_have_connections and monotonic() - _thread.closed_at > RECENT:
         for connection in connections.all(initialized_only=True):
-            with suppress(Exception):
+            try:
                 connection.close_if_unusable_or_obsolete()
                 close_if_broken(connection)
+            except Exception:
+                # Whoever uses it next is told. It must not fail a request that does not use it.
+                _note_broken(connection)
 
 
 def close_old() -> None:
@@ -73,10 +78,12 @@ def close_old() -> None:
         return
     for connection in connections.all(initialized_only=True):
         if connection.connection is not None and not is_in_transaction(connection):
-            with suppress(Exception):
+            try:
                 connection.close_if_unusable_or_obsolete()
                 if connection.connection is not None:
                     continue
+            except Exception:
+                _note_broken(connection)  # It is closed and forgotten next.
         _close(connection)
     _thread.closed_at = monotonic()
 
@@ -114,9 +121,16 @@ def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
 
 
 def _close(connection: BaseDatabaseWrapper) -> None:
-    with suppress(Exception):  # One that is broken cannot be closed.
+    try:
         connection.close()
+    except Exception:
+        _note_broken(connection)  # One that is broken cannot be closed, and is forgotten.
     del connections[connection.alias]
+
+
+def _note_broken(connection: BaseDatabaseWrapper) -> None:
+    """Log at the level DEBUG what a connection raised; to be called from within ``except``."""
+    logger.debug("The connection to %r is broken", connection.alias, exc_info=True)
 
 
 def _record(**_: Any) -> None:

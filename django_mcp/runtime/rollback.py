@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
+from django.db import Error as DatabaseErrors
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
@@ -92,7 +93,7 @@ class HandlerTransaction:
         for connection in connections.all(initialized_only=True):
             if connection.connection is not None:
                 # A broken connection raises when the handler uses it, if it does.
-                with suppress(Exception):
+                with suppress(DatabaseErrors):
                     self.begin_on(connection)
 
     def begin_on(self, connection: BaseDatabaseWrapper) -> None:

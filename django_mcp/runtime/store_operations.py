@@ -156,9 +156,17 @@ def _copy(source: Future[Any], waiting: asyncio.Future[Any]) -> None:
         waiting.set_result(source.result())
 
 
+def _without_socket(connection: BaseDatabaseWrapper) -> tuple[type[Exception], ...]:
+    """What is raised by a connection that is closed, or of which the driver shows no socket.
+
+    ``psycopg`` raises an error of its own for a closed one, which is no OSError.
+    """
+    return (AttributeError, OSError, ValueError, connection.Database.Error)
+
+
 def _shut_down(connection: BaseDatabaseWrapper) -> None:
     """Shut the socket of a connection down, so that a thread which waits for it gets an error."""
-    with suppress(Exception):  # It is closed, or its driver has no socket to show.
+    with suppress(*_without_socket(connection)):
         raw: Any = connection.connection
         with socket.socket(fileno=os.dup(raw.fileno())) as shared:
             raw.fileno()  # Raises if it was closed meanwhile: then its number may be another's.
@@ -177,7 +185,7 @@ def close_if_broken(connection: BaseDatabaseWrapper) -> None:
         poll = select.poll()
         poll.register(raw.fileno(), select.POLLIN)
         has_news = bool(poll.poll(0))
-    except Exception:  # Its driver has no socket to show, or it is closed.
+    except _without_socket(connection):
         return
     if has_news and not connection.in_atomic_block and not connection.is_usable():
         connection.close()
