@@ -110,18 +110,28 @@ ROLES = ("user", "assistant")
 
 
 def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
-    """The messages of a prompt; raises UnserializableResult."""
+    """The messages of a prompt, with its description; raises UnserializableResult."""
     value = serializers.converted(value)
     if isinstance(value, Response):
-        return _of_kind(value, PromptResponse, prompt).to_protocol()
+        result = _of_kind(value, PromptResponse, prompt).to_protocol()
+    else:
+        result = PromptResponse().add(*map(_message, _messages(value))).to_protocol()
+    description = prompt.listed_description
+    if description and "description" not in result:
+        return {"description": description, **result}
+    return result
+
+
+def _messages(value: Any) -> Iterable[Any]:
+    """What a prompt returns: one message, a list of them, or none."""
     if not isinstance(value, list | tuple):
-        value = () if value is None else (value,)
+        return () if value is None else (value,)
     if isinstance(value, tuple) and len(value) == 2 and value[0] in ROLES:
         raise UnserializableResult(
             f"A prompt returned a tuple that begins with {value[0]!r}, which would be two messages "
             f'of the user: write {{"role": {value[0]!r}, "content": …}}'
         )
-    return PromptResponse().add(*map(_message, value)).to_protocol()
+    return value
 
 
 def completion_result(value: Any) -> dict[str, Any]:
