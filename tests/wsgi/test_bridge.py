@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
 import pytest
 
+from django_mcp.transports.wsgi import environ as wsgi_environ
 from django_mcp.transports.wsgi import event_loop
 from django_mcp.transports.wsgi.bridge import Bridge, ResponseParts
 from django_mcp.transports.wsgi.environ import READ_AT_ONCE, RequestBody, scope_of
@@ -224,3 +229,92 @@ def test_headers_are_those_of_the_request() -> None:
         (b"host", b"a.example"),
         (b"mcp-session-id", b"s"),
     ]
+
+
+class SocketInput:
+    """The body of a request as gunicorn reads it: all of the bytes that are asked for."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def read(self, size: int) -> bytes:
+        content = b""
+        while len(content) < size and (part := self._connection.recv(size - len(content))):
+            content += part
+        return content
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    server_side, client_side = socket.socketpair()
+    with server_side, client_side:
+        yield server_side, client_side
+
+
+def of_socket(connection: socket.socket, length: int) -> dict[str, Any]:
+    more = {"CONTENT_LENGTH": str(length), "wsgi.input": SocketInput(connection)}
+    return environ(more={**more, "gunicorn.socket": connection})
+
+
+@pytest.mark.parametrize("length", [10_000, READ_AT_ONCE + 1])
+def test_thread_does_not_wait_for_a_client_that_sends_its_body_slowly(
+    length: int, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "MAX_READING", 0.3)
+    monkeypatch.setattr(event_loop, "LOOK_EVERY", 0.05)
+    running = EventLoopThread()
+    server_side, client_side = pair
+    has_ended = threading.Event()
+
+    def trickle() -> None:
+        with suppress(OSError):
+            while not has_ended.wait(0.05):
+                client_side.send(b"x")
+
+    sender = threading.Thread(target=trickle)
+    sender.start()
+    answers: list[Any] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive())["type"] == "http.request" and message["more_body"]:
+            pass
+        answers.append(message["type"])
+
+    try:
+        with pytest.raises(ConnectionResetError):
+            perform(bridged(application, running), of_socket(server_side, length))
+        assert answers == ["http.disconnect"]
+    finally:
+        has_ended.set()
+        sender.join(SECONDS)
+        running.loop.call_soon_threadsafe(running.loop.stop)
+
+
+def test_thread_does_not_wait_for_a_client_that_sends_nothing(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wsgi_environ, "IDLE", 0.1)
+    with pytest.raises(ConnectionResetError):
+        perform(bridged(echo), of_socket(pair[0], 10))
+
+
+def test_write_to_a_client_that_does_not_read_ends(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wsgi_environ, "IDLE", 0.1)
+    disconnected = threading.Event()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send(START)
+        try:
+            while True:
+                await send(part(b"x" * 1_000_000, more=True))
+        except OSError:
+            disconnected.set()
+
+    parts = bridged(application)(of_socket(pair[0], 0), Response().start)
+    with pytest.raises(TimeoutError):
+        deque(map(pair[0].sendall, parts))  # As the server does.
+    parts.close()
+    assert disconnected.wait(SECONDS)

@@ -97,7 +97,7 @@ class Bridge:
         try:
             self._loop_thread.add(self)
             if self._body.is_short:
-                self._first = self._body.read()
+                self._first = self._read_part()
             self._loop_thread.run_here(self._begin)
             part = self.next_part()
             start_response(*_head(self._start))
@@ -154,9 +154,17 @@ class Bridge:
             loop.remove_helper(self, runs=event is RUN)
         return event
 
+    def _read_part(self) -> BodyPart:
+        reading = self._loop_thread.reading
+        reading.add(self._body)
+        try:
+            return self._body.read()
+        finally:
+            reading.discard(self._body)
+
     def _read(self) -> None:
         try:
-            part = self._body.read()
+            part = self._read_part()
         except OSError:
             self._loop_thread.call(self._disconnect)
         else:

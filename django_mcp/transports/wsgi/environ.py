@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from errno import ECONNRESET
 from functools import lru_cache
+from socket import SHUT_RD
+from time import monotonic
 from typing import Any, NamedTuple
 
 IS_WSGI = "django_mcp.is_wsgi"
@@ -86,14 +89,35 @@ class BodyPart(NamedTuple):
     more: bool
 
 
+IDLE = 60.0
+"""Seconds in which a client has to take or send something, or it counts as disconnected."""
+MAX_READING = 90.0
+"""Seconds in which a client has to send its whole body. The application has a shorter limit of its
+own; this one frees the thread of the server that reads."""
+
+
 class RequestBody:
-    """The body of a request, read in parts, where it may block."""
+    """The body of a request, read in parts, where it may block.
+
+    Where the server passes on the socket of the client (gunicorn), neither reading nor writing
+    waits for a client that does nothing, and ``abandon`` ends the wait for one that is slow.
+    """
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
+        self.began = monotonic()
+        self._socket = environ.get("gunicorn.socket")
+        if self._socket is not None:
+            self._socket.settimeout(IDLE)
         self._input = environ["wsgi.input"]
         self._left: int | None = _number(environ.get("CONTENT_LENGTH"))
         if not environ.get("CONTENT_LENGTH") and environ.get("wsgi.input_terminated"):
             self._left = None  # Chunked: the server says where it ends.
+
+    def abandon(self) -> None:
+        """End the wait for the rest of the body; called in any thread."""
+        if self._socket is not None:
+            with suppress(OSError):  # The client has gone meanwhile.
+                self._socket.shutdown(SHUT_RD)
 
     @property
     def is_short(self) -> bool:
@@ -103,12 +127,19 @@ class RequestBody:
     def read(self) -> BodyPart:
         """Return the next part; raises OSError if the client breaks off before the end."""
         if self._left is None:
-            content = self._input.read(READ_AT_ONCE)
+            content = self._read(READ_AT_ONCE)
             return BodyPart(content, more=bool(content))
         if self._left == 0:
             return BodyPart(b"", more=False)
-        content = self._input.read(min(READ_AT_ONCE, self._left))
+        content = self._read(min(READ_AT_ONCE, self._left))
         if not content:
             raise disconnected()
         self._left -= len(content)
         return BodyPart(content, more=self._left > 0)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            content: bytes = self._input.read(size)
+        except TimeoutError:
+            raise disconnected() from None
+        return content

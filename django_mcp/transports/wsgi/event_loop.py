@@ -19,10 +19,15 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from os import register_at_fork
+from time import monotonic
 from typing import Any, Protocol
 
 from django_mcp.concurrency.shared_loop import SharedLoop
 from django_mcp.runtime.context_managers import move_locals
+from django_mcp.transports.wsgi.environ import MAX_READING, RequestBody
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks at the bodies that are being read."""
 
 logger = logging.getLogger("django_mcp")
 
@@ -42,6 +47,8 @@ class EventLoopThread:
     def __init__(self) -> None:
         self.loop = SharedLoop(move_locals)
         self.has_ended = False
+        self.reading: set[RequestBody] = set()
+        """The bodies for which threads of the server wait."""
         self._waiting: set[Waiting] = set()
         self._tasks: set[asyncio.Task[None] | None] = set()
         """The loop itself has only weak references to its tasks."""
@@ -80,7 +87,16 @@ class EventLoopThread:
     def discard(self, waiting: Waiting) -> None:
         self._waiting.discard(waiting)
 
+    def _abandon_slow(self) -> None:
+        """End the wait for clients that send their body for too long, now and then."""
+        latest = monotonic() - MAX_READING
+        for body in tuple(self.reading):
+            if body.began < latest:
+                body.abandon()
+        self.loop.call_later(LOOK_EVERY, self._abandon_slow)
+
     def _run(self) -> None:
+        self.loop.call_later(LOOK_EVERY, self._abandon_slow)
         try:
             self.loop.run_forever()
         except BaseException as error:
