@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Unpack, cast
@@ -71,11 +71,21 @@ class ReadComponent(Component):
         try:
             return self.input.validate({n: v for n, v in variables.items() if n in known})
         except InvalidArguments as error:
-            raise ResourceNotFound.at(variables.get(URI, self.key)) from error
+            problems = "; ".join(_impossible(self.input.schema, variables))
+            raise ResourceNotFound.at(variables.get(URI, self.key), problems) from error
 
     def _describe_read(self, **own: Any) -> dict[str, Any]:
         description = self.listed_description or None
         return self._describe(description=description, mimeType=self.listed_mime_type, **own)
+
+
+def _impossible(schema: Json, variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield what values a variable may have that has one of them: only those are known."""
+    for name, member in schema["properties"].items():
+        reference = str(member.get("$ref", "")).rpartition("/")[2]
+        choices = schema.get("$defs", {}).get(reference, member).get("enum")
+        if name in variables and choices and variables[name] not in map(str, choices):
+            yield f"{name} is none of {', '.join(map(str, choices))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -258,11 +258,15 @@ class ResourceNotFound(ProtocolError):
 
     reason = "resource_not_found"
     default_message = "Resource not found"
+    names_value = False
+    """Whether the message names a value that no resource has."""
 
     @classmethod
-    def at(cls, uri: str) -> ResourceNotFound:
-        """Return the error with ``uri`` in its data."""
-        return cls(data={"uri": uri})
+    def at(cls, uri: str, problem: str = "") -> ResourceNotFound:
+        """Return the error with ``uri`` in its data, and with the value that cannot be, if any."""
+        error = cls(f"{cls.default_message}: {problem}" if problem else None, data={"uri": uri})
+        error.names_value = bool(problem)
+        return error
 
 
 class HeaderMismatch(ProtocolError):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import date
+from enum import Enum
 from typing import Any, Literal
 
 import pytest
 
+from django_mcp import Server
 from django_mcp.components.base import ConfigurationError
 from django_mcp.components.resource import (
     Resource,
@@ -17,6 +19,8 @@ from django_mcp.components.resource import (
 )
 from django_mcp.frame import Frame
 from django_mcp.protocol.errors import ResourceNotFound
+from django_mcp.testing import Client
+from tests.http_errors import error_of
 from tests.spec import spec
 
 
@@ -273,3 +277,27 @@ class TestConfigurationErrors:
             pass
 
         assert "derive it from Resource" in configuration_error(NoResource, "shop://notes")
+
+
+class Status(Enum):
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@pytest.mark.parametrize("kind", [Status, Literal["open", "closed"]])
+async def test_impossible_value_of_a_variable_is_named(kind: Any) -> None:
+    server = Server("tickets")
+
+    def search(status: Any, page: int = 1) -> str:
+        return str(getattr(status, "value", status))
+
+    search.__annotations__["status"] = kind
+    server.resource("shop://search{?status,page}")(search)
+    async with Client(server) as client:
+        assert (await client.read_resource("shop://search?status=open")).text == "open"
+        error = await error_of(client.read_resource("shop://search?status=bad"))
+        assert error.message == "Resource not found: status is none of open, closed"
+        assert error.data == {"uri": "shop://search?status=bad"}
+        # Only what the template lists is said.
+        other = await error_of(client.read_resource("shop://search?status=open&page=x"))
+        assert other.message == "Resource not found"

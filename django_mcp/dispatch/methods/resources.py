@@ -26,12 +26,14 @@ Readable = ResourceComponent | TemplateComponent
 async def read(frame: Frame) -> Answer:
     """Read the resource with a URI, else the first matching template that finds one."""
     uri = invocation.string_param(frame.message.params, "uri", MAX_URI)
+    missing = ResourceNotFound.at(uri)
     async for component, variables in _candidates(frame, uri):
         try:
             return await _read(frame, component, uri, variables)
-        except ResourceNotFound:
-            continue
-    raise ResourceNotFound.at(uri)
+        except ResourceNotFound as error:
+            if error.names_value:
+                missing = error
+    raise missing
 
 
 async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Readable, dict[str, str]]]:
