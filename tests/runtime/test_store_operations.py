@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -28,6 +29,8 @@ PATIENCE = SECONDS
 
 class FakeConnection:
     """A connection over a pair of sockets, the other one of which the server has."""
+
+    Database = sqlite3  # The module of its driver.
 
     def __init__(self, alias: str = "fake") -> None:
         self.alias = alias
