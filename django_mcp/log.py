@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from django_mcp.frame.client.base import current
+from django_mcp.frame.client.base import current, current_frame
 from django_mcp.frame.transport import HttpTransport, Transport
 from django_mcp.protocol.limits import shown
 
@@ -63,11 +63,11 @@ class RequestFilter(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        client = current.get()
-        request = None if client is None else client.state.request
+        frame = current_frame.get()
+        request = None if frame is None else frame.request
         facts = dict.fromkeys(("request_id", "mcp_method", "mcp_name"), "-")
-        if client is not None and request is not None:
-            sent = _sent_request_id(client.state.transport)
+        if frame is not None and request is not None:
+            sent = _sent_request_id(frame.transport)
             facts["request_id"] = shown(str(request.id)) if sent is None else shown(sent)
             facts["mcp_method"] = shown(request.method)
             facts["mcp_name"] = _shown_name(request.params)

@@ -43,8 +43,8 @@ from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.server.server import Server
 from django_mcp.transports import site
 from django_mcp.transports.http import health, http_sse, shutdown, well_known
-from django_mcp.transports.http.consumer import StreamableHttpConsumer
-from django_mcp.transports.http.http_sse import HttpSseConsumer
+from django_mcp.transports.http.endpoint import Endpoint
+from django_mcp.transports.http.http_sse import HttpSseEndpoint
 from django_mcp.transports.http.paths import Paths
 from django_mcp.transports.http.request import Asgi
 from django_mcp.transports.wrapped_lifespan import WrappedLifespan
@@ -75,10 +75,7 @@ STOP_WITHIN = 5.0
 def endpoint(server: Server, authentication: Authentication | None = None) -> Asgi:
     """Return the ASGI application; raises ImproperlyConfigured without authenticators."""
     registry.configure(server)
-    consumer: Asgi = StreamableHttpConsumer.as_asgi(
-        server=server, authentication=authentication or registry.authentication(server)
-    )
-    return consumer
+    return Endpoint(server, authentication or registry.authentication(server))
 
 
 def endpoints(
@@ -92,11 +89,11 @@ def endpoints(
     authentication = authentication or registry.authentication(server)
     registry.note_mounted(server, interface)
     path = authentication.resource.path
-    applications = {path: endpoint(server, authentication)}
+    applications: dict[str, Asgi] = {path: endpoint(server, authentication)}
     if conf.get().http_sse and interface == "ASGI":
         for name in http_sse.VERBS:
-            applications[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(
-                endpoint=name, server=server, authentication=authentication
+            applications[f"{path.rstrip('/')}/{name}"] = HttpSseEndpoint(
+                server, authentication, name
             )
     return applications
 

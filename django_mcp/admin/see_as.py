@@ -27,7 +27,7 @@ from django_mcp.pubsub import switches
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
-from django_mcp.transports import frames, in_process
+from django_mcp.transports import in_process
 
 if TYPE_CHECKING:
     from django_mcp.admin.registry_rows import RegistryAdmin
@@ -179,8 +179,7 @@ async def _lines(principal: Principal) -> list[Line]:
 async def _of_server(server: Server, principal: Principal) -> list[Line]:
     registry.make_ready(server)
     listed = [*registry.entries(server)]
-    origin = frames.RequestOrigin(principal=principal, transport=None)
-    frame = in_process.newest_request(server, origin, Request(1, "tools/list", {}))
+    frame = in_process.newest_request(server, principal, Request(1, "tools/list", {}))
     explanations = await visibility.explain(frame, [entry.component for entry in listed])
     return [_line(entry, why) for entry, why in zip(listed, explanations, strict=True)]
 

@@ -69,6 +69,8 @@ def of_value(tool: ToolComponent, value: Any) -> dict[str, Any]:
 
 def encode_structure(tool: ToolComponent, value: Any) -> bytes | None:
     """The JSON of structured content, or None: use ``tool_result``, which raises the same."""
+    if type(value) in SCALARS:
+        return None if tool.output is None else tool.output.encode(value)
     if tool.output is None and type(value) not in CONTAINERS:
         value = serializers.converted(value)
     if isinstance(value, (ToolError, Response)) or _blocks(value) is not None:

@@ -102,15 +102,6 @@ class ToolComponent(Component):
     """The page in which a host shows its results."""
     app_only: bool = False
     """Whether hosts offer it to their views only. This is no permission."""
-    is_plain: bool = field(init=False)
-    """Whether a call is only validated and run: it can neither become a task nor need an approval,
-    repeats no argument in a header, and may come through ``call_tool``."""
-
-    def __post_init__(self) -> None:
-        Component.__post_init__(self)
-        may_be_task = self.task_support != "forbidden"
-        is_plain = not (may_be_task or self.param_headers or self.approval or self.app_only)
-        object.__setattr__(self, "is_plain", is_plain)
 
     @property
     def reads_only(self) -> bool:

@@ -8,18 +8,17 @@ arguments, those that a tool names. Without a log handler, receivers and the app
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from logging import INFO
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from django_mcp.dispatch.reply import Reply, encoded
 from django_mcp.log import log_repeated
-from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.limits import MAX_QUOTED, quoted, shown
 
 if TYPE_CHECKING:
+    from django_mcp.dispatch.handle import Answer, Site
     from django_mcp.frame.frame import Frame
 
 calls = logging.getLogger("django_mcp.calls")
@@ -52,18 +51,18 @@ def is_wanted(signal: Signal) -> bool:
     return bool(RECORDERS or signal.receivers) or calls.isEnabledFor(INFO)
 
 
-async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Reply:
-    """What ``answer`` returns; the call is logged, and its signal is sent, when it is over."""
+async def logged(signal: Signal, answer_next: Answer, frame: Frame, site: Site) -> bytes:
+    """What ``answer_next`` returns; the call is logged, and its signal is sent, when it is over."""
     began = perf_counter()
-    outcome = "cancelled"
     size = None
+    outcome = "cancelled"
     is_stored = RECORDERS and is_recorded.get()
     try:
-        reply = await answer
-        outcome = outcome_of(reply)
-        if is_stored:
-            reply, size = encoded(reply)
-        return reply
+        body = await answer_next(frame, site)
+        outcome = frame.exchange.outcome
+        if outcome != "cancelled":
+            size = len(body)
+        return body
     finally:
         duration = perf_counter() - began
         if is_stored:
@@ -83,21 +82,6 @@ def _record(frame: Frame, outcome: str, duration: float, size: int | None) -> No
                 "A call was not recorded: a recorder of the call log failed",
                 exc_info=True,
             )
-
-
-def outcome_of(reply: Reply) -> str:
-    """How a call ended: "ok", "error", "input_required", "client_error" or "server_error".
-
-    "task" if it goes on as a task, which is logged as a call of its own when it has ended.
-    """
-    if reply.error is not None:
-        return "server_error" if isinstance(reply.error, InternalError) else "client_error"
-    result = reply.message["result"]
-    if result.get("resultType") == "input_required":
-        return "input_required"
-    if result.get("resultType") == "task" or "task" in result:
-        return "task"
-    return "error" if result.get("isError") else "ok"
 
 
 async def _log(frame: Frame, signal: Signal, outcome: str, duration: float) -> None:

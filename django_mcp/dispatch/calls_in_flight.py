@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 from django_mcp.concurrency.loops import PerLoop
+from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.transport import caller_key
 from django_mcp.protocol.errors import ServerBusy, ServerStopping, TooManyRequests
-
-if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
 
 TICK = 0.05
 """Seconds between two ticks of a call."""
@@ -34,27 +32,6 @@ class Limits(Protocol):
     def max_in_flight(self) -> int: ...
 
 
-class Call:
-    """One call while it is answered."""
-
-    frame: Frame
-    counted_as: str | None = None
-    """The key of its caller, once calls are counted by caller."""
-    is_bound_here = False
-    """Whether no other process could answer it, as on a connection."""
-    task: asyncio.Task[Any] | None = None
-    """The task that answers it, up to the end of its response."""
-
-    def tick(self) -> None:
-        """Look after the call. A timer or a task for each call would cost as much as its answer."""
-
-    def abandon_requests(self, reason: str) -> None:
-        """Give up what the call has asked its client, which cannot respond any more."""
-
-    def end(self, reason: str) -> None:
-        """Cancel the call, whose response is then an error."""
-
-
 class CallsInFlight:
     """The calls that are answered on one event loop: their timer, and their bounds.
 
@@ -63,22 +40,28 @@ class CallsInFlight:
     """
 
     def __init__(self) -> None:
-        self.calls: dict[Call, None] = {}
+        self.calls: dict[Exchange, None] = {}
+        self.arriving: dict[Exchange, None] = {}
+        """Those of which the body has not arrived yet. They count for nobody."""
         self._counts: Counter[str] | None = None
-        self._is_ticking = False
+        self.is_ticking = False
         self._is_closed = False
 
-    def begin(self, call: Call, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
+    def start_ticking(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look after ``calls`` and ``arriving``, until there are none."""
+        self.is_ticking = True
+        loop.call_later(TICK, self._tick, loop)
+
+    def begin(self, call: Exchange, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         """Add a call; raises TooManyRequests, ServerBusy and ServerStopping."""
         count = len(self.calls)
         if self._counts is not None or count >= limits.max_in_flight or count >= MAX_PER_PROCESS:
             self._count(call, limits)
         self.calls[call] = None
-        if not self._is_ticking:
-            self._is_ticking = True
-            loop.call_later(TICK, self._tick, loop)
+        if not self.is_ticking:
+            self.start_ticking(loop)
 
-    def end(self, call: Call) -> None:
+    def end(self, call: Exchange) -> None:
         del self.calls[call]
         if self._counts is not None:
             self._discount(call)
@@ -94,13 +77,13 @@ class CallsInFlight:
         self._is_closed = False
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_ticking = bool(self.calls)
-        if self._is_ticking:
+        self.is_ticking = bool(self.calls or self.arriving)
+        if self.is_ticking:
             loop.call_later(TICK, self._tick, loop)
-        for call in tuple(self.calls):
+        for call in (*self.calls, *self.arriving):
             call.tick()
 
-    def _count(self, call: Call, limits: Limits) -> None:
+    def _count(self, call: Exchange, limits: Limits) -> None:
         if self._is_closed and not call.is_bound_here:
             raise ServerStopping
         if len(self.calls) >= MAX_PER_PROCESS:
@@ -112,7 +95,7 @@ class CallsInFlight:
             raise TooManyRequests
         self._counts[caller] += 1
 
-    def _discount(self, call: Call) -> None:
+    def _discount(self, call: Exchange) -> None:
         caller = _caller(call)
         counts = self._counts
         assert counts is not None
@@ -123,9 +106,9 @@ class CallsInFlight:
             self._counts = None
 
 
-def _caller(call: Call) -> str:
+def _caller(call: Exchange) -> str:
     if call.counted_as is None:
-        call.counted_as = caller_key(call.frame.principal, call.frame.transport)
+        call.counted_as = caller_key(call.principal, call.transport)
     return call.counted_as
 
 

@@ -1,31 +1,63 @@
-"""Handling every message of every transport: prepare, answer, commit, publish, log.
+"""Answering every request of every transport: from its Frame to the bytes of its response.
 
-Frame processors, the start of the server, the answer, the commit and the publication of what the
-handler changed, and the call log. ``Site`` has the functions which depend on stores, Channels
-and Django.
+Around ``_answer``, which every request passes, are the steps that a site asks for:
+
+============ ======================================================================
+step         what it does
+============ ======================================================================
+``traced``   makes a span of OpenTelemetry (``Site.telemetry``)
+``_once``    lets a request state be used once (``Site.single_use``)
+``_prepared`` starts the server, and runs the frame processors (``Site.process``)
+``logged``   writes the call log, and sends the signal of the method
+============ ======================================================================
+
+What is raised becomes a response in ``encode_raised``, and nowhere else. ``Site`` has the functions
+which depend on stores, Channels and Django.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.dispatch import call_log, dispatcher
 from django_mcp.dispatch.call_log import Signal
-from django_mcp.dispatch.invocation import raise_outcome
-from django_mcp.dispatch.reply import Reply, error_reply
+from django_mcp.dispatch.invocation import Result, raise_outcome
+from django_mcp.dispatch.methods import tools
 from django_mcp.frame.client import request_state
+from django_mcp.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
 from django_mcp.frame.transport import answering
-from django_mcp.protocol.errors import InternalError, InvalidParams, ServerBusy
+from django_mcp.protocol import jsonrpc, preencoded
+from django_mcp.protocol.errors import (
+    Cancelled,
+    ClientError,
+    InternalError,
+    InvalidParams,
+    McpError,
+    MissingClientCapability,
+    ServerBusy,
+    ToolError,
+    UrlElicitationRequired,
+)
+from django_mcp.protocol.limits import quoted
+from django_mcp.protocol.preencoded import PreEncodedResult
+from django_mcp.protocol.revisions import Feature
+from django_mcp.server import failures
 from django_mcp.server.server import server_of
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
+    from django_mcp.frame.frame import Frame, RequestInfo
     from django_mcp.frame.session import Change, Session
     from django_mcp.frame.transport import Transport
     from django_mcp.server.server import Server
+
+logger = logging.getLogger("django_mcp")
+
+NOT_PREPARED = "A message could not be prepared"
 
 
 class SingleUse(Protocol):
@@ -41,11 +73,15 @@ class SingleUse(Protocol):
         """Let another call claim the state."""
 
 
+Answer = Callable[["Frame", "Site"], Awaitable[bytes]]
+"""A step: it returns the response to a request."""
+
+
 class Telemetry(Protocol):
     """The module ``dispatch.telemetry``, which imports an optional package."""
 
-    async def traced(self, frame: Frame, answer: Callable[[Frame], Awaitable[Reply]], /) -> Reply:
-        """What ``answer`` returns, which is measured."""
+    async def traced(self, answer_next: Answer, frame: Frame, site: Site, /) -> bytes:
+        """What ``answer_next`` returns, which is measured."""
 
     def session_ended(self, session: Session, transport: Transport | None, /) -> None:
         """Measure a session that its client or the server has ended."""
@@ -72,48 +108,76 @@ class Site:
     """Makes a span of each request; None where the site does not use OpenTelemetry."""
 
 
-async def answer(frame: Frame, site: Site) -> Reply:
-    """The reply to the request on ``frame``; only cancellation is raised.
+def answer(frame: Frame, site: Site) -> Awaitable[bytes]:
+    """The response to the request on ``frame``; only what ends its task is raised.
 
-    What the handler changed in its session is committed before the reply is returned.
+    What the handler changed in its session is committed before the response is returned.
+    ``frame.exchange`` has the error in it, if it is one, and how the call has ended.
     """
+    answer_next: Answer = _answer
+    signal = site.signals.get(frame.message.method)
+    if signal is not None and call_log.is_wanted(signal):
+        answer_next = partial(call_log.logged, signal, answer_next)
+    if site.process or not frame.server.is_running:
+        answer_next = partial(_prepared, answer_next)
+    if site.single_use and request_state.of(frame) is not None:
+        answer_next = partial(_once, answer_next)
     if site.telemetry is not None:
-        return await site.telemetry.traced(
-            frame, partial(answer, site=replace(site, telemetry=None))
-        )
-    token = answering.set((frame.principal, frame.transport))
+        answer_next = partial(site.telemetry.traced, answer_next)
+    return answer_next(frame, site)
+
+
+async def _answer(frame: Frame, site: Site) -> bytes:
+    """Pass the request through the middleware to its method; commit, and encode the result.
+
+    Changes of the Frame are kept on a value and on a returned error, not on a raised one.
+    """
+    exchange = frame.exchange
+    token = answering.set(exchange)
     try:
-        if site.single_use and (state := request_state.of(frame)) is not None:
-            return await _answer_once(frame, site, site.single_use, state)
-        if site.process or not frame.server.is_running:
-            try:
-                frame = await prepare(frame, site)
-            except Exception as error:
-                frame.server.report("A message could not be prepared", error)
-                return error_reply(frame, InternalError())
-        signal = site.signals.get(frame.message.method)
-        if signal is not None and call_log.is_wanted(signal):
-            return await call_log.logged(frame, signal, _answer(frame, site))
-        return await _answer(frame, site)
+        result, after = await dispatcher.run(frame)
+        body = encode_result(frame, result)
+        if after is not frame:
+            await _keep(frame, after, site)
+        return body
+    except BaseException as raised:
+        return encode_raised(frame, raised)
     finally:
+        exchange.has_ended = True
         answering.reset(token)
 
 
-async def _answer_once(frame: Frame, site: Site, single_use: SingleUse, state: str) -> Reply:
-    """``answer`` a call that brings a request state which may be used once.
-
-    The state is used up when the answer is kept: a call that failed or was cancelled leaves it.
-    """
-    run = frame.exchange.run_hook
-    if not await run(single_use.claim, state):
-        return error_reply(frame, InvalidParams("params.requestState was used before"))
-    is_kept = False
+async def _keep(frame: Frame, after: Frame, site: Site) -> None:
+    """Commit and publish what the handler changed in its session; raises McpError."""
+    session_id = frame.get_mcp_session_id()
+    if session_id is None:
+        frame.exchange.opened = after if frame.message.method == "initialize" else None
+        session_id = after.get_mcp_session_id()
+    if not after.changes or session_id is None:
+        return
     try:
-        reply = await answer(frame, replace(site, single_use=None))
-        is_kept = reply.error is None
+        session = await site.commit(session_id, frame.principal.key, after.changes)
+        if session is not None:  # Otherwise it was deleted meanwhile.
+            await site.publish(server_of(frame), session_id, after.changes)
+    except ServerBusy:
+        raise
+    except Exception as error:
+        frame.server.report("What a handler changed in its session could not be committed", error)
+        raise InternalError from error
+
+
+async def _prepared(answer_next: Answer, frame: Frame, site: Site) -> bytes:
+    token = answering.set(frame.exchange)
+    try:
+        prepared = await prepare(frame, site)
+    except asyncio.CancelledError as raised:
+        return encode_raised(frame, raised)
+    except Exception as error:
+        frame.server.report(NOT_PREPARED, error)
+        return encode_error(frame, InternalError())
     finally:
-        await run(single_use.keep if is_kept else single_use.release, state)
-    return reply
+        answering.reset(token)
+    return await answer_next(prepared, site)
 
 
 async def prepare(frame: Frame, site: Site) -> Frame:
@@ -126,23 +190,182 @@ async def prepare(frame: Frame, site: Site) -> Frame:
         raise_outcome(raised, frame)
 
 
-async def _answer(frame: Frame, site: Site) -> Reply:
-    reply = await dispatcher.answer(frame)
-    return await _committed(frame, reply, site) if reply.frame.changes else reply
+async def _once(answer_next: Answer, frame: Frame, site: Site) -> bytes:
+    """Answer a call that brings a request state which may be used once.
 
-
-async def _committed(frame: Frame, reply: Reply, site: Site) -> Reply:
-    """The reply, once what the handler changed in its session is committed and published."""
-    after = reply.frame
+    The state is used up when the answer is kept: a call that failed or was cancelled leaves it.
+    """
+    state = request_state.of(frame)
+    single_use = site.single_use
+    assert state is not None
+    assert single_use is not None
+    run = frame.exchange.run_hook
     try:
-        session_id = after.get_mcp_session_id()
-        if session_id is not None:
-            session = await site.commit(session_id, frame.principal.key, after.changes)
-            if session is not None:  # Otherwise it was deleted meanwhile.
-                await site.publish(server_of(after), session_id, after.changes)
-    except ServerBusy as error:
-        return error_reply(frame, error)
+        if not await run(single_use.claim, state):
+            return encode_error(frame, InvalidParams("params.requestState was used before"))
+        is_kept = False
+        try:
+            body = await answer_next(frame, site)
+            is_kept = frame.exchange.error is None
+        finally:
+            await run(single_use.keep if is_kept else single_use.release, state)
+        return body
+    except asyncio.CancelledError as raised:
+        return encode_raised(frame, raised)
+
+
+# From a result, or an exception, to bytes.
+
+
+def encode_raised(frame: Frame, raised: BaseException) -> bytes:
+    """The response for an exception; to be called from within ``except``.
+
+    Raised again is a cancellation of which the server does not know: the client, which needs no
+    response, or the end of the process.
+    """
+    exchange = frame.exchange
+    try:
+        try:
+            # Middleware may raise an exception group, for instance with an InputRequired in it.
+            raise_outcome(raised, frame)
+        except InputRequired as required:
+            return encode_result(frame, input_required(frame, required))
+        except UrlElicitationRequired as error:
+            return encode_result(frame, error)
+        except ToolError as error:
+            # Middleware raised it: the model reads it as if the tool had.
+            if frame.message.method != dispatcher.TOOL_CALL:
+                raise
+            return encode_result(frame, tools.error_result(str(error)))
+    except McpError as error:
+        return encode_error(frame, error)
+    except asyncio.CancelledError:
+        if exchange.requested:
+            logger.info("%r was cancelled: %s", frame, quoted(exchange.reason or ""))
+        exchange.outcome = "cancelled"
+        if exchange.ended_by is None:
+            raise
+        if exchange.task is not None:
+            exchange.task.uncancel()
+        exchange.error = Cancelled()
+        return jsonrpc.encode(jsonrpc.error(frame.message.id, frame.revision.error(exchange.error)))
     except Exception as error:
-        frame.server.report("What a handler changed in its session could not be committed", error)
-        return error_reply(frame, InternalError())
-    return reply
+        frame.server.report(f"{quoted(frame.message.method)} failed", error)
+        failures.observe_unexpected(frame, error)
+        return encode_error(frame, InternalError())
+
+
+def encode_result(frame: Frame, result: Result) -> bytes:
+    """The response with a result, as the revision of the client has it, or with an error."""
+    if type(result) is PreEncodedResult:
+        tail = frame.server.plans.get((TAIL, frame.revision.version))
+        if tail is None:
+            tail = _make_tail(frame)
+        if tail is not None:
+            return preencoded.encode_structured(frame.message.id, result, tail)
+        result = {"structuredContent": result}
+    if isinstance(result, UrlElicitationRequired):
+        result = require_urls(frame, result)
+    if isinstance(result, McpError):
+        return encode_error(frame, result)
+    server = frame.server
+    revision = frame.revision
+    finished = revision.serialize_result(
+        frame.message.method,
+        result,
+        server_info=server.get_server_info(revision),
+        cache=server.cache_members,
+    )
+    frame.exchange.outcome = _outcome_of(finished)
+    message = jsonrpc.result(frame.request_id, finished)
+    is_encoded = preencoded.has_encoded(finished)
+    try:
+        return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
+    except ValueError as error:
+        remedy = NO_CHARACTER if "surrogate" in str(error) else NOT_JSON
+        asked = described(frame.message)
+        logger.exception("The response to %s cannot be sent as JSON. %s", asked, remedy)
+        return encode_error(frame, InternalError())
+
+
+TAIL = "tail"
+
+
+def _make_tail(frame: Frame) -> bytes | None:
+    """What follows the structured content in each result of a server and revision, as JSON.
+
+    None where it is not always the same: a text is translated, or the revision has no structure.
+    """
+    server = frame.server
+    revision = frame.revision
+    plans = server.plans
+    if not server.has_constant_info(revision):
+        return None
+    made = revision.serialize_result(
+        dispatcher.TOOL_CALL,
+        {"structuredContent": PreEncodedResult(b"{}", b"{}")},
+        server_info=server.get_server_info(revision),
+        cache=server.cache_members,
+    )
+    if "structuredContent" not in made:
+        return None
+    tail = preencoded.tail_of(made)
+    plans[TAIL, revision.version] = tail
+    return tail
+
+
+def encode_error(frame: Frame, error: McpError) -> bytes:
+    """The response with ``error``; an error that the client returned becomes an internal one."""
+    if isinstance(error, ClientError):
+        error = InternalError(error.description)
+    exchange = frame.exchange
+    exchange.error = error
+    exchange.outcome = "server_error" if isinstance(error, InternalError) else "client_error"
+    return jsonrpc.encode(jsonrpc.error(frame.message.id, frame.revision.error(error)))
+
+
+def _outcome_of(result: Mapping[str, Any]) -> str:
+    """How a call has ended that has a result; see ``Exchange.outcome``."""
+    kind = result.get("resultType")
+    if kind == "input_required":
+        return "input_required"
+    if kind == "task" or "task" in result:
+        return "task"
+    return "error" if result.get("isError") else "ok"
+
+
+NO_CHARACTER = (
+    "A string in it has a lone surrogate, which is no character: os.fsdecode() makes such strings "
+    'of file names that are not UTF-8. Replace it where the string is read: text.encode("utf-8", '
+    '"surrogateescape").decode("utf-8", "replace").'
+)
+NOT_JSON = "Return values that JSON has: strings, numbers, booleans, None, lists and dicts."
+
+
+def described(request: RequestInfo) -> str:
+    """The method of a request, and what it names, for the log."""
+    params = request.params or {}
+    name = params.get("name", params.get("uri"))
+    return f"{request.method} of {quoted(name)}" if isinstance(name, str) else request.method
+
+
+def require_urls(frame: Frame, error: UrlElicitationRequired) -> dict[str, Any] | McpError:
+    """The answer to a client whose user has to visit a page first.
+
+    Only clients that declared URL elicitation are sent the error itself (ELIC-20).
+    """
+    declared = frame.client.capabilities.get("elicitation")
+    is_declared = isinstance(declared, dict) and "url" in declared
+    if not is_declared or not frame.revision.has(Feature.URL_ELICITATION):
+        return MissingClientCapability.of({"elicitation": {"url": {}}})
+    if isinstance(frame.client, MultiRoundTripClient):
+        return input_required(frame, frame.client.require_urls(error.elicitations))
+    return error
+
+
+def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
+    """The result which requests input from the client (MRTR-01)."""
+    request = frame.message
+    if request.method not in frame.revision.input_request_methods:
+        raise RuntimeError(f"{request.method} may not request input from the client")
+    return request_state.result(frame, required)

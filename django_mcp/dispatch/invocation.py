@@ -20,15 +20,18 @@ from django_mcp.components.signature import is_async
 from django_mcp.concurrency.interrupts import CONTROL, is_interrupted_by_user
 from django_mcp.concurrency.loop_executor import LoopExecutor
 from django_mcp.concurrency.thread_pool import ThreadPool
-from django_mcp.frame.client.base import current
+from django_mcp.frame.client.base import current_frame
 from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import current_caller
-from django_mcp.protocol.errors import InvalidParams, Json, McpError
+from django_mcp.protocol.errors import Cancelled, InvalidParams, Json, McpError
 from django_mcp.protocol.limits import MAX_IDENTIFIER, too_long
 from django_mcp.server import failures
 
-Answer = tuple[dict[str, Any] | McpError, Frame]
+Result = Any
+"""The result of a method, in the vocabulary of the newest revision: a dict, or an McpError. That of
+a tool may be a PreEncodedResult, where no middleware reads it."""
+Answer = tuple[Result, Frame]
 
 
 def string_param(params: Json, name: str, most: int = MAX_IDENTIFIER) -> str:
@@ -65,7 +68,7 @@ async def validate_large(schema: InputSchema, arguments: dict[str, Any]) -> Any:
 _VALIDATION = LoopExecutor(ThreadPool(1, "django-mcp-validation"), current_caller)
 """The thread on which large arguments are validated."""
 
-Read = Callable[[Any], dict[str, Any]]
+Read = Callable[[Frame, Any], Result]
 """Converts a handler's return value into a result."""
 
 
@@ -149,15 +152,14 @@ async def run(
     returns the result for an exception, or raises. Raises Cancelled if the request was cancelled.
     """
     exchange = frame.exchange
-    client = frame.client
-    frame.cancellation.raise_if_requested()
+    cancellation = frame.cancellation
+    if cancellation.is_cancelled:
+        raise Cancelled
     # A handler that runs again, with the input, must not find what it wrote before.
-    rolls_back = handler.requests_input and client.is_multi_round_trip
-    client.state.request = frame.request
-    client.state.transport = frame.transport
+    rolls_back = handler.requests_input and frame.client.is_multi_round_trip
     failure: Exception | None = None
     # What is logged while a component is looked up, and about a failure, is not for the client.
-    token = current.set(client)
+    token = current_frame.set(frame)
     try:
         if handler.is_async:
             run_async = exchange.run_handler_async if rolls_back else exchange.run_async
@@ -181,13 +183,14 @@ async def run(
         except Exception as error:
             failure = error
     finally:
-        current.reset(token)
+        current_frame.reset(token)
     if failure is not None:
         try:
             return failed(frame, failure), frame
         finally:
             del failure  # Its traceback refers to this coroutine.
-    frame.cancellation.raise_if_requested()
+    if cancellation.is_cancelled:
+        raise Cancelled
     return answer
 
 
@@ -307,5 +310,5 @@ def _read(returned: Any, frame: Frame, read: Read) -> Answer:
         after = returned
     elif type(returned) is tuple and len(returned) == 2 and isinstance(returned[1], Frame):
         value, after = returned
-    result = value if isinstance(value, McpError) else read(value)
+    result = value if isinstance(value, McpError) else read(frame, value)
     return result, after

@@ -55,13 +55,13 @@ def plan(frame: Frame, tool: ToolComponent) -> Plan | None:
 
 def _requested(frame: Frame, tool: ToolComponent) -> Plan | None:
     """Return the plan of a client which requests each task itself (TASK-06, -10 to -13)."""
+    params = frame.message.params
+    if "task" not in params and tool.task_support != "required":
+        return None
     if not frame.server.capabilities.has_tasks(frame.revision):
         return None
-    params = frame.message.params
     if "task" not in params:
-        if tool.task_support == "required":
-            raise MethodNotFound(f"The tool {cut(tool.name)} can only be called as a task")
-        return None
+        raise MethodNotFound(f"The tool {cut(tool.name)} can only be called as a task")
     if tool.task_support == "forbidden":
         raise MethodNotFound(f"The tool {cut(tool.name)} cannot be called as a task")
     return Plan(0, _ttl(params["task"]))

@@ -7,14 +7,12 @@ which the site configures, nothing is made.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, metrics, propagate, trace
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 
-from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.client.request_state import EARLIER_TRACE
 from django_mcp.frame.frame import RequestInfo
 from django_mcp.frame.session import Session, address
@@ -22,6 +20,7 @@ from django_mcp.frame.transport import HttpTransport, Transport
 from django_mcp.protocol.limits import cut, shown
 
 if TYPE_CHECKING:
+    from django_mcp.dispatch.handle import Answer, Site
     from django_mcp.frame.frame import Frame
 
 NAME = "django_mcp"
@@ -38,8 +37,6 @@ TARGETS = {
 
 BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """Seconds: the boundaries of the histogram that the conventions advise."""
-
-Next = Callable[["Frame"], Awaitable[Reply]]
 
 
 def request_durations(meter: metrics.Meter) -> metrics.Histogram:
@@ -73,8 +70,8 @@ def is_configured() -> bool:
     return any(not type(provider).__module__.startswith(OWN_MODULES) for provider in providers)
 
 
-async def traced(frame: Frame, answer: Next) -> Reply:
-    """What ``answer`` returns; the request is a span, and its duration is recorded.
+async def traced(answer_next: Answer, frame: Frame, site: Site) -> bytes:
+    """What ``answer_next`` returns; the request is a span, and its duration is recorded.
 
     The parent is the span of the client, from ``_meta``; that of the HTTP request is linked to it,
     and so is the earlier attempt of a call that brings requested input. Whatever the request
@@ -93,9 +90,9 @@ async def traced(frame: Frame, answer: Next) -> Reply:
     token = context.attach(trace.set_span_in_context(span, parent))
     outcome: Attributes = {"error.type": "cancelled"}
     try:
-        reply = await answer(_with_parent(frame))
-        outcome = _failure(reply)
-        return reply
+        body = await answer_next(_with_parent(frame), site)
+        outcome = _failure(frame)
+        return body
     finally:
         context.detach(token)
         target = _target(frame)
@@ -182,14 +179,15 @@ def _with_parent(frame: Frame) -> Frame:
     return frame.put_request(RequestInfo(request.id, request.method, params))
 
 
-def _failure(reply: Reply) -> Attributes:
+def _failure(frame: Frame) -> Attributes:
     """The attributes of a request that failed; empty for one that did not."""
-    if reply.error is not None:
-        code = str(reply.message["error"]["code"])
+    call = frame.exchange
+    if call.outcome == "cancelled":
+        return {"error.type": "cancelled"}
+    if call.error is not None:
+        code = str(frame.revision.error_code(call.error))
         return {"error.type": code, "rpc.response.status_code": code}
-    if reply.message["result"].get("isError"):
-        return {"error.type": "tool_error"}
-    return {}
+    return {"error.type": "tool_error"} if call.outcome == "error" else {}
 
 
 def _end(span: Span, outcome: Attributes) -> None:

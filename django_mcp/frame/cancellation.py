@@ -16,7 +16,8 @@ class Cancellation:
     """Whether one request was cancelled, and why."""
 
     # Of the class, because nearly no request is cancelled, and each has a cancellation.
-    _requested = False
+    is_cancelled = False
+    """``requested``, which a property would make slower to read."""
     _reason: str | None = None
     _callbacks: tuple[Callable[[], object], ...] = ()
     _lock = threading.Lock()
@@ -25,7 +26,7 @@ class Cancellation:
     @property
     def requested(self) -> bool:
         """Whether the handler should stop; its return value is discarded."""
-        return self._requested
+        return self.is_cancelled
 
     @property
     def reason(self) -> str | None:
@@ -34,7 +35,7 @@ class Cancellation:
 
     def raise_if_requested(self) -> None:
         """Raise Cancelled when the handler should stop; call it in long loops."""
-        if self._requested:
+        if self.is_cancelled:
             raise Cancelled
 
     def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
@@ -44,7 +45,7 @@ class Cancellation:
         logged. Returns a function which removes the callback.
         """
         with self._lock:
-            if not self._requested:
+            if not self.is_cancelled:
                 self._callbacks = (*self._callbacks, callback)
                 return lambda: self._remove(callback)
         _call(callback)
@@ -68,16 +69,16 @@ class Cancellation:
             async with asyncio.timeout(timeout):
                 return await requested.wait()
         except TimeoutError:
-            return self._requested
+            return self.is_cancelled
         finally:
             remove()
 
     def request(self, reason: str | None = None) -> None:
         """Request cancellation; further requests have no effect."""
         with self._lock:
-            if self._requested:
+            if self.is_cancelled:
                 return
-            self._requested = True
+            self.is_cancelled = True
             self._reason = reason
             callbacks = self._callbacks
             self._callbacks = ()

@@ -8,7 +8,7 @@ anubis_mcp's Frame. This module does not import Django.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
@@ -147,16 +147,31 @@ class Frame:
             values["revision"] = private["revision"]
 
     @classmethod
-    def of_message(cls, **values: Any) -> Frame:
-        """A Frame with a value for each field, as transports make it: ``__init__`` takes twice as
-        long."""
+    def of_values(cls, values: dict[str, Any]) -> Frame:
+        """A Frame of these values, as transports make it; those in ``MADE_WHEN_READ`` may lack."""
+        request = values["request"]
         private = values["private"]
-        values.update(
-            message=values["request"], server=private["server"], revision=private["revision"]
-        )
+        if request is not None:
+            values["message"] = request
+        if "server" in private:
+            values["server"] = private["server"]
+            values["revision"] = private["revision"]
         frame = cls.__new__(cls)
         object.__setattr__(frame, "__dict__", values)
         return frame
+
+    def __getattr__(self, name: str) -> Any:
+        """Make what few handlers read: see ``MADE_WHEN_READ``."""
+        values = self.__dict__
+        if name not in MADE_WHEN_READ or "exchange" not in values:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "client":
+            make, *facts = values["client_facts"]
+            made = make(*facts)
+        else:
+            made = getattr(values["exchange"], name)
+        # Another thread may have made it meanwhile.
+        return values.setdefault(name, made)
 
     def __repr__(self) -> str:
         """Show names and counts, never values, since Frames are logged."""
@@ -372,11 +387,12 @@ class Frame:
     def _with(self, **changes: Any) -> Frame:
         """Return a Frame with other values of fields.
 
-        ``dataclasses.replace`` would take three times as long.
+        ``dataclasses.replace`` would make what nobody has read.
         """
-        values = self.__dict__
-        present = {name: values[name] for name in FIELDS}
-        return type(self)(**present | changes)
+        values = {**self.__dict__, **changes}
+        for name in DERIVED:
+            values.pop(name, None)
+        return self.of_values(values)
 
     # The next three are read often. ``__init__`` sets them where they are known, so that these
     # functions run only where they are not.
@@ -412,7 +428,10 @@ class Frame:
         return self.auth
 
 
-FIELDS = [field.name for field in fields(Frame)]
+MADE_WHEN_READ = frozenset({"client", "transport", "session"})
+"""The fields that a Frame of a transport makes when they are first read."""
+DERIVED = ("message", "server", "revision")
+"""What a Frame derives from ``request`` and ``private``."""
 CLASSES = (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)
 KINDS: Mapping[str, Any] = {component.kind: component for component in CLASSES}
 """The classes of components that a session may have, by their kind."""

@@ -10,6 +10,7 @@ from django_mcp.protocol.limits import network_of
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Principal
+    from django_mcp.frame.exchange import Exchange
 
 from django_mcp.protocol.limits import quoted
 
@@ -142,13 +143,11 @@ def caller_key(principal: Principal, transport: Transport | None) -> str:
     return f"{identity} {network_of(transport.remote_ip or '')}"
 
 
-Sender = tuple["Principal", Transport | None]
-
-answering: ContextVar[Sender | None] = ContextVar("django_mcp.answering", default=None)
-"""Who sent the message that is answered; None before the sender is authenticated."""
+answering: ContextVar[Exchange | None] = ContextVar("django_mcp.answering", default=None)
+"""The message that is answered; None before its sender is authenticated."""
 
 
 def current_caller() -> str | None:
     """The ``caller_key`` of the message that is answered in this context, if there is one."""
-    sender = answering.get()
-    return None if sender is None else caller_key(*sender)
+    call = answering.get()
+    return None if call is None else caller_key(call.principal, call.transport)

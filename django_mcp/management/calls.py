@@ -11,7 +11,6 @@ from django.core.management.base import CommandError
 from django_mcp.auth.base import Principal
 from django_mcp.components.base import Component
 from django_mcp.frame.transport import StdioTransport
-from django_mcp.transports.frames import RequestOrigin
 
 
 def read_arguments(text: str) -> dict[str, Any]:
@@ -25,11 +24,9 @@ def read_arguments(text: str) -> dict[str, Any]:
     return arguments
 
 
-def origin(principal: Principal) -> RequestOrigin:
-    """Return the caller of a command, whose requests come over no network."""
-    return RequestOrigin(
-        principal=principal, transport=StdioTransport(env=dict(os.environ), os_pid=os.getpid())
-    )
+def transport() -> StdioTransport:
+    """Return how the requests of a command arrive: over no network."""
+    return StdioTransport(env=dict(os.environ), os_pid=os.getpid())
 
 
 def missing_rights(component: Component | None, principal: Principal) -> str:

@@ -67,6 +67,20 @@ def encode_plain(value: Any) -> bytes | None:
     return json
 
 
+def encode_structured(identity: Any, result: PreEncodedResult, tail: bytes) -> bytes:
+    """Return the bytes of a response with structured content, and ``tail`` as its other members."""
+    structured = _structured(result)
+    return b"".join(
+        (b'{"jsonrpc":"2.0","id":', to_json(identity), b',"result":{', *structured, tail, b"}}")
+    )
+
+
+def tail_of(result: dict[str, Any]) -> bytes:
+    """Return the members of a result that follow its structured content, with their comma."""
+    rest = {name: value for name, value in result.items() if name != "structuredContent"}
+    return b"," + to_json(rest, fallback=json_fallback)[1:-1] if rest else b""
+
+
 def encode(message: dict[str, Any]) -> bytes:
     """Return the bytes of a response with members that are JSON already."""
     return b"".join(

@@ -94,9 +94,6 @@ class ComponentCollection:
         self._deferred: tuple[Deferred, ...] = ()
         self._is_building = False
         self._background_build: Future[None] | None = None
-        self.plain_tools: dict[str, ToolComponent] = {}
-        """The tools of which a call has found that everybody may use them, and that a call of them
-        has nothing but its arguments checked: see ``tools.call_plain``."""
         self._descriptors: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._encoded = EncodedLists()
         self._tested: dict[Callable[[Any], bool], bool] = {}
@@ -116,7 +113,7 @@ class ComponentCollection:
         """
         self._deferred = (*self._deferred, Deferred(build, expected))
         self._tested = {}
-        self.plain_tools = {}
+        self._server.plans = {}
 
     async def build(self) -> None:
         """Build what is deferred in a thread, while the event loop answers other requests.
@@ -416,7 +413,7 @@ class ComponentCollection:
         return self.find(component.kind, component.key) is component
 
     def clear_descriptors(self) -> None:
-        self.plain_tools = {}
+        self._server.plans = {}
         self._descriptors = {}
         self._encoded = EncodedLists()
         self._tested = {}

@@ -45,6 +45,9 @@ class Hooks:
     def __init__(self) -> None:
         self._hooked: set[str] = set()
         """The names of the hooks that the author defined."""
+        self.plans: dict[Any, Any] = {}
+        """What ``dispatch`` has decided for calls of this server. It is replaced whenever something
+        changes of which a plan is made, so that an outdated one is stored where nobody finds it."""
 
     def __init_subclass__(cls) -> None:
         """Raise ConfigurationError for a hook that is a method: there is one way to define it."""
@@ -68,6 +71,7 @@ class Hooks:
         if name == "around_call":
             _check_context_manager(function)
         self._hooked.add(name)
+        self.plans = {}
         setattr(self, name, function)  # The attribute of the instance hides the method.
         return function
 

@@ -289,6 +289,7 @@ class Server(Hooks):
     def configure(self, options: ServerOptions, signer: Signer) -> None:
         """Use the options and the signer of the site; called once, when the site has started."""
         self.options = options
+        self.plans = {}
         self.signer = signer
         self.is_configured = True
         # Cached properties that depend on the options.
@@ -343,6 +344,7 @@ class Server(Hooks):
     def describe(self, **members: Any) -> None:
         """Set members of the server information; those which are None are left out."""
         self.info |= {name: value for name, value in members.items() if value is not None}
+        self.plans = {}
         self._info_by_version.clear()
 
     def get_server_info(self, revision: Revision) -> dict[str, Any]:
@@ -355,6 +357,11 @@ class Server(Hooks):
         if info is untranslated:  # Without lazy translations, it is the same for every caller.
             self._info_by_version[revision.version] = info
         return info
+
+    def has_constant_info(self, revision: Revision) -> bool:
+        """Whether the server information is the same for every caller: it is not translated."""
+        self.get_server_info(revision)
+        return revision.version in self._info_by_version
 
     def get_instructions(self) -> str | None:
         """Return the instructions for the model on how to use this server."""

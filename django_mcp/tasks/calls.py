@@ -6,8 +6,9 @@ The row stores who called and what the handler's Frame needs; never a token, a h
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -18,20 +19,22 @@ from django.utils import translation
 from django_mcp import conf, registry, stores
 from django_mcp.auth.base import Principal
 from django_mcp.auth.selection import Selection
-from django_mcp.frame.cancellation import Cancellation
+from django_mcp.concurrency.fair_slots import Slot
 from django_mcp.frame.client.base import Client
 from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.task import TaskClient, TaskRun
-from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.models import McpTask
+from django_mcp.protocol.errors import Json
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
+from django_mcp.runtime import pools
 from django_mcp.server.server import Server, server_of
 from django_mcp.stores.base import digest
 from django_mcp.tasks.store import NewTask
 from django_mcp.transports import frames
+from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import paths
 
 OWN_PARAMS = frozenset({"task", "inputResponses", "requestState"})
@@ -165,8 +168,10 @@ class Execution:
 
     run: TaskRun | None
     """None where nobody could answer an input request."""
-    exchange: Exchange
-    cancellation: Cancellation
+    store_message: Callable[[Json], object] | None
+    """Stores a notification; None where the form of the task has none."""
+    slot: Slot
+    """The permit of the task to run."""
 
 
 class Restored(NamedTuple):
@@ -192,16 +197,21 @@ async def restore(row: McpTask, facts: Mapping[str, Any], execution: Execution) 
     private, assigns = await _state(row, facts, server)
     private["path_params"] = paths.from_text(server.path, facts["path_params"])
     params = facts["params"]
+    exchange = LoopExchange(server, principal)
+    exchange.may_start_tasks = False
+    exchange.is_task_run = True
+    exchange.in_pool = partial(pools.run_task, execution.slot.call)  # type: ignore[arg-type]
+    exchange.receive_message = execution.store_message
     frame = Frame(
         assigns,
         user=principal.user,
         auth=principal,
         request=RequestInfo(facts["id"], "tools/call", params),
         initialized=True,
-        client=_client(server, private, params, execution),
-        cancellation=execution.cancellation,
+        client=_client(exchange, private, params, execution.run),
+        cancellation=exchange,
         private=private,
-        exchange=execution.exchange,
+        exchange=exchange,
     )
     return Restored(frame, facts["language"], facts["changed"]["assigns"])
 
@@ -230,12 +240,13 @@ async def _principal(row: McpTask, facts: Mapping[str, Any]) -> Principal:
 
 
 def _client(
-    server: Server, private: Any, params: Mapping[str, Any], execution: Execution
+    exchange: LoopExchange, private: Any, params: Mapping[str, Any], run: TaskRun | None
 ) -> Client:
     """The client of a stored call; without a run, one that supports nothing."""
+    server = exchange.server
     revision = private["revision"]
-    if execution.run is None:
-        return BidirectionalClient(server, revision, {}, execution.exchange, None, None, None)
+    if run is None:
+        return BidirectionalClient(server, revision, {}, exchange, None, None, None)
     progress_token = None
     log_level = None
     if revision.has(Feature.TASKS):
@@ -243,11 +254,11 @@ def _client(
         if server.capabilities.has("logging"):
             log_level = private.get("log_level")
     return TaskClient(
-        execution.run,
+        run,
         server,
         revision,
         private["client_capabilities"],
-        execution.exchange,
+        exchange,
         progress_token,
         log_level,
     )

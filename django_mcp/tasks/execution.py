@@ -13,7 +13,6 @@ from django.utils import translation
 from django_mcp.concurrency.fair_slots import FairSlots
 from django_mcp.dispatch import approval, handle
 from django_mcp.dispatch.handle import Site
-from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.client.task import TaskClient
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change
@@ -34,7 +33,6 @@ from django_mcp.runtime.process import greenlets
 from django_mcp.server.server import Server
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
-from django_mcp.tasks.exchange import TaskExchange
 from django_mcp.tasks.run import OUTAGE, UNLIMITED, Run, new_holder, until_available
 from django_mcp.transports import site
 
@@ -82,7 +80,7 @@ async def _run_and_close(task_id: str) -> None:
         await bus.here().close()  # What was published would be lost with the event loop.
 
 
-async def _answer(row: McpTask, running: Run) -> Reply:
+async def _answer(row: McpTask, running: Run) -> bytes:
     async with running.slot:
         try:
             restore = partial(_restore, row, running)
@@ -97,12 +95,13 @@ async def _answer(row: McpTask, running: Run) -> Reply:
             logger.exception("A task cannot be run")
             return _failed(row, InternalError(NOT_VERIFIED))
         with translation.override(restored.language):
-            reply = await handle.answer(restored.frame, site_of(restored))
-        if isinstance(reply.error, MissingClientCapability) and not _has_client(restored):
+            body = await handle.answer(restored.frame, site_of(restored))
+        outcome = restored.frame.exchange.error
+        if isinstance(outcome, MissingClientCapability) and not _has_client(restored):
             logger.error(
                 "The tool %s requested input, but its approved run has no client", row.tool
             )
-        return reply
+        return body
 
 
 NO_SERVER = "The server of this call does not exist any more, so nothing was done"
@@ -117,9 +116,10 @@ async def _restore(row: McpTask, running: Run) -> Restored:
     facts = store.call_of(row)
     is_session = BY_VERSION[row.version].has(Feature.TASKS)
     is_task = facts["is_task"]
-    exchange = TaskExchange(running.slot, running if is_session and is_task else None)
-    execution = Execution(running if is_task else None, exchange, running.cancellation)
+    store_message = running.add if is_session and is_task else None
+    execution = Execution(running if is_task else None, store_message, running.slot)
     restored = await calls.restore(row, facts, execution)
+    running.cancellation = restored.frame.exchange
     if facts.get("approval") is not None:
         await approval.verify(row.id)
         arguments = facts["params"].get("arguments", {})
@@ -156,7 +156,6 @@ async def _publish_nothing(server: Server, session_id: str, changes: Sequence[Ch
     """Do nothing: the connection publishes what it commits."""
 
 
-def _failed(row: McpTask, error: McpError) -> Reply:
-    """The reply to a call that has no Frame."""
-    described = BY_VERSION[row.version].error(error)
-    return Reply(jsonrpc.error(None, described), None, error)  # type: ignore[arg-type]
+def _failed(row: McpTask, error: McpError) -> bytes:
+    """The response to a call that has no Frame."""
+    return jsonrpc.encode(jsonrpc.error(None, BY_VERSION[row.version].error(error)))

@@ -16,30 +16,33 @@ requests from then on is stored. A synchronous handler that has found no thread 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from django_mcp import conf
 from django_mcp.concurrency.fair_slots import FairSlots, Slot
+from django_mcp.dispatch import handle
 from django_mcp.dispatch.invocation import Answer
-from django_mcp.dispatch.reply import Reply, encode_reply, error_reply
-from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.client.task import HandOver, HandOverClient
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import current_caller
-from django_mcp.protocol import jsonrpc, tasks
+from django_mcp.protocol import tasks
 from django_mcp.protocol.errors import McpError
 from django_mcp.protocol.tasks import Task, TaskEnded
-from django_mcp.runtime import background, pools, request_scope
+from django_mcp.runtime import background, pools, request_scope, rollback
+from django_mcp.server.server import server_of
 from django_mcp.server.tasks import Call
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, store
-from django_mcp.tasks.exchange import HandOverExchange
 from django_mcp.tasks.run import Run, new_holder
 from django_mcp.tasks.store import UNAVAILABLE
+from django_mcp.transports.exchange import LoopExchange
+
+T = TypeVar("T")
 
 
 @cache
@@ -55,13 +58,18 @@ CLEAN_UP = 5.0
 async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
     """The answer of ``call``, or the task as which it continues after so many seconds."""
     state = HandOver()
-    cancellation = Cancellation()
+    outer = frame.exchange
     slot = _slots(conf.get().sync_thread_pool_size).slot(current_caller())
-    exchange = HandOverExchange(frame.exchange, state, slot)
+    exchange = LoopExchange(server_of(frame), frame.principal, frame.transport, frame.session)
+    exchange.may_start_tasks = False
+    exchange.in_pool = partial(_run_in_slot, slot)
+    # An input request of the call rolls back what the handler wrote.
+    exchange.run_handler = partial(_run_in_slot, slot, rollback.call)
+    exchange.outer = outer
+    exchange.request_headers = outer.request_headers
     client = HandOverClient(cast(MultiRoundTripClient, frame.client), exchange, state)
-    inner = replace(frame, client=client, exchange=exchange, cancellation=cancellation)
-    outer = frame.cancellation
-    detach = outer.on_request(lambda: cancellation.request(outer.reason))
+    inner = replace(frame, client=client, exchange=exchange, cancellation=exchange)
+    detach = outer.on_request(lambda: exchange.request(outer.reason))
     request_scope.begin_handler()
     # In a scope of its own, whose database connections outlive the request.
     work = asyncio.create_task(request_scope.run(_await_long_call, call, inner))
@@ -70,6 +78,7 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
         if not work.done() and not outer.requested and not state.requires_input:
             task = await _continue(inner, work, state, slot)
             if task is not None:
+                exchange.outer = None  # From now on, what it sends is stored.
                 return task
         return await work
     except asyncio.CancelledError:
@@ -95,7 +104,7 @@ async def run_here(frame: Frame, call: Call, task_id: str) -> Answer | None:
     work = asyncio.create_task(request_scope.run(_await_call, call, frame))
     running = Run(task, holder)
     running.cancellation = frame.cancellation
-    following = background.create_task(running.follow(asyncio.create_task(_stored(frame, work))))
+    following = background.create_task(running.follow(asyncio.create_task(_response(frame, work))))
     try:
         answer = await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -119,6 +128,13 @@ async def _await_long_call(call: Call, frame: Frame) -> Answer:
     return await call(frame)
 
 
+async def _run_in_slot(slot: Slot, function: Callable[..., T], /, *args: Any) -> T:
+    """Wait for a slot, and run ``function`` on a thread; a call that waits becomes a task."""
+    async with slot:
+        request_scope.begin_handler()
+        return await pools.run_task(slot.call, function, *args)
+
+
 async def _await_call(call: Call, frame: Frame) -> Answer:
     return await call(frame)
 
@@ -140,7 +156,7 @@ async def _continue(
     if work.done() or not state.begin(running):
         await store.get().delete(task.id)
         return None
-    background.spawn_accepted(running.follow(asyncio.create_task(_reply(frame, work))))
+    background.spawn_accepted(running.follow(asyncio.create_task(_response(frame, work))))
     return task
 
 
@@ -161,23 +177,11 @@ def _delete(creating: asyncio.Future[Task]) -> None:
         background.spawn(store.get().delete(creating.result().id))
 
 
-async def _stored(frame: Frame, work: asyncio.Task[Answer]) -> Reply:
-    """``_reply`` without what is encoded already, for a call that its client receives as well."""
-    reply = await _reply(frame, work)
-    return reply._replace(message=jsonrpc.decode(encode_reply(reply.message, reply.frame.message)))
-
-
-async def _reply(frame: Frame, work: asyncio.Task[Answer]) -> Reply:
-    """The reply of a call which has already passed through the middleware."""
-    server = frame.server
-    revision = frame.revision
+async def _response(frame: Frame, work: asyncio.Task[Answer]) -> bytes:
+    """The response of a call which has already passed through the middleware."""
     try:
-        result, after = await work
+        result, _ = await work
     except McpError as error:
-        return error_reply(frame, error)
-    if isinstance(result, McpError):
-        return error_reply(frame, result)
-    info = server.get_server_info(revision)
-    cache = server.cache_members
-    finished = revision.serialize_result("tools/call", {**result}, server_info=info, cache=cache)
-    return Reply(jsonrpc.result(frame.request_id, finished), after)
+        return handle.encode_error(frame, error)
+    # A copy, because the client of ``run_here`` receives the result as well.
+    return handle.encode_result(frame, {**result} if isinstance(result, dict) else result)

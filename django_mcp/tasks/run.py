@@ -39,10 +39,9 @@ from math import inf
 from typing import Any, TypeVar
 
 from django_mcp.concurrency.fair_slots import FairSlots, Slot
-from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.log import log_repeated
-from django_mcp.protocol import tasks
+from django_mcp.protocol import jsonrpc, tasks
 from django_mcp.protocol.errors import InternalError, Json
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
@@ -100,7 +99,7 @@ class Run:
         self.cancellation = Cancellation()
         self._store = store.get()
         self._loop = asyncio.get_running_loop()
-        self._work: asyncio.Task[Reply] | None = None
+        self._work: asyncio.Task[bytes] | None = None
         self._task = task
         self._updated = asyncio.Event()
         self._lock = threading.Lock()
@@ -177,8 +176,8 @@ class Run:
 
     # For the process.
 
-    async def follow(self, work: asyncio.Task[Reply]) -> None:
-        """Renew the lease until ``work`` is done, cancel it with the task, and store its reply."""
+    async def follow(self, work: asyncio.Task[bytes]) -> None:
+        """Renew the lease until ``work`` is done, cancel it with the task, and store its answer."""
         self._work = work
         async with changes.hints(self.id, ignored=self.holder) as hints:
             watching = asyncio.create_task(self._watch(hints))
@@ -291,7 +290,7 @@ class Run:
         await until_available(store_end, seconds, text)
 
 
-def _end_of(work: asyncio.Task[Reply]) -> Callable[[Task], Task]:
+def _end_of(work: asyncio.Task[bytes]) -> Callable[[Task], Task]:
     """How the task ends whose handler is done."""
     if work.cancelled():
         return lambda task: tasks.fail(task, STOPPED)
@@ -299,7 +298,7 @@ def _end_of(work: asyncio.Task[Reply]) -> Callable[[Task], Task]:
         logger.error("A task failed", exc_info=error)
         described: dict[str, Any] = NEWEST.error(InternalError())
         return lambda task: tasks.fail(task, described)
-    message = work.result().message
+    message = jsonrpc.decode(work.result())
     if "error" in message:
         return lambda task: tasks.fail(task, message["error"])
     return lambda task: tasks.complete(task, message["result"])

@@ -74,7 +74,7 @@ def may(frame: Frame, permission: Any) -> bool:
     if isinstance(permission, str):
         return permissions.has(frame.user, permission)
     allowed: Any = permission(frame)
-    return bool(frame.exchange.wait(allowed) if iscoroutine(allowed) else allowed)
+    return bool(frame.exchange.wait_for(allowed) if iscoroutine(allowed) else allowed)
 
 
 def may_use(frame: Frame, toolset: BaseToolset, operation: str) -> bool:

@@ -1,45 +1,73 @@
-"""The base of the exchanges of all transports: it runs handlers in an event loop and in threads."""
+"""Calls that run in an event loop and in threads: those of every transport, and local ones."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.concurrency.coroutines import nothing
+from django_mcp.frame.exchange import Exchange
 from django_mcp.runtime import connections, pools, request_scope, rollback
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
-    from django_mcp.protocol.headers import RequestHeaders
-    from django_mcp.protocol.subscriptions import Filter
+    from django_mcp.auth.base import Principal
+    from django_mcp.frame.transport import Transport
+    from django_mcp.server.server import Server
 
 T = TypeVar("T")
 
+TIMED_OUT = "The call took too long"
+NO_CLIENT = "There is no client to ask: this call was made by the site"
 
-class LoopExchange:
-    """The part of an Exchange which runs handlers.
 
-    It rejects, or ignores, what only some transports can do; they override those methods.
+class LoopExchange(Exchange):
+    """A call whose handler runs in the event loop, or in a thread.
+
+    Transports to a client override how messages are sent. Without them it is a local call, of the
+    site, of a page or of a task: notifications are passed to ``receive``, or to the call within
+    which it is made; otherwise they are dropped.
     """
 
-    encodes = False
+    server: Server
     may_start_tasks = True
-    is_task_run = False
-    may_listen = True
+    in_pool: Callable[..., Awaitable[Any]] = staticmethod(pools.run)  # type: ignore[arg-type]
+    """Runs a synchronous handler in a thread."""
+    outer: Exchange | None = None
+    """The call within which this one is made: its client is sent what this one sends."""
+    receive_message: Callable[[dict[str, Any]], object] | None = None
+    """Takes the notifications, from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        server: Server,
+        principal: Principal,
+        transport: Transport | None = None,
+        session: Any = None,
+    ) -> None:
+        self.server = server
+        self.principal = principal
+        self.transport = transport
+        self.session = session
         self.loop = asyncio.get_running_loop()
 
-    @property
-    def request_headers(self) -> RequestHeaders | None:
-        """None: only stateless requests over HTTP repeat their body in headers."""
-        return None
+    @contextmanager
+    def time_limit(self, seconds: float | None) -> Iterator[None]:
+        """End the call, which the current task answers within this context, after so long."""
+        self.task = asyncio.current_task()
+        timer = None if seconds is None else self.loop.call_later(seconds, self.end, TIMED_OUT)
+        try:
+            yield
+        finally:
+            self.task = None  # They refer to each other.
+            if timer is not None:
+                timer.cancel()
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function in a thread of the pool."""
         request_scope.begin_handler()
-        return pools.run(function, *args)
+        return self.in_pool(function, *args)
 
     def run_hook(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function in a thread which no handler occupies."""
@@ -52,7 +80,7 @@ class LoopExchange:
     run_handler_async = staticmethod(rollback.run_async)
     """Await a handler; its writes before an input request are rolled back."""
 
-    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+    def wait_for(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop from a handler's thread."""
         if self._is_here():
             coroutine.close()
@@ -63,10 +91,27 @@ class LoopExchange:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def wait_for_client(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """``wait`` for a response of the client; database connections are closed before."""
+        """``wait_for`` a response of the client; database connections are closed before."""
         if not self._is_here():
             connections.close_before_wait()
-        return self.wait(coroutine)
+        return self.wait_for(coroutine)
+
+    def write(self, message: dict[str, Any], /) -> None:
+        if self.receive_message is not None:
+            self.receive_message(message)
+        elif self.outer is not None:
+            self.outer.write(message)
+
+    async def flush(self) -> None:
+        if self.outer is not None:
+            await self.outer.flush()
+        else:
+            await asyncio.sleep(0)
+
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        if self.outer is None:
+            raise ConnectionError(NO_CLIENT)
+        return await self.outer.send_request(method, params, timeout=timeout)
 
     def _wait_for_loop(self) -> None:
         """Block this thread until the event loop has done what this thread left to it.
@@ -74,16 +119,6 @@ class LoopExchange:
         A handler may write many messages before the loop runs. It never waits for the client.
         """
         asyncio.run_coroutine_threadsafe(nothing(), self.loop).result()
-
-    async def close_stream(self, retry: int, /) -> None:
-        """Do nothing: a stream which cannot be resumed stays open."""
-
-    def advise_retry(self, seconds: int, /) -> None:
-        """Do nothing: only HTTP has a header for it."""
-
-    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Raise ConnectionError: this transport has no streams."""
-        raise ConnectionError("This transport has no listen streams")
 
     def _is_here(self) -> bool:
         try:

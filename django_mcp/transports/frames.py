@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import tool_search
 from django_mcp.frame import Frame, RequestInfo, Transport
-from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import Client, progress_token
 from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, level_name
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
-from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame_server import FrameServer
 from django_mcp.frame.session import Session, address
 from django_mcp.frame.transport import caller_key
@@ -27,18 +25,10 @@ from django_mcp.protocol.limits import quoted
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Revision, Statefulness
 from django_mcp.server.server import Server
+from django_mcp.transports.exchange import LoopExchange
 
 DEFAULT_LOG_LEVEL = "info"
 """The least severe level which is sent to a session that has not set one."""
-
-
-class RequestOrigin(NamedTuple):
-    """Who sent a message, and how."""
-
-    principal: Principal
-    transport: Transport | None
-    session: Any = None
-    """The Django session."""
 
 
 def counted_as(server: FrameServer, principal: Principal, transport: Transport | None) -> str:
@@ -50,38 +40,28 @@ def counted_as(server: FrameServer, principal: Principal, transport: Transport |
     return key if principal.subject else f"{server.name} {key}"
 
 
-@dataclass(slots=True)
-class IncomingRequest:
-    """What a transport knows of a message besides its content."""
-
-    server: Server
-    caller: RequestOrigin
-    exchange: Exchange
-    cancellation: Cancellation = field(default_factory=Cancellation)
-
-
-def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Frame:
+def stateless(exchange: LoopExchange, request: Request, meta: RequestMeta) -> Frame:
     """The Frame of a request without a session; ``meta`` is what it says about itself.
 
     A retry, which brings responses of the client, continues with the assigns of the earlier one.
     Raises McpError for an invalid retry, and InvalidParams for an unknown log level.
     """
     private = {
-        "server": call.server,
+        "server": exchange.server,
         "revision": meta.revision,
         "protocol_version": meta.revision.version,
         "client_capabilities": meta.capabilities,
     }
     if meta.client_info is not None:
         private["client_info"] = meta.client_info
-    if call.server.tool_search:
-        request = _unwrapped(call.server, request, private)
+    if exchange.server.tool_search:
+        request = _unwrapped(exchange.server, request, private)
     earlier = request_state.FIRST
     client: Callable[..., Client] = MultiRoundTripClient
     if request_state.is_retry(request.params):
-        principal = call.caller.principal.key
+        principal = exchange.principal.key
         earlier = request_state.read(
-            call.server, meta.revision, principal, request.method, request.params
+            exchange.server, meta.revision, principal, request.method, request.params
         )
         client = partial(MultiRoundTripClient, responses=earlier.responses)
         if earlier.trace is not None:
@@ -89,16 +69,16 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
     level = meta.log_level
     if level is not None and level_name(level) != level:
         raise InvalidParams(f"Unknown log level {quoted(level)}")
-    return _frame(call, request, private, level, client=client, assigns=earlier.assigns)
+    return _frame(exchange, request, private, level, client=client, assigns=earlier.assigns)
 
 
-def in_session(call: IncomingRequest, request: Request | Notification, session: Session) -> Frame:
+def in_session(exchange: LoopExchange, request: Request | Notification, session: Session) -> Frame:
     """The Frame of a request or a notification which was sent in ``session``."""
-    private = private_of(call.server, session)
-    if call.server.tool_search and type(request) is Request:
-        request = _unwrapped(call.server, request, private)
+    private = private_of(exchange.server, session)
+    if exchange.server.tool_search and type(request) is Request:
+        request = _unwrapped(exchange.server, request, private)
     return _frame(
-        call,
+        exchange,
         request,
         private,
         session_level(session),
@@ -107,24 +87,24 @@ def in_session(call: IncomingRequest, request: Request | Notification, session: 
     )
 
 
-def of_request(call: IncomingRequest, request: Request, session: Session | None) -> Frame:
+def of_request(exchange: LoopExchange, request: Request, session: Session | None) -> Frame:
     """The Frame of a request on a connection; ``session`` is that of the connection, if any.
 
     Raises InvalidRequest for a request which must be sent before, or after, ``initialize``.
     """
-    server = call.server
+    server = exchange.server
     if not request_meta.has_request_meta(request.params):
         if session is not None:
             if request.method == "initialize":
                 raise InvalidRequest("This session is already open")
-            return in_session(call, request, session)
+            return in_session(exchange, request, session)
         if request.method in BEFORE_SESSION:
-            return for_initialize(call, request)
+            return for_initialize(exchange, request)
         revisions = server.revisions(Statefulness.SESSION)
         if revisions and request.method in revisions[-1].requests:
             raise InvalidRequest("Open the session with initialize first")
     meta = request_meta.read(request, None, server.stateless, server.options.versions)
-    return stateless(call, request, meta)
+    return stateless(exchange, request, meta)
 
 
 BEFORE_SESSION = frozenset({"initialize", "ping"})
@@ -157,29 +137,29 @@ def private_of(server: FrameServer, session: Session) -> dict[str, Any]:
     return private
 
 
-def for_initialize(call: IncomingRequest, request: Request) -> Frame:
+def for_initialize(exchange: LoopExchange, request: Request) -> Frame:
     """The Frame of ``initialize``, before a version is negotiated: the newest with sessions.
 
     Raises UnsupportedProtocolVersion where no revision with sessions is served (VER-08).
     """
-    served = call.server.revisions(Statefulness.SESSION)
+    served = exchange.server.revisions(Statefulness.SESSION)
     if not served:
         requested = str(request.params.get("protocolVersion", ""))
-        raise McpError.unsupported_protocol_version(requested, tuple(call.server.stateless))
-    return _frame(call, request, {"server": call.server, "revision": served[-1]}, None)
+        raise McpError.unsupported_protocol_version(requested, tuple(exchange.server.stateless))
+    return _frame(exchange, request, {"server": exchange.server, "revision": served[-1]}, None)
 
 
-def local(call: IncomingRequest, request: Request) -> Frame:
+def local(exchange: LoopExchange, request: Request) -> Frame:
     """The Frame of a request with neither a session nor metadata of its own, and no client."""
-    revision = newest_session_revision(call.server)
+    revision = newest_session_revision(exchange.server)
     private = {
-        "server": call.server,
+        "server": exchange.server,
         "revision": revision,
         "protocol_version": revision.version,
         "client_capabilities": {},
     }
-    request = _unwrapped(call.server, request, private)
-    return _frame(call, request, private, None)
+    request = _unwrapped(exchange.server, request, private)
+    return _frame(exchange, request, private, None)
 
 
 def _unwrapped(server: Server, request: Request, private: dict[str, Any]) -> Request:
@@ -196,7 +176,7 @@ def newest_session_revision(server: Server) -> Revision:
 
 
 def _frame(
-    call: IncomingRequest,
+    exchange: LoopExchange,
     request: Request | Notification,
     private: dict[str, Any],
     log_level: str | None,
@@ -205,32 +185,34 @@ def _frame(
     assigns: Mapping[str, Any] | None = None,
     initialized: bool = True,
 ) -> Frame:
-    caller = call.caller
+    server = exchange.server
     meta = request.params.get("_meta")
     request_id = request.id if type(request) is Request else None
-    sends_logs = log_level is not None and call.server.capabilities.has("logging")
-    connected = client(
-        call.server,
+    sends_logs = log_level is not None and server.capabilities.has("logging")
+    client_facts = (
+        client,
+        server,
         private["revision"],
         private.get("client_capabilities", {}),
-        call.exchange,
+        exchange,
         progress_token(meta) if type(meta) is dict and "progressToken" in meta else None,
         log_level if sends_logs else None,
-        _limiter(call.server, private.get("session_id")) if sends_logs else None,
+        _limiter(server, private.get("session_id")) if sends_logs else None,
     )
-    return Frame.of_message(
-        assigns=assigns or {},
-        user=caller.principal.user,
-        session=caller.session,
-        auth=caller.principal,
-        transport=caller.transport,
-        request=RequestInfo(request_id, request.method, request.params),
-        initialized=initialized,
-        client=connected,
-        cancellation=call.cancellation,
-        private=private,
-        changes=(),
-        exchange=call.exchange,
+    principal = exchange.principal
+    return Frame.of_values(
+        {
+            "assigns": assigns or {},
+            "user": principal.user,
+            "auth": principal,
+            "request": RequestInfo(request_id, request.method, request.params),
+            "initialized": initialized,
+            "cancellation": exchange,
+            "private": private,
+            "changes": (),
+            "exchange": exchange,
+            "client_facts": client_facts,
+        }
     )
 
 

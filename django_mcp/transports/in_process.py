@@ -19,11 +19,10 @@ from django_mcp.auth.base import Principal
 from django_mcp.auth.selection import Selection
 from django_mcp.components.base import scope_names
 from django_mcp.dispatch import dispatcher, handle
-from django_mcp.dispatch.reply import encode_reply
 from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.null import NULL_CLIENT
-from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
+from django_mcp.frame.transport import Transport
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.jsonrpc import Request
@@ -40,57 +39,23 @@ OF_NO_CLIENT = RequestMeta(NEWEST, {}, client_info=None, log_level=None)
 """What a request says of itself that names no client."""
 
 
-class LocalExchange(LoopExchange):
-    """Sends to the client of the outer call, if the call is made within one."""
-
-    may_start_tasks = False
-
-    def __init__(self, outer: Exchange | None = None) -> None:
-        super().__init__()
-        self._outer = outer
-
-    def write(self, message: dict[str, Any], /) -> None:
-        if self._outer is not None:
-            self._outer.write(message)
-
-    async def flush(self) -> None:
-        if self._outer is not None:
-            await self._outer.flush()
-
-    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        if self._outer is None:
-            raise ConnectionError("There is no client to ask: this call was made by the site")
-        return await self._outer.send_request(method, params, timeout=timeout)
-
-
-class NotifyingExchange(LocalExchange):
-    """Passes notifications on, for a page or a command that stands for a client.
-
-    Input requests go by retries: such a caller sends requests of a stateless revision.
-    """
-
-    def __init__(self, receive: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__()
-        self._receive = receive
-
-    def write(self, message: dict[str, Any], /) -> None:
-        self._receive(message)
-
-
 def newest_request(
     server: Server,
-    caller: frames.RequestOrigin,
+    principal: Principal,
     request: Request,
     *,
-    exchange: Exchange | None = None,
+    transport: Transport | None = None,
+    receive: Callable[[dict[str, Any]], object] | None = None,
     meta: RequestMeta = OF_NO_CLIENT,
 ) -> Frame:
     """The Frame of a request of a page or a command, which stands for a client.
 
-    Without an ``exchange``, notifications are dropped. Raises what ``frames.stateless`` raises.
+    ``receive`` takes the notifications; input requests go by retries. Raises what
+    ``frames.stateless`` raises.
     """
-    call = frames.IncomingRequest(server, caller, exchange or LocalExchange())
-    return frames.stateless(call, request, meta)
+    exchange = _exchange(server, principal, transport)
+    exchange.receive_message = receive
+    return frames.stateless(exchange, request, meta)
 
 
 class DjangoInProcessCaller:
@@ -107,7 +72,9 @@ class DjangoInProcessCaller:
         """The result of a method, as the newest revision with sessions has it; raises McpError."""
         registry.make_ready(server)
         if frame is None:
-            inner = frames.local(_call(server, user, scopes), Request(LOCAL, method, params))
+            inner = frames.local(
+                _exchange(server, _principal(user, scopes)), Request(LOCAL, method, params)
+            )
         else:
             inner = _within(frame, server, method, params)
         if server.tool_search:
@@ -116,7 +83,8 @@ class DjangoInProcessCaller:
         result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
         if isinstance(result, McpError):
             raise result
-        return result
+        answer: dict[str, Any] = result
+        return answer
 
     async def handle(
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
@@ -130,7 +98,7 @@ class DjangoInProcessCaller:
         if not isinstance(read, Request):
             return None
         try:
-            frame = _frame(_call(server, user, scopes), read)
+            frame = _frame(_exchange(server, _principal(user, scopes)), read)
         except McpError as error:
             return error.to_json_rpc(read.id, NEWEST)
         return await _answer(frame)
@@ -164,8 +132,8 @@ def _with_all_tools(frame: Frame) -> Frame:
 
 
 async def _answer(frame: Frame) -> dict[str, Any]:
-    reply = await handle.answer(frame, site.get())
-    answer: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message, reply.frame.message))
+    body = await handle.answer(frame, site.get())
+    answer: dict[str, Any] = jsonrpc.decode(body)
     return answer
 
 
@@ -183,24 +151,28 @@ def _principal(user: Any, scopes: Iterable[str]) -> Principal:
     )
 
 
-def _call(server: Server, user: Any, scopes: Iterable[str]) -> frames.IncomingRequest:
-    origin = frames.RequestOrigin(_principal(user, scopes), transport=None)
-    return frames.IncomingRequest(server, origin, LocalExchange())
+def _exchange(
+    server: Server, principal: Principal, transport: Transport | None = None
+) -> LoopExchange:
+    exchange = LoopExchange(server, principal, transport)
+    exchange.may_start_tasks = False
+    return exchange
 
 
-def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
+def _frame(exchange: LoopExchange, request: Request) -> Frame:
     if request_meta.has_request_meta(request.params):
-        server = call.server
+        server = exchange.server
         opened = request_meta.read(request, None, server.stateless, server.options.versions)
-        return frames.stateless(call, request, opened)
+        return frames.stateless(exchange, request, opened)
     if request.method == "initialize":
-        return frames.for_initialize(call, request)
-    return frames.local(call, request)
+        return frames.for_initialize(exchange, request)
+    return frames.local(exchange, request)
 
 
 def _within(frame: Frame, server: Server, method: str, params: Mapping[str, Any]) -> Frame:
     identity = frame.request.id if frame.request is not None else LOCAL
-    exchange = LocalExchange(frame.exchange)
+    exchange = _exchange(server, frame.principal, frame.transport)
+    exchange.outer = frame.exchange
     client = frame.client
     if client is NULL_CLIENT:
         capabilities = frame.get_client_capabilities() or {}

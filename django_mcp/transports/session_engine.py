@@ -6,18 +6,17 @@ sent notifications. A request is in flight until it is answered or cancelled.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import handle
 from django_mcp.dispatch.handle import Site
 from django_mcp.dispatch.invocation import call_hook
-from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.frame_server import FrameServer
 from django_mcp.frame.session import Change, Session
@@ -31,6 +30,7 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.server.server import server_of
 from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
+from django_mcp.transports.exchange import LoopExchange
 
 MAX_CONCURRENT_IN_BATCH = 20
 """Requests of a batch that run at once, so that a long batch leaves room for other requests."""
@@ -49,16 +49,17 @@ class SessionEngine:
         self.store = store
         self.is_shared = is_shared
 
-    async def open(self, frame: Frame, session_id: str) -> tuple[Reply, Session | None]:
-        """Answer ``initialize``: the reply, and the session unless the reply is an error.
+    async def open(self, frame: Frame, session_id: str) -> tuple[bytes, Session | None]:
+        """Answer ``initialize``: the response, and the session unless it is an error.
 
         Raises StoreFull.
         """
-        reply = await handle.answer(frame, self.site)
-        if reply.error is not None:
-            return reply, None
+        body = await handle.answer(frame, self.site)
+        opened = frame.exchange.opened
+        frame.exchange.opened = None  # They refer to each other.
+        if frame.exchange.error is not None or opened is None:
+            return body, None
         server = server_of(frame)
-        opened = reply.frame
         position = None
         if self.is_shared and not server.notify_lists_on_initialize:
             position = await publisher.position(server)
@@ -76,10 +77,10 @@ class SessionEngine:
             opened_at=None if self.site.telemetry is None else time.time(),
         ).apply(opened.changes)
         await self.store.create(session)
-        return reply, session
+        return body, session
 
-    def answer(self, frame: Frame) -> Coroutine[Any, Any, Reply]:
-        """The reply to a request; only cancellation is raised."""
+    def answer(self, frame: Frame) -> Awaitable[bytes]:
+        """The response to a request, as ``handle.answer`` returns it."""
         session_id = frame.get_mcp_session_id()
         if (
             not frame.server.serialize_requests
@@ -89,25 +90,25 @@ class SessionEngine:
             return handle.answer(frame, self.site)
         return self._answer_locked(frame, session_id)
 
-    async def _answer_locked(self, frame: Frame, session_id: str) -> Reply:
+    async def _answer_locked(self, frame: Frame, session_id: str) -> bytes:
         try:
             lock = session_lock.acquire(session_id, self.store, is_shared=self.is_shared)
             async with lock as session:
                 return await handle.answer(frames.with_session(frame, session), self.site)
-        except McpError as error:
-            return error_reply(frame, error)
+        except (McpError, asyncio.CancelledError) as error:
+            return handle.encode_raised(frame, error)
         except Exception as error:
             frame.server.report("The session lock could not be acquired", error)
-            return error_reply(frame, InternalError())
+            return handle.encode_error(frame, InternalError())
 
     async def initialized(
-        self, call: frames.IncomingRequest, message: Notification, session: Session
+        self, exchange: LoopExchange, message: Notification, session: Session
     ) -> bool:
         """Note that the client is ready, after the server's ``init``, which is called once.
 
         False if that failed: then the session must be ended.
         """
-        if not call.server.has_hook("init"):
+        if not exchange.server.has_hook("init"):
             await self.site.commit(session.id, session.principal, [INITIALIZED])
             return True
         token = secrets.token_urlsafe(9)
@@ -116,16 +117,16 @@ class SessionEngine:
         if claimed is None or claimed.initializer != token:
             # The session has ended, or an earlier notification has called the hook.
             return True
-        return await self.call_init(call, message, claimed)
+        return await self.call_init(exchange, message, claimed)
 
     async def call_init(
-        self, call: frames.IncomingRequest, message: Notification, session: Session
+        self, exchange: LoopExchange, message: Notification, session: Session
     ) -> bool:
         """Call the server's ``init`` and keep what it assigns; False if it failed."""
-        server = call.server
+        server = exchange.server
         session = session._replace(initialized=True)
         try:
-            frame = await handle.prepare(frames.in_session(call, message, session), self.site)
+            frame = await handle.prepare(frames.in_session(exchange, message, session), self.site)
             frame = await call_hook(server.init, session.client_info, frame=frame)
             # Not before, so that no stream sends notifications while the hook runs.
             await self.site.commit(session.id, session.principal, [INITIALIZED, *frame.changes])
@@ -134,19 +135,19 @@ class SessionEngine:
         except StoreUnavailable:
             return False  # It is logged.
         except Exception as error:
-            call.server.report("The init hook failed; its session is ended", error)
+            exchange.server.report("The init hook failed; its session is ended", error)
             return False
         return True
 
     async def notified(
-        self, call: frames.IncomingRequest, message: Notification, session: Session
+        self, exchange: LoopExchange, message: Notification, session: Session
     ) -> None:
         """Call the server's ``handle_notification`` and keep what it assigns."""
-        server = call.server
+        server = exchange.server
         if not server.has_hook("handle_notification"):
             return
         try:
-            frame = await handle.prepare(frames.in_session(call, message, session), self.site)
+            frame = await handle.prepare(frames.in_session(exchange, message, session), self.site)
             hook = server.handle_notification
             frame = await call_hook(hook, message.method, message.params, frame=frame)
             if frame.changes:
@@ -166,18 +167,17 @@ def counted_as(server: FrameServer, principal: Principal, transport: Transport |
     return digest(frames.counted_as(server, principal, transport))
 
 
-class InFlightRequest(ABC):
-    """One request while it is answered. Each transport has its own way to cancel one."""
+class InFlightRequest(Protocol):
+    """The exchange of a request in a session, or on a connection, which has one at most."""
 
-    def __init__(self, session: str, request_id: RequestId) -> None:
-        self.session = session
-        """The address of the session; empty on a connection."""
-        self.id = request_id
-        self.key = key_of(request_id)
+    session_address: str
+    """The address of the session; empty on a connection."""
+    request_id: RequestId | None
+    request_key: str
+    """``key_of`` its id."""
 
-    @abstractmethod
     def cancel(self, reason: str | None) -> None:
-        """Stop it, and what it waits for."""
+        """Stop it for its client, who needs no response, and what it waits for."""
 
 
 R = TypeVar("R", bound=InFlightRequest)
@@ -194,18 +194,18 @@ class InFlightRequests(Generic[R]):
 
     def begin(self, request: R) -> None:
         """Add a request; raises InvalidRequest if there are too many, or one with this id."""
-        requests = self._sessions.setdefault(request.session, {})
-        if request.key in requests:
-            raise InvalidRequest("A request with this id is running", request_id=request.id)
+        requests = self._sessions.setdefault(request.session_address, {})
+        if request.request_key in requests:
+            raise InvalidRequest("A request with this id is running", request_id=request.request_id)
         if len(requests) >= conf.get().max_in_flight:
-            raise TooManyRequests(request_id=request.id)
-        requests[request.key] = request
+            raise TooManyRequests(request_id=request.request_id)
+        requests[request.request_key] = request
 
     def end(self, request: R) -> None:
-        requests = self._sessions[request.session]
-        del requests[request.key]
+        requests = self._sessions[request.session_address]
+        del requests[request.request_key]
         if not requests:
-            del self._sessions[request.session]
+            del self._sessions[request.session_address]
 
     def cancel(self, session: str, key: str, reason: str | None) -> bool:
         """Cancel a request; False if it is not in flight here."""

@@ -11,7 +11,7 @@ from django.db import close_old_connections
 
 from django_mcp import Server
 from django_mcp.runtime import request_signals
-from django_mcp.transports.http.consumer import StreamableHttpConsumer
+from django_mcp.transports.http.endpoint import Endpoint
 from tests.around.requests import call
 
 
@@ -49,7 +49,7 @@ async def test_signals_are_sent_with_the_scope_as_django_does(
     server: Server, received: list[tuple[str, Any, Any]]
 ) -> None:
     assert await call(server, "ping") == "pong"
-    sender = StreamableHttpConsumer
+    sender = Endpoint
     assert received == [("started", sender, "/"), ("finished", sender, None)]
 
 

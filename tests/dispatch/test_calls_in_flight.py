@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from django_mcp import Frame
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch.calls_in_flight import Call, CallsInFlight
+from django_mcp.dispatch.calls_in_flight import CallsInFlight
+from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol.errors import ServerBusy, TooManyRequests
 from tests.constants import SetConstants
@@ -21,17 +21,14 @@ class Limits:
     max_in_flight: int = 2
 
 
-def call(subject: str = "", address: str = "10.0.0.1") -> Call:
-    principal, transport = (
-        Principal(scheme="token", subject=subject),
-        HttpTransport(remote_ip=address),
-    )
-    made = Call()
-    made.frame = Frame(auth=principal, transport=transport)
+def call(subject: str = "", address: str = "10.0.0.1") -> Exchange:
+    made = Exchange()
+    made.principal = Principal(scheme="token", subject=subject)
+    made.transport = HttpTransport(remote_ip=address)
     return made
 
 
-async def begin(in_flight: CallsInFlight, *calls: Call, **limits: Any) -> None:
+async def begin(in_flight: CallsInFlight, *calls: Exchange, **limits: Any) -> None:
     for each in calls:
         in_flight.begin(each, Limits(**limits), asyncio.get_running_loop())
 

@@ -33,7 +33,7 @@ from django_mcp.frame.session import Session
 from django_mcp.protocol.revisions import BY_VERSION
 from django_mcp.testing import Client, accept
 from django_mcp.testing.plugin import ClientFor
-from django_mcp.transports.http.consumer import StreamableHttpConsumer
+from django_mcp.transports.http.endpoint import Endpoint
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
 from tests.transports.http_peer import Peer, methods_of
@@ -475,9 +475,9 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
 
     Client(server)  # This applies the settings of the site to the server.
     one_worker, another = (
-        StreamableHttpConsumer.as_asgi(
-            server=server,
-            authentication=registry.authentication_by(server, (HeaderAuthentication(),)),
+        Endpoint(
+            server,
+            registry.authentication_by(server, (HeaderAuthentication(),)),
         )
         for _ in "12"
     )

@@ -19,8 +19,8 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
 from django_mcp.stores.memory import MemoryEventStore
 from django_mcp.testing.asgi import Exchange
-from django_mcp.transports.http.session import call as session_call
 from django_mcp.transports.http.session import cancellation
+from django_mcp.transports.http.session import response as session_call
 from django_mcp.transports.session_engine import key_of
 from tests.constants import SetConstants
 from tests.memory_stores import configure

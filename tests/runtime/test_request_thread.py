@@ -17,6 +17,8 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from pytest_django import DjangoDbBlocker
 
+from django_mcp import Server
+from django_mcp.auth.base import Principal
 from django_mcp.concurrency.thread_pool import ThreadPool
 from django_mcp.models import McpSession
 from django_mcp.protocol.errors import ServerBusy
@@ -342,7 +344,7 @@ class TestHandlers:
     async def test_sync_handler_gives_the_thread_back_as_well(self) -> None:
         class Sync(Handlers):
             async def between(self) -> None:
-                await LoopExchange().run(int)
+                await LoopExchange(Server("made for a test"), Principal(scheme="test")).run(int)
 
         handlers = Sync()
         await handlers.start(6)

@@ -21,7 +21,6 @@ from django_mcp.management.preview.requests import HostRequests, NoView, refusal
 from django_mcp.protocol.errors import InternalError, Json
 from django_mcp.protocol.mcp_apps import metadata, policy
 from django_mcp.registry import Entry
-from django_mcp.transports.frames import RequestOrigin
 
 SANDBOX = "allow-scripts allow-forms"
 
@@ -57,7 +56,7 @@ class PageRequests(HostRequests):
     """The requests of the page, as the user who is logged in."""
 
     request: HttpRequest
-    caller: RequestOrigin
+    caller: calls.Caller
 
     def send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         sent = calls.response_to(self.server, self.caller, method, params, metadata.CAPABILITY)

@@ -23,10 +23,10 @@ from django_mcp import conf, registry
 from django_mcp.auth.base import Principal
 from django_mcp.auth.selection import Selection
 from django_mcp.dispatch import handle
-from django_mcp.dispatch.reply import encode_reply
 from django_mcp.dispatch.task_calls import EXTENSION
+from django_mcp.frame.transport import Transport
 from django_mcp.protocol import jsonrpc, request_meta
-from django_mcp.protocol.errors import Cancelled, Json, McpError
+from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.mcp_apps import metadata
 from django_mcp.protocol.request_meta import RequestMeta
@@ -34,8 +34,8 @@ from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import background, pools
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
+from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import ScopeTransport
-from django_mcp.transports.in_process import NotifyingExchange
 from django_mcp.transports.wsgi import environ, event_loop
 from django_mcp.transports.wsgi.event_loop import EventLoopThread, LoopEnded
 
@@ -62,7 +62,16 @@ class Message(NamedTuple):
     body: Json
 
 
-def origin(request: HttpRequest, server: Server, scopes: Iterable[str]) -> frames.RequestOrigin:
+class Caller(NamedTuple):
+    """The user of the page, as the sender of messages."""
+
+    principal: Principal
+    transport: Transport
+    session: Any
+    """The Django session."""
+
+
+def caller_of(request: HttpRequest, server: Server, scopes: Iterable[str]) -> Caller:
     """Return the caller: the user of this request, with the scopes of a token that they chose."""
     user: Any = request.user
     principal = Principal(
@@ -74,7 +83,7 @@ def origin(request: HttpRequest, server: Server, scopes: Iterable[str]) -> frame
         selection=Selection(all_tools=True) if server.tool_search else None,
     )
     session: Any = getattr(request, "session", None)
-    return frames.RequestOrigin(principal, ScopeTransport(_scope(request, server)), session)
+    return Caller(principal, ScopeTransport(_scope(request, server)), session)
 
 
 def _scope(request: HttpRequest, server: Server) -> dict[str, Any]:
@@ -89,15 +98,9 @@ def _scope(request: HttpRequest, server: Server) -> dict[str, Any]:
     return {**scope, "path": path, "query_string": b"", "headers": headers}
 
 
-class PageExchange(NotifyingExchange):
-    """The page follows a call that becomes a task."""
-
-    may_start_tasks = True
-
-
 async def exchange(
     server: Server,
-    caller: frames.RequestOrigin,
+    caller: Caller,
     method: str,
     params: Json,
     capabilities: Json = CAPABILITIES,
@@ -119,7 +122,8 @@ async def exchange(
     def receive(body: Json) -> None:
         loop.call_soon_threadsafe(received.put_nowait, Message("received", body))
 
-    call = frames.IncomingRequest(server, caller, PageExchange(receive))
+    call = LoopExchange(server, *caller)
+    call.receive_message = receive
     answering = background.create_task(
         _answer(call, sent, capabilities, translation.get_language())
     )
@@ -130,7 +134,7 @@ async def exchange(
         yield Message("received", answering.result())
     finally:
         if not answering.done():
-            call.cancellation.request("The page was closed")
+            call.request("The page was closed")
             answering.cancel()
 
 
@@ -140,7 +144,7 @@ END = Message("received", {})
 
 async def response_to(
     server: Server,
-    caller: frames.RequestOrigin,
+    caller: Caller,
     method: str,
     params: Json,
     capabilities: Json,
@@ -163,9 +167,7 @@ def _meta(capabilities: Json) -> dict[str, Any]:
     }
 
 
-async def _answer(
-    call: frames.IncomingRequest, sent: Json, capabilities: Json, language: str | None
-) -> Json:
+async def _answer(call: LoopExchange, sent: Json, capabilities: Json, language: str | None) -> Json:
     registry.make_ready(call.server)
     described = RequestMeta(NEWEST, capabilities, CLIENT_INFO, LOG_LEVEL)
     try:
@@ -174,14 +176,11 @@ async def _answer(
         assert isinstance(request, Request)
         with translation.override(language):
             frame = frames.stateless(call, request, described)
-            async with asyncio.timeout(conf.get().handler_timeout):
-                reply = await handle.answer(frame, site.get())
+            with call.time_limit(conf.get().handler_timeout):
+                body = await handle.answer(frame, site.get())
     except McpError as error:
         return error.to_json_rpc(REQUEST_ID, NEWEST)
-    except TimeoutError:
-        call.cancellation.request("The call took too long")
-        return Cancelled().to_json_rpc(REQUEST_ID, NEWEST)
-    answer: Json = json.loads(encode_reply(reply.message, reply.frame.message))
+    answer: Json = json.loads(body)
     return answer
 
 

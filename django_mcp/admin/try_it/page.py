@@ -134,7 +134,7 @@ class TryPage:
     async def messages(self, steps: Sequence[Step]) -> AsyncGenerator[Message, None]:
         """Send the requests; yield each message, and keep what becomes of the call."""
         assert self.conversation is not None
-        caller = calls.origin(self.request, self.server, self.conversation.scopes)
+        caller = calls.caller_of(self.request, self.server, self.conversation.scopes)
         for step in steps:
             async with aclosing(calls.exchange(self.server, caller, *step)) as exchanged:
                 async for message in exchanged:

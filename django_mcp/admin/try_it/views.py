@@ -51,7 +51,7 @@ def show_view(request: HttpRequest, object_id: str, *, model_admin: Any) -> Http
         raise Http404
     server = component.entry.server
     scopes = component.entry.component.scopes | server.scopes
-    caller = calls.origin(request, server, scopes)
+    caller = calls.caller_of(request, server, scopes)
     requests = app_view.PageRequests(server, caller.principal, request, caller)
     if request.method == "POST":
         return app_view.forwarded(requests)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 async def complete(frame: Frame) -> Answer:
-    read = results.completion_result
     ref = invocation.object_param(frame.message.params, "ref")
     component = await _find(frame, ref)
     argument = invocation.object_param(frame.message.params, "argument")
@@ -31,12 +30,16 @@ async def complete(frame: Frame) -> Answer:
     context = _context(frame)
     completer = component.complete.get(name)
     if completer is not None:
-        return await invocation.run(completer, frame, value, context, read=read)
+        return await invocation.run(completer, frame, value, context, read=_read)
     if not frame.server.has_hook("handle_completion"):
-        return read([]), frame
+        return results.completion_result([]), frame
     hook = frame.server.handle_completion
     handler = invocation.HookHandler(hook, is_async(hook))
-    return await invocation.run(handler, frame, ref, {"name": name, "value": value}, read=read)
+    return await invocation.run(handler, frame, ref, {"name": name, "value": value}, read=_read)
+
+
+def _read(frame: Frame, value: Any) -> dict[str, Any]:
+    return results.completion_result(value)
 
 
 async def _find(frame: Frame, ref: dict[str, Any]) -> Component:

@@ -32,7 +32,7 @@ async def get(frame: Frame) -> Answer:
     except InvalidArguments as error:
         raise InvalidParams(f"Invalid arguments: {error}") from error
     try:
-        read = partial(_result, frame, prompt)
+        read = partial(_result, prompt)
         handler = invocation.handler_of(prompt, frame.server.handle_prompt_get, name)
         return await invocation.run(handler, frame, validated, read=read)
     except McpError:
@@ -43,6 +43,6 @@ async def get(frame: Frame) -> Answer:
         raise InternalError(f"The prompt failed{details}") from error
 
 
-def _result(frame: Frame, prompt: PromptComponent, value: Any) -> dict[str, Any]:
+def _result(prompt: PromptComponent, frame: Frame, value: Any) -> dict[str, Any]:
     result = results.prompt_result(prompt, value)
     return result_size.checked(frame, prompt, result)

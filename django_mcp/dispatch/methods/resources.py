@@ -51,7 +51,7 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     except InvalidArguments as error:
         raise ResourceNotFound.at(uri) from error
     try:
-        read = partial(_result, frame, component, uri)
+        read = partial(_result, component, uri)
         handler = invocation.handler_of(component, frame.server.handle_resource_read)
         argument = uri if component.invoke is None else validated
         answer = await invocation.run(handler, frame, argument, read=read)
@@ -66,7 +66,7 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     return answer
 
 
-def _result(frame: Frame, component: Readable, uri: str, value: Any) -> dict[str, Any]:
+def _result(component: Readable, uri: str, frame: Frame, value: Any) -> dict[str, Any]:
     result = results.read_result(component, uri, value)
     if _is_other_version(component, uri):
         # While workers are replaced, an old one is asked for the page of a new one.

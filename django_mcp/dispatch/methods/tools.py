@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ from django_mcp.components.base import (
     LargeArguments,
     UnserializableResult,
 )
-from django_mcp.components.serializers import SCALARS
 from django_mcp.components.tool import ToolComponent
 from django_mcp.components.views import FRAGMENT
 from django_mcp.dispatch import approval, invocation, result_size, task_calls, visibility
+from django_mcp.dispatch.plan import AfterResult, Plan, Steps
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import (
     ClientError,
@@ -25,81 +25,108 @@ from django_mcp.protocol.errors import (
     McpError,
     ToolError,
 )
-from django_mcp.protocol.limits import cut
+from django_mcp.protocol.limits import MAX_IDENTIFIER, cut
 from django_mcp.protocol.preencoded import PreEncodedResult
-from django_mcp.protocol.revisions import Structured
+from django_mcp.protocol.revisions import Feature, Structured
 from django_mcp.server import failures
 
 if TYPE_CHECKING:
-    from django_mcp.dispatch.invocation import Answer
+    from django_mcp.dispatch.invocation import Answer, Result
     from django_mcp.frame.frame import Frame
+    from django_mcp.frame.frame_server import FrameServer
     from django_mcp.protocol.revisions import Revision
 
+TOOL = ToolComponent.kind
 NO_ARGUMENTS: dict[str, Any] = {}
 FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 
-def call_plain(frame: Frame) -> Awaitable[Answer] | None:
-    """Call a tool of which an earlier call has found that only its arguments are to be checked.
-
-    Return None for any other, and for what ``call`` answers with an error.
-    """
+async def call(frame: Frame) -> Answer:
+    """Call any tool, by the steps of its plan."""
     params = frame.message.params
     name = params.get("name")
     arguments = params.get("arguments", NO_ARGUMENTS)
-    if type(name) is not str or type(arguments) is not dict or "task" in params:
-        return None
-    tool = frame.server.components.plain_tools.get(name)
-    if tool is None or frame.private.get("components") or (frame.auth and frame.auth.selection):
-        return None
-    try:
-        return _run(tool, tool.input.validate(arguments), frame)
-    except InvalidArguments:
-        return None
-
-
-async def call(frame: Frame) -> Answer:
-    """Call any tool: permission, headers, task policy, arguments, approval, handler."""
-    params = frame.message.params
-    name = invocation.string_param(params, "name")
-    arguments = invocation.object_param(params, "arguments")
-    components = frame.server.components
-    # Before the tool is looked up: a change of the components replaces it.
-    plain_tools = components.plain_tools
-    tool = await visibility.find(frame, ToolComponent.kind, name)
-    is_indirect = frame.private.get("is_indirect")
-    if not isinstance(tool, ToolComponent) or (tool.app_only and is_indirect):
-        # Hosts hide a tool of views from the model, which must not reach it through another tool.
-        raise InvalidParams(f"Unknown tool: {cut(name)}")
-    if tool.is_plain and tool.is_public and components.find(ToolComponent.kind, name) is tool:
-        plain_tools[name] = tool
-    if tool.param_headers:
-        _check_headers(frame, tool, arguments)
-    task_plan = task_calls.plan(frame, tool)
-    if task_plan is not None and tool.approval is None:
-        return await task_calls.answer(frame, task_plan, call)
+    if type(name) is not str or len(name) > MAX_IDENTIFIER:
+        name = invocation.string_param(params, "name")  # Raises.
+    if type(arguments) is not dict:
+        arguments = invocation.object_param(params, "arguments")  # Raises.
+    plan = frame.server.plans.get((TOOL, name, frame.revision.version))
+    if plan is None or frame.private.get("components") or (frame.auth and frame.auth.selection):
+        plan = await _plan_for(frame, name)
+    tool = plan.tool
+    for step in plan.before_arguments:
+        answer = await step(frame, tool, arguments)
+        if answer is not None:
+            return answer
     try:
         try:
-            validated = tool.input.validate(arguments)
+            validated = plan.validate(arguments)
         except LargeArguments:
             validated = await invocation.validate_large(tool.input, arguments)
     except InvalidArguments as error:
-        if task_plan is not None:
-            # The client has requested a task, so the task is what fails.
-            return await task_calls.answer(frame, task_plan, call)
-        return error_result(f"Invalid arguments: {error}"), frame
-    if tool.approval is not None:
-        proceed = partial(_run_approved, tool, validated)
-        held = await approval.hold(frame, tool, arguments, validated, task_plan, proceed)
-        if held is not None:
-            return held
-        # The call needs no approval, or was approved.
-        if task_plan is not None:
-            return await task_calls.answer(frame, task_plan, call)
-    return await _run(tool, validated, frame)
+        return await _invalid(frame, tool, error)
+    for prepare in plan.before_handler:
+        answer = await prepare(frame, tool, arguments, validated)
+        if answer is not None:
+            return answer
+    return await invocation.run(plan.handler, frame, validated, read=plan.read, failed=plan.failed)
 
 
-def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
+async def _plan_for(frame: Frame, name: str) -> Plan:
+    """The plan of the tool that the caller knows by this name; raises InvalidParams for none.
+
+    That of a tool of the server is kept, unless the connection selects its tools.
+    """
+    server = frame.server
+    plans = server.plans  # Before the tool is looked up: a change of the components replaces it.
+    own = frame.private.get("components")
+    is_kept = not own and not (frame.auth and frame.auth.selection)
+    declared = server.components.find(TOOL, name) if is_kept else None
+    tool = declared or await visibility.find(frame, TOOL, name)
+    if not isinstance(tool, ToolComponent):
+        raise unknown(name)
+    plan = make_plan(server, tool, frame.revision)
+    if declared is not None:
+        plans[TOOL, name, frame.revision.version] = plan
+        return plan
+    others = [step for step in plan.before_arguments if step is not _check_permission]
+    return plan._replace(before_arguments=others)
+
+
+def make_plan(server: FrameServer, tool: ToolComponent, revision: Revision) -> Plan:
+    """Decide which steps the calls of a tool take; see ``dispatch.plan``."""
+    handler: invocation.Handler = tool
+    if tool.invoke is None:
+        handler = invocation.handler_of(tool, server.handle_tool_call, tool.name)
+    after_result = AFTER_RESULT.of(tool, revision)
+    return Plan(
+        tool=tool,
+        validate=tool.input.validate,
+        before_arguments=BEFORE_ARGUMENTS.of(tool, revision),
+        before_handler=BEFORE_HANDLER.of(tool, revision),
+        handler=handler,
+        read=partial(_read, tool, after_result),
+        failed=partial(_failed, tool),
+    )
+
+
+def unknown(name: str) -> InvalidParams:
+    """The error for a name which the caller knows no tool by."""
+    return InvalidParams(f"Unknown tool: {cut(name)}")
+
+
+async def _check_permission(frame: Frame, tool: ToolComponent, arguments: Any) -> None:
+    if await visibility.find(frame, TOOL, tool.key) is not tool:
+        raise unknown(tool.name)
+
+
+async def _check_direct(frame: Frame, tool: ToolComponent, arguments: Any) -> None:
+    """Reject what a model calls through another tool: hosts hide tools of views from the model."""
+    if frame.private.get("is_indirect"):
+        raise unknown(tool.name)
+
+
+async def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
     """Raise HeaderMismatch unless the client repeats these arguments in headers.
 
     A client that calls a tool through another tool sends the headers of the other one.
@@ -109,21 +136,39 @@ def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any])
         headers.check_params(tool.param_headers, arguments, sent.collected())
 
 
+async def _start_task(frame: Frame, tool: ToolComponent, arguments: Any) -> Answer | None:
+    """Answer with a task if the call becomes one; a call that waits for an approval goes on."""
+    how = task_calls.plan(frame, tool)
+    if how is None or tool.approval is not None:
+        return None
+    return await task_calls.answer(frame, how, call)
+
+
+async def _invalid(frame: Frame, tool: ToolComponent, error: InvalidArguments) -> Answer:
+    how = task_calls.plan(frame, tool) if tool.approval is not None else None
+    if how is not None:
+        # The client has requested a task, so the task is what fails.
+        return await task_calls.answer(frame, how, call)
+    return error_result(f"Invalid arguments: {error}"), frame
+
+
+async def _hold(
+    frame: Frame, tool: ToolComponent, arguments: dict[str, Any], validated: Any
+) -> Answer | None:
+    """Answer that the call waits for an approval; None if it needs none, or was approved."""
+    how = task_calls.plan(frame, tool)
+    proceed = partial(_run_approved, tool, validated)
+    held = await approval.hold(frame, tool, arguments, validated, how, proceed)
+    if held is None and how is not None:
+        return await task_calls.answer(frame, how, call)
+    return held
+
+
 async def _run_approved(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
     """Run a tool after a person approved the call, if the caller may still use the tool."""
-    if await visibility.find(frame, ToolComponent.kind, tool.key) is not tool:
-        raise InvalidParams(f"Unknown tool: {cut(tool.name)}")
-    return await _run(tool, validated, frame)
-
-
-def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Awaitable[Answer]:
-    """Run the handler of a tool; errors that the model can act on become results."""
-    handler: invocation.Handler = tool
-    if tool.invoke is None:
-        handler = invocation.handler_of(tool, frame.server.handle_tool_call, tool.name)
-    shows_fragment = tool.view is not None and tool.view.has_fragment
-    read = partial(_read_with_fragment if shows_fragment else _read, frame, tool)
-    return invocation.run(handler, frame, validated, read=read, failed=partial(_failed, tool))
+    await _check_permission(frame, tool, None)
+    plan = make_plan(frame.server, tool, frame.revision)
+    return await invocation.run(plan.handler, frame, validated, read=plan.read, failed=plan.failed)
 
 
 def _failed(tool: ToolComponent, frame: Frame, error: Exception) -> dict[str, Any]:
@@ -151,50 +196,48 @@ def error_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _read(frame: Frame, tool: ToolComponent, value: Any) -> dict[str, Any]:
-    """Return the result of a tool for what its handler returned; raises ToolError if too large."""
+def _read(
+    tool: ToolComponent, after_result: Sequence[AfterResult], frame: Frame, value: Any
+) -> Result:
+    """The result of a tool for what its handler returned; raises ToolError if it is too large.
+
+    Structure is encoded on the handler's thread, where nothing reads it before it is sent.
+    """
     revision = frame.revision
-    result = None
-    if type(value) in SCALARS:
-        return _read_scalar(frame, tool, value)
-    if frame.exchange.encodes and not frame.server.middleware:
-        result = _encoded(revision, tool, value)
+    structured = revision.structured
+    result: Result | None = None
+    if (
+        frame.exchange.encodes
+        and structured is not Structured.NOTHING
+        and not frame.server.middleware
+    ):
+        json = results.encode_structure(tool, value)
+        if json is not None:
+            content = json
+            if structured is Structured.OBJECT:
+                content = revision.encoded_structured_content(json, tool.output_schema)
+            result = PreEncodedResult(json, content)
+            if len(json) > frame.server.options.max_result_size:
+                result_size.checked(frame, tool, {"structuredContent": result})
     if result is None:
         result = results.tool_result(tool, value)
-    if revision.structured is Structured.OBJECT and "structuredContent" in result:
-        _revise(revision, tool, result)
-    return result_size.checked(frame, tool, result)
+        if structured is Structured.OBJECT and "structuredContent" in result:
+            result["structuredContent"] = revision.structured_content(
+                result["structuredContent"], tool.output_schema
+            )
+        result_size.checked(frame, tool, result)
+    for step in after_result:
+        result = step(frame, tool, value, result)
+    return result
 
 
-def _read_scalar(frame: Frame, tool: ToolComponent, value: Any) -> dict[str, Any]:
-    """Return the result for a value that holds no others; to encode it early would save nothing."""
-    result = results.of_value(tool, value)
-    if frame.revision.structured is Structured.OBJECT and "structuredContent" in result:
-        _revise(frame.revision, tool, result)
-    # Only a text can be long. To look at each result takes 3 % of a call.
-    return result_size.checked(frame, tool, result) if type(value) is str else result
-
-
-def _encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any] | None:
-    """Return a result with its structure already encoded as JSON, or None.
-
-    It is encoded on the handler's thread, where nothing reads it before it is sent.
-    """
-    json = None
-    if revision.structured is not Structured.NOTHING:
-        json = results.encode_structure(tool, value)
-    if json is None:
-        return None
-    content = revision.encoded_structured_content(json, tool.output_schema)
-    return {"structuredContent": PreEncodedResult(json, content)}
-
-
-def _read_with_fragment(frame: Frame, tool: ToolComponent, value: Any) -> dict[str, Any]:
-    """Return the result of ``_read`` with the fragment that the view of the tool shows.
+def _add_fragment(frame: Frame, tool: ToolComponent, value: Any, result: Result) -> Result:
+    """Add the fragment that the view of the tool shows.
 
     It is in ``_meta``: hosts hand that to the view, and keep it from the model.
     """
-    result = _read(frame, tool, value)
+    if type(result) is PreEncodedResult:
+        result = {"structuredContent": result}
     meta = result.get("_meta") or {}
     if tool.view is None or result.get("isError") or FRAGMENT in meta:
         return result
@@ -203,8 +246,23 @@ def _read_with_fragment(frame: Frame, tool: ToolComponent, value: Any) -> dict[s
     return {**result, "_meta": {**meta, FRAGMENT: html}}
 
 
-def _revise(revision: Revision, tool: ToolComponent, result: dict[str, Any]) -> None:
-    """Wrap structured content which is no object, for a revision that needs one."""
-    structured = result["structuredContent"]
-    if type(structured) is not PreEncodedResult:
-        result["structuredContent"] = revision.structured_content(structured, tool.output_schema)
+def _may_be_task(tool: ToolComponent, revision: Revision) -> bool:
+    # Where clients request tasks themselves, they may request one of any tool.
+    is_supported = tool.task_support != "forbidden"
+    return revision.has(Feature.TASKS) or (is_supported and revision.has(Feature.TASKS_EXTENSION))
+
+
+def _has_fragment(tool: ToolComponent, revision: Revision) -> bool:
+    return tool.view is not None and tool.view.has_fragment
+
+
+BEFORE_ARGUMENTS = Steps(
+    (
+        (lambda tool, revision: not tool.is_public, _check_permission),
+        (lambda tool, revision: tool.app_only, _check_direct),
+        (lambda tool, revision: bool(tool.param_headers), _check_headers),
+        (_may_be_task, _start_task),
+    )
+)
+BEFORE_HANDLER = Steps(((lambda tool, revision: tool.approval is not None, _hold),))
+AFTER_RESULT = Steps(((_has_fragment, _add_fragment),))

@@ -19,9 +19,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
-from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
@@ -46,9 +45,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from django_mcp.frame.exchange import Exchange
-    from django_mcp.frame.frame import RequestInfo
+    from django_mcp.frame.frame import Frame
     from django_mcp.frame.frame_server import FrameServer
-    from django_mcp.frame.transport import Transport
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
 
@@ -62,19 +60,6 @@ T = TypeVar("T")
 
 MAX_PROGRESS = sys.float_info.max
 """The greatest number that every client can read."""
-
-
-class CallState:
-    """State shared by all copies of one call's client."""
-
-    # These are attributes of the class, because few calls set them.
-    has_ended = False
-    progress = -inf
-    request: RequestInfo | None = None
-    """The message whose handler is running, and how it arrived: for log records."""
-    transport: Transport | None = None
-    collected: Any = None
-    """The input requests of the call so far, for a ``MultiRoundTripClient``."""
 
 
 def _flushing(
@@ -128,7 +113,6 @@ class Client(ABC):
     _progress_token: str | int | None = None
     _log_level: str | None = None
     _rate_limiter: LogRateLimiter | None = None
-    state: CallState = field(default_factory=CallState, init=False)
 
     @property
     def renders_apps(self) -> bool:
@@ -164,9 +148,9 @@ class Client(ABC):
 
         ``progress`` must increase: a number that does not, or is no finite float, is dropped.
         """
-        if self._progress_token is None or not self.state.progress < progress <= MAX_PROGRESS:
+        if self._progress_token is None or not self._exchange.progress < progress <= MAX_PROGRESS:
             return
-        self.state.progress = progress
+        self._exchange.progress = progress
         self._send("notifications/progress", self._progress_params(progress, total, message))
 
     def _progress_params(
@@ -187,7 +171,7 @@ class Client(ABC):
         self._send(method, resolved(params))
 
     def _send(self, method: str, params: Json | None) -> None:
-        if self.state.has_ended:
+        if self._exchange.has_ended:
             return
         is_known = method in self._revision.server_notifications
         # A site may send methods of its own under other prefixes.
@@ -199,17 +183,13 @@ class Client(ABC):
     aprogress = _flushing(progress)
     anotify = _flushing(notify)
 
-    def close(self) -> None:
-        """Drop all later notifications: the request was answered or cancelled."""
-        self.state.has_ended = True
-
     def close_stream(self, *, retry: int = 1000) -> None:
         """Close this request's connection while the handler keeps running.
 
         The client reconnects for the response after ``retry`` milliseconds. Where its revision
         cannot resume a stream, nothing happens.
         """
-        self._exchange.wait(self.aclose_stream(retry=retry))
+        self._exchange.wait_for(self.aclose_stream(retry=retry))
 
     async def aclose_stream(self, *, retry: int = 1000) -> None:
         """``close_stream`` for async handlers."""
@@ -409,5 +389,17 @@ def _sendable(value: Any) -> Any:
         return str(value)
 
 
-current: ContextVar[Client | None] = ContextVar("django_mcp.client", default=None)
-"""The client of the current call, for code which is not given a Frame."""
+current_frame: ContextVar[Frame | None] = ContextVar("django_mcp.frame", default=None)
+"""The Frame of the handler that runs in this context."""
+
+
+class CurrentClient:
+    """The client of the current call, for code which is not given a Frame."""
+
+    def get(self, default: Client | None = None) -> Client | None:
+        """Return the client of the handler that runs in this context, if there is one."""
+        frame = current_frame.get()
+        return default if frame is None else frame.client
+
+
+current = CurrentClient()

@@ -109,10 +109,10 @@ class MultiRoundTripClient(Client):
     @property
     def _collected(self) -> Collected:
         """Shared by the copies of this client which several Frames of one call hold."""
-        state = self.state
-        if state.collected is None:
-            state.collected = Collected()
-        collected: Collected = state.collected
+        exchange = self._exchange
+        if exchange.collected is None:
+            exchange.collected = Collected()
+        collected: Collected = exchange.collected
         return collected
 
     def with_assigns(self, assigned: Json) -> Client:

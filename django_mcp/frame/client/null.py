@@ -15,7 +15,6 @@ class NullClient(BidirectionalClient):
 
     def __init__(self) -> None:
         super().__init__(None, NEWEST, {}, NULL_EXCHANGE)  # type: ignore[arg-type]
-        self.close()
 
     def log(self, *args: Any, **options: Any) -> None:
         """Do nothing."""

@@ -133,9 +133,10 @@ class HandOverClient(MultiRoundTripClient):
 def _report(
     client: Client, run: TaskRun, progress: float, total: float | None, message: str | None
 ) -> None:
-    if not client.state.progress < progress <= MAX_PROGRESS or client.state.has_ended:
+    exchange = client._exchange
+    if not exchange.progress < progress <= MAX_PROGRESS or exchange.has_ended:
         return
-    client.state.progress = progress
+    exchange.progress = progress
     params = client._progress_params(progress, total, message)
     notifications = []
     if client._progress_token is not None:

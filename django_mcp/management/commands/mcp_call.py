@@ -13,9 +13,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
+from django_mcp.auth.base import Principal
 from django_mcp.dispatch import handle
-from django_mcp.dispatch.reply import Reply
+from django_mcp.frame.frame import Frame
 from django_mcp.management import addresses, callers, calls, terminal
+from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import MissingClientCapability
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
@@ -23,8 +25,8 @@ from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.texts import similar
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
-from django_mcp.transports import frames, site
-from django_mcp.transports.in_process import NotifyingExchange, newest_request
+from django_mcp.transports import site
+from django_mcp.transports.in_process import newest_request
 
 LEVELS = {0: None, 1: "info"}
 """The least severe log messages which are shown, by verbosity; from 2 on all of them."""
@@ -52,29 +54,35 @@ class Command(BaseCommand):
         server = addresses.get_server(options["server"])
         arguments = calls.read_arguments(options["arguments"])
         request = _request(server, options["name"], arguments)
-        caller = calls.origin(callers.principal("command", options["user"], options["scope"]))
+        caller = callers.principal("command", options["user"], options["scope"])
         level = LEVELS.get(options["verbosity"], "debug")
         # On this thread, a debugger that the handler starts has the terminal.
         with pools.thread_sensitive(), _configuration_errors() as errors:
-            reply = async_to_sync(self._call)(server, caller, request, level)
+            frame, result = async_to_sync(self._call)(server, caller, request, level)
         if errors:
             raise CommandError(str(errors[0])) from errors[0]
-        return _shown(reply, as_json=options["as_json"])
+        return _shown(frame, result, as_json=options["as_json"])
 
     async def _call(
-        self, server: Server, caller: frames.RequestOrigin, request: Request, level: str | None
-    ) -> Reply:
-        """Return the reply; while it requests input, the user is asked and the call is repeated."""
+        self, server: Server, caller: Principal, request: Request, level: str | None
+    ) -> tuple[Frame, dict[str, Any]]:
+        """Return the Frame and the result; while that requests input, ask the user, and repeat."""
         is_interactive = terminal.is_interactive()
         capabilities = terminal.CAPABILITIES if is_interactive else {}
         meta = RequestMeta(NEWEST, capabilities, None, level)
         for _ in range(MAX_ATTEMPTS):
-            exchange = NotifyingExchange(self._show)
-            frame = newest_request(server, caller, request, exchange=exchange, meta=meta)
-            reply = await handle.answer(frame, site.get())
-            result = reply.message.get("result", {})
+            frame = newest_request(
+                server,
+                caller,
+                request,
+                transport=calls.transport(),
+                receive=self._show,
+                meta=meta,
+            )
+            body = await handle.answer(frame, site.get())
+            result = jsonrpc.decode(body).get("result", {})
             if not is_interactive or result.get("resultType") != "input_required":
-                return reply
+                return frame, result
             request = request._replace(params={**request.params, **_answers(result)})
         raise CommandError(f"The call requests input again after {MAX_ATTEMPTS} answers")
 
@@ -130,23 +138,22 @@ def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
     return Request(1, "resources/read", {"uri": name, "_meta": meta})
 
 
-def _shown(reply: Reply, *, as_json: bool) -> str:
-    if reply.error is not None:
-        raise CommandError(f"{reply.error.message}{_remedy(reply)}")
-    result = reply.message["result"]
+def _shown(frame: Frame, result: dict[str, Any], *, as_json: bool) -> str:
+    error = frame.exchange.error
+    if error is not None:
+        raise CommandError(f"{error.message}{_remedy(frame)}")
     text = _json(result) if as_json else _readable(result)
     if result.get("isError"):
         raise CommandError(text)
     return text
 
 
-def _remedy(reply: Reply) -> str:
+def _remedy(frame: Frame) -> str:
     """A hint where the component exists but is hidden from the caller."""
-    frame = reply.frame
     name = frame.message.params.get("name", "")
     components = frame.server.components
     called = components.find("tool", name) or components.find("prompt", name)
-    if isinstance(reply.error, MissingClientCapability) and not terminal.is_interactive():
+    if isinstance(frame.exchange.error, MissingClientCapability) and not terminal.is_interactive():
         return ". It asks its user: run mcp_call in a terminal, which can answer"
     return calls.missing_rights(called, frame.principal)
 

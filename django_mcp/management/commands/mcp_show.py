@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.management.color import Style
 
 from django_mcp import registry
+from django_mcp.auth.base import Principal
 from django_mcp.dispatch import visibility
 from django_mcp.frame.transport import StdioTransport
 from django_mcp.management import callers, descriptions
@@ -20,7 +21,7 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import pools
-from django_mcp.transports import frames, in_process
+from django_mcp.transports import in_process
 
 COLUMNS = ("SERVER", "PATH", "KIND", "NAME", "PERMISSION", "SOURCE")
 
@@ -79,19 +80,19 @@ def _entries(server: str | None) -> list[Entry]:
 
 def _listed_to(username: str, registered: Sequence[Entry]) -> list[Entry]:
     """Return the components that a user is listed; raises CommandError for an unknown one."""
-    origin = frames.RequestOrigin(
-        principal=callers.principal("command", username, ()), transport=StdioTransport()
-    )
+    principal = callers.principal("command", username, ())
     # On this thread, which has the connections of the command.
     with pools.thread_sensitive():
-        return async_to_sync(_listed)(origin, registered)
+        return async_to_sync(_listed)(principal, registered)
 
 
-async def _listed(origin: frames.RequestOrigin, registered: Sequence[Entry]) -> list[Entry]:
+async def _listed(principal: Principal, registered: Sequence[Entry]) -> list[Entry]:
     request = Request(1, "tools/list", {})
     shown: list[Entry] = []
     for entry in registered:
-        frame = in_process.newest_request(entry.server, origin, request)
+        frame = in_process.newest_request(
+            entry.server, principal, request, transport=StdioTransport()
+        )
         if not entry.is_switched_off and await visibility.listed(frame, [entry.component], 1):
             shown.append(entry)
     return shown

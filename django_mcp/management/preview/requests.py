@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from django_mcp.auth.base import Principal
 from django_mcp.auth.selection import Selection
 from django_mcp.dispatch import handle
-from django_mcp.dispatch.reply import encode_reply
 from django_mcp.management import calls
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidParams, Json, McpError, MethodNotFound
@@ -136,10 +135,15 @@ class SiteRequests(HostRequests):
     async def _send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         request = Request(next(NUMBERS), method, params)
         meta = RequestMeta(NEWEST, metadata.CAPABILITY, CLIENT_INFO, None)
-        caller = calls.origin(_with_all_tools(self.principal))
-        frame = in_process.newest_request(self.server, caller, request, meta=meta)
-        reply = await handle.answer(frame, site.get())
-        response: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message, reply.frame.message))
+        frame = in_process.newest_request(
+            self.server,
+            _with_all_tools(self.principal),
+            request,
+            transport=calls.transport(),
+            meta=meta,
+        )
+        body = await handle.answer(frame, site.get())
+        response: dict[str, Any] = jsonrpc.decode(body)
         return response
 
 

@@ -17,7 +17,7 @@ from django_mcp.protocol.revisions import Feature
 from django_mcp.server.server import Server
 from django_mcp.testing.asgi import Exchange, Message, http_scope
 from django_mcp.testing.connections.base import Connection, Facts, Listener, cancelled
-from django_mcp.transports.http.consumer import StreamableHttpConsumer
+from django_mcp.transports.http.endpoint import Endpoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +40,9 @@ class HttpConnection(Connection):
         if facts.principal is None:
             self._application = routing.endpoint(facts.server)
         else:
-            self._application = StreamableHttpConsumer.as_asgi(
-                server=facts.server,
-                authentication=registry.authentication_by(
-                    facts.server, (FixedAuthentication(facts.principal),)
-                ),
+            self._application = Endpoint(
+                facts.server,
+                registry.authentication_by(facts.server, (FixedAuthentication(facts.principal),)),
             )
 
     async def listen(self, ready: Callable[[], None]) -> None:

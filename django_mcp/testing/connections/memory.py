@@ -15,11 +15,10 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch.reply import Reply, encode_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
+from django_mcp.protocol.errors import InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Notification, Request
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.subscriptions import UPDATED
@@ -30,26 +29,28 @@ from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import Message, http_scope
 from django_mcp.testing.connections.base import Connection, Facts, Listener, forever
 from django_mcp.transports import frames, site
-from django_mcp.transports.connection.request import TIMED_OUT, ConnectionExchange
+from django_mcp.transports.connection.request import ConnectionExchange, yield_once
 from django_mcp.transports.http.request import ScopeTransport
 from django_mcp.transports.session_engine import CLIENT_CANCELLED, NO_BATCHES, SessionEngine
 
 
 class MemoryExchange(ConnectionExchange):
-    """The Exchange of one request whose client responds in the same task."""
+    """A message whose client responds in the same task."""
 
-    def __init__(self, listener: Listener) -> None:
-        super().__init__(self._receive, ConnectionRoute())
-        self._listener = listener
+    listener: Listener
+
+    def connect_to(self, listener: Listener) -> None:
+        self.listener = listener
+        self.connect(self._receive, ConnectionRoute(), yield_once)
 
     async def send_request(self, method: str, params: Message, /, *, timeout: float) -> Any:
         encoded = jsonrpc.encode(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):
-            response = await self._listener.answer_request(jsonrpc.decode(encoded))
+            response = await self.listener.answer_request(jsonrpc.decode(encoded))
         return pending_requests.read(response)
 
     def _receive(self, encoded: bytes) -> None:
-        self._listener.receive_notification(jsonrpc.decode(encoded))
+        self.listener.receive_notification(jsonrpc.decode(encoded))
 
 
 NUMBERS = count(1)
@@ -73,11 +74,8 @@ class MemoryConnection(Connection):
         functions = replace(site.get(), commit=self._commit, publish=self._publish)
         self._engine = SessionEngine(functions, self._store, is_shared=False)
         scope = http_scope(path=facts.path, headers=facts.headers, query=facts.query)
-        self._origin = frames.RequestOrigin(
-            principal=facts.principal or Principal(scheme="memory", user=AnonymousUser()),
-            transport=ScopeTransport(scope),
-            session=facts.session,
-        )
+        self._principal = facts.principal or Principal(scheme="memory", user=AnonymousUser())
+        self._transport = ScopeTransport(scope)
 
     async def send(self, data: bytes) -> Message | None:
         try:
@@ -87,8 +85,9 @@ class MemoryConnection(Connection):
             message = jsonrpc.read(value)
         except McpError as error:
             return error.to_json_rpc(getattr(error, "request_id", None), NEWEST)
-        exchange = MemoryExchange(self.listener)
-        call = frames.IncomingRequest(self.facts.server, self._origin, exchange)
+        facts = self.facts
+        call = MemoryExchange(facts.server, self._principal, self._transport, facts.session)
+        call.connect_to(self.listener)
         session = await self._store.load(self.session_id or "")
         if isinstance(message, Request):
             return await self._answer(call, message, session)
@@ -126,29 +125,26 @@ class MemoryConnection(Connection):
             self.listener.receive_notification(updated)
 
     async def _answer(
-        self, call: frames.IncomingRequest, request: Request, session: Session | None
+        self, call: MemoryExchange, request: Request, session: Session | None
     ) -> Message:
         try:
             frame = frames.of_request(call, request, session)
-            async with asyncio.timeout(conf.get().handler_timeout):
-                reply = await self._reply(frame)
+            with call.time_limit(conf.get().handler_timeout):
+                body = await self._reply(frame)
         except McpError as error:
             return error.to_json_rpc(request.id, self.listener.revision)
-        except TimeoutError:
-            call.cancellation.request(TIMED_OUT)
-            return Cancelled().to_json_rpc(request.id, self.listener.revision)
         except asyncio.CancelledError:
-            call.cancellation.request(CLIENT_CANCELLED)
+            call.request(CLIENT_CANCELLED)
             raise
-        return cast(Message, jsonrpc.decode(encode_reply(reply.message, reply.frame.message)))
+        return cast(Message, jsonrpc.decode(body))
 
-    async def _reply(self, frame: Frame) -> Reply:
+    async def _reply(self, frame: Frame) -> bytes:
         if frame.message.method != "initialize":
             return await self._engine.answer(frame)
         session_id = publisher.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
-        reply, session = await self._engine.open(frame, session_id)
+        body, session = await self._engine.open(frame, session_id)
         self.session_id = None if session is None else session.id
-        return reply
+        return body
 
     async def _commit(self, session_id: str, _: str, changes: Sequence[Change]) -> Session | None:
         return await self._store.update(session_id, changes)

@@ -26,13 +26,13 @@ from typing import Any, Protocol
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import visibility
+from django_mcp.dispatch import handle, visibility
 from django_mcp.dispatch.calls_in_flight import calls_in_flight
-from django_mcp.dispatch.reply import Reply, encode_reply, error_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
+from django_mcp.frame.transport import Transport
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
+from django_mcp.protocol.errors import InternalError, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature
 from django_mcp.protocol.subscriptions import UPDATED
@@ -46,7 +46,6 @@ from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.connection.request import (
     SESSION,
     ConnectionExchange,
-    ConnectionRequest,
     Send,
     yield_once,
 )
@@ -86,15 +85,25 @@ MAX_HELD = 1000
 
 class Connection:
     def __init__(
-        self, server: Server, sink: MessageSink, origin: frames.RequestOrigin, *, scheme: str
+        self,
+        server: Server,
+        sink: MessageSink,
+        principal: Principal,
+        transport: Transport | None,
+        session: Any = None,
+        *,
+        scheme: str,
     ) -> None:
+        """``session`` is the Django session of the client; ``scheme`` names the transport."""
         self.server = server
         self.session: Session | None = None
         self.responses = ConnectionRoute()
         self._sink = sink
-        self._origin = origin
+        self._principal = principal
+        self._transport = transport
+        self._django_session = session
         self._scheme = scheme
-        self._in_flight: InFlightRequests[ConnectionRequest] = InFlightRequests()
+        self._in_flight: InFlightRequests[ConnectionExchange] = InFlightRequests()
         self._groups: list[str] = []
         """The groups of the message bus that were joined for the session."""
         self._announced: dict[str | None, bus.Receiver] = {}
@@ -138,13 +147,13 @@ class Connection:
 
     def reauthenticated(self, principal: Principal) -> None:
         """Process further messages with the current user and scopes of the caller."""
-        self._origin = self._origin._replace(principal=principal)
+        self._principal = principal
 
     @property
     def is_busy(self) -> bool:
         """Whether requests are being answered, besides those that listen."""
         requests = self._in_flight.of(SESSION)
-        return any(not request.exchange.is_listening for request in requests)
+        return any(not request.is_listening for request in requests)
 
     async def flush(self) -> None:
         """Wait until the client has read enough that more may be sent."""
@@ -171,8 +180,8 @@ class Connection:
         until = loop.time() + grace
         while requests := self._in_flight.of(SESSION):
             for request in requests:
-                request.exchange.end_listening()
-            tasks = [request.task for request in requests]
+                request.end_listening()
+            tasks = [request.task for request in requests if request.task is not None]
             _, running = await asyncio.wait(tasks, timeout=max(until - loop.time(), 0))
             if running:
                 return
@@ -180,7 +189,7 @@ class Connection:
     def _measure_session(self) -> None:
         telemetry = self._engine.site.telemetry
         if telemetry is not None and self._is_open and self.session is not None:
-            telemetry.session_ended(self.session, self._origin.transport)
+            telemetry.session_ended(self.session, self._transport)
 
     def _take_value(self, value: Any) -> None:
         """Process a message or a batch; raises McpError for an invalid one."""
@@ -247,76 +256,80 @@ class Connection:
 
     def _start(self, request: Request, send: Send) -> Task | None:
         exchange = self._exchange()
+        exchange.request_id = request.id
+        exchange.request_key = session_engine.key_of(request.id)
+        exchange.is_initialize = request.method == "initialize"
+        loop = exchange.loop
         try:
-            frame = frames.of_request(self._call(exchange), request, self.session)
-            in_flight = ConnectionRequest(request.id, frame, exchange, send)
-            self._in_flight.begin(in_flight)
+            frame = frames.of_request(exchange, request, self.session)
+            self._in_flight.begin(exchange)
             try:
-                calls_in_flight(exchange.loop).begin(in_flight, conf.get(), exchange.loop)
+                calls_in_flight(loop).begin(exchange, conf.get(), loop)
             except McpError:
-                self._in_flight.end(in_flight)
+                self._in_flight.end(exchange)
                 raise
         except McpError as error:
             send(self._encoded_error(error, request.id))
             return None
-        in_flight.task = asyncio.ensure_future(request_scope.run(self._answer, in_flight))
+        task = asyncio.ensure_future(request_scope.run(self._answer, frame, exchange, send))
+        exchange.task = task
         limit = conf.get().handler_timeout
         if limit is not None:
-            in_flight.timer = exchange.loop.call_later(limit, in_flight.expire)
-        in_flight.task.add_done_callback(lambda _: self._end(in_flight))
-        return in_flight.task
+            exchange.timer = loop.call_later(limit, exchange.expire)
+        task.add_done_callback(lambda _: self._end(frame, exchange, send))
+        return task
 
-    def _end(self, request: ConnectionRequest) -> None:
-        self._in_flight.end(request)
-        calls_in_flight(request.exchange.loop).end(request)
-        if request.timer is not None:
-            request.timer.cancel()
-        if request.has_expired:
-            error = error_reply(request.frame, Cancelled())
-            request.send(jsonrpc.encode(error.message))
-        elif not request.task.cancelled() and request.task.exception() is not None:
+    def _end(self, frame: Frame, exchange: ConnectionExchange, send: Send) -> None:
+        self._in_flight.end(exchange)
+        calls_in_flight(exchange.loop).end(exchange)
+        task = exchange.task
+        exchange.task = None  # They refer to each other.
+        if exchange.timer is not None:
+            exchange.timer.cancel()
+        if task is not None and not task.cancelled() and task.exception() is not None:
             # Such as GeneratorExit, which closes all coroutines of the task.
-            self.server.report("A request could not be answered", request.task.exception())
-            error = error_reply(request.frame, InternalError())
-            request.send(jsonrpc.encode(error.message))
+            self.server.report("A request could not be answered", task.exception())
+            send(handle.encode_error(frame, InternalError()))
 
-    async def _answer(self, request: ConnectionRequest) -> None:
-        frame = request.frame
+    async def _answer(self, frame: Frame, exchange: ConnectionExchange, send: Send) -> None:
         try:
-            reply = await self._reply(frame)
+            body = await self._reply(frame)
         except asyncio.CancelledError:
             return  # A cancelled request is not answered (CANC-06, STD-05).
         except Exception as error:
             self.server.report("A request could not be answered", error)
-            reply = error_reply(frame, InternalError())
-        if frame.cancellation.requested:
+            body = handle.encode_error(frame, InternalError())
+        if exchange.requested and exchange.ended_by is None:
             return
-        request.send(encode_reply(reply.message, frame.message))
-        if request.exchange.is_listening:
+        send(body)
+        if exchange.is_listening:
             # Only after the result: clients take the notification alone for a loss (CAN-05).
             params = {"requestId": frame.request_id, "reason": "The server ends the subscription"}
             self.write(jsonrpc.encode(jsonrpc.notification("notifications/cancelled", params)))
 
-    async def _reply(self, frame: Frame) -> Reply:
+    async def _reply(self, frame: Frame) -> bytes:
         if frame.message.method == "initialize":
             return await self._open_session(frame)
         if frame.get_mcp_session_id() is not None:
             if self._initializing is not None and not frame.initialized:
-                await asyncio.shield(self._initializing)
+                try:
+                    await asyncio.shield(self._initializing)
+                except asyncio.CancelledError as raised:
+                    return handle.encode_raised(frame, raised)
             if self.session is None:
-                return error_reply(frame, InvalidRequest("The session has ended"))
+                return handle.encode_error(frame, InvalidRequest("The session has ended"))
             if not frame.initialized:
                 frame = frames.with_session(frame, self.session)
         return await self._engine.answer(frame)
 
-    async def _open_session(self, frame: Frame) -> Reply:
+    async def _open_session(self, frame: Frame) -> bytes:
         session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
-        reply, self.session = await self._engine.open(frame, session_id)
+        body, self.session = await self._engine.open(frame, session_id)
         if self.session is not None:
             group = publisher.of_session(self.session.address)
             self._groups.append(group)
             await bus.here().subscribe(group, self._on_session_event)
-        return reply
+        return body
 
     async def _commit(
         self, session_id: str, principal: str, changes: Sequence[Change]
@@ -351,13 +364,13 @@ class Connection:
         elif self.session is None:
             return
         elif message.method != "notifications/initialized":
-            background.spawn(self._engine.notified(self._call(), message, self.session))
+            background.spawn(self._engine.notified(self._exchange(), message, self.session))
         elif self._initializing is None:
             self._initializing = background.create_task(self._initialize(message, self.session))
 
     async def _initialize(self, message: Notification, session: Session) -> None:
         """Start to send notifications, or end the session if the server's ``init`` failed."""
-        if not await self._engine.initialized(self._call(), message, session):
+        if not await self._engine.initialized(self._exchange(), message, session):
             await self._store.delete(session.id)
             self.session = None
             self._initializing = None
@@ -367,12 +380,12 @@ class Connection:
         if self.server.notify_lists_on_initialize:
             self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
 
-    def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
-        exchange = exchange or self._exchange()
-        return frames.IncomingRequest(self.server, self._origin, exchange)
-
     def _exchange(self) -> ConnectionExchange:
-        return ConnectionExchange(self.write, self.responses, self.flush)
+        exchange = ConnectionExchange(
+            self.server, self._principal, self._transport, self._django_session
+        )
+        exchange.connect(self.write, self.responses, self.flush)
+        return exchange
 
     async def _subscribe_to(self, uris: frozenset[str]) -> None:
         """Receive updates of these resources, and of no others."""
@@ -415,7 +428,7 @@ class Connection:
         if self.session is None:
             return
         updated = Notification(UPDATED, {"uri": uri})
-        frame = frames.in_session(self._call(), updated, self.session)
+        frame = frames.in_session(self._exchange(), updated, self.session)
         if await visibility.is_readable(frame, uri):
             self._notify(UPDATED, jsonrpc.encode(jsonrpc.notification(UPDATED, {"uri": uri})))
 

@@ -1,4 +1,4 @@
-"""One request on a connection: its Exchange, and what ends it.
+"""One message on a connection: what its call may send, and what ends it.
 
 | state | meaning | who moves it |
 |---|---|---|
@@ -14,14 +14,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from django_mcp.dispatch.calls_in_flight import Call
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.subscriptions import Filter
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.session_engine import InFlightRequest
 from django_mcp.transports.subscription import Subscription
 
 TIMED_OUT = "The call took too long"
@@ -40,17 +38,23 @@ async def yield_once() -> None:
 
 class ConnectionExchange(LoopExchange):
     encodes = True
+    is_bound_here = True
+    session_address = SESSION
+    request_id: RequestId | None = None
+    request_key = ""
+    is_initialize = False
+    timer: asyncio.TimerHandle | None = None
+    _closed: asyncio.Future[None] | None = None
+    _written_by_threads = 0
 
-    def __init__(
-        self, send: Send, route: ConnectionRoute, flush: Callable[[], Awaitable[None]] = yield_once
+    def connect(
+        self, send: Send, route: ConnectionRoute, flush: Callable[[], Awaitable[None]]
     ) -> None:
-        super().__init__()
+        """Set how messages are sent to the client; before anything else is called."""
         self._send = send
         self._route = route
         self._flush = flush
-        self._written_by_threads = 0
         self.pending_requests = PendingRequests()
-        self._closed: asyncio.Future[None] | None = None
 
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification before the response; those of several requests interleave."""
@@ -61,7 +65,7 @@ class ConnectionExchange(LoopExchange):
             self.loop.call_soon_threadsafe(self._send, encoded)
             self._written_by_threads += 1
             if self._written_by_threads % WAIT_EVERY == 0:
-                self.wait(self.flush())
+                self.wait_for(self.flush())
 
     async def flush(self) -> None:
         await self._flush()
@@ -89,40 +93,25 @@ class ConnectionExchange(LoopExchange):
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
 
-
-class ConnectionRequest(InFlightRequest, Call):
-    is_bound_here = True
-    task: asyncio.Task[None]
-
-    def __init__(
-        self, request_id: RequestId, frame: Frame, exchange: ConnectionExchange, send: Send
-    ) -> None:
-        super().__init__(SESSION, request_id)
-        self.frame = frame
-        self.exchange = exchange
-        self.send = send
-        self.has_expired = False
-        self.timer: asyncio.TimerHandle | None = None
-
     def cancel(self, reason: str | None) -> None:
         """Stop it for its client, unless it opens the session (CANC-02)."""
-        if self.frame.message.method != "initialize":
+        if not self.is_initialize:
             self.stop(reason)
 
     def stop(self, reason: str | None) -> None:
         """Cancel its task, and its requests to the client; it gets no response."""
-        self.frame.cancellation.request(reason)
-        self.exchange.pending_requests.abandon(reason or "The call was cancelled")
-        self.task.cancel()
+        self.request(reason)
+        self.abandon_requests(reason or "The call was cancelled")
+        if self.task is not None:
+            self.task.cancel()
 
     def end(self, reason: str) -> None:
         """Stop it although its client has not cancelled it; its response is an error."""
-        if not self.exchange.is_listening:
-            self.has_expired = True
-            self.stop(reason)
+        if not self.is_listening:
+            super().end(reason)
 
     def abandon_requests(self, reason: str) -> None:
-        self.exchange.pending_requests.abandon(reason)
+        self.pending_requests.abandon(reason)
 
     def expire(self) -> None:
         """Stop it because it took too long."""

@@ -30,7 +30,7 @@ from django_mcp.frame.transport import StdioTransport
 from django_mcp.pubsub import switches
 from django_mcp.runtime import background, lifespan
 from django_mcp.server.server import Server
-from django_mcp.transports import frames, site
+from django_mcp.transports import site
 from django_mcp.transports.connection import connection
 
 logger = logging.getLogger("django_mcp")
@@ -122,8 +122,7 @@ class StdioConnection(connection.Connection):
         principal = principal or Principal(scheme="stdio", user=AnonymousUser())
         transport = StdioTransport(env=dict(os.environ), os_pid=os.getpid())
         self._lines = StdoutSink(out)
-        origin = frames.RequestOrigin(principal, transport)
-        super().__init__(server, self._lines, origin, scheme="stdio")
+        super().__init__(server, self._lines, principal, transport, scheme="stdio")
 
     async def serve(self, lines: AsyncIterator[bytes]) -> None:
         """Answer lines, many concurrently, until the client or the server closes the connection."""

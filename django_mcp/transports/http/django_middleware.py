@@ -194,7 +194,7 @@ def _request(http: HttpRequest, principal: Principal) -> DjangoRequest:
         request = django_requests.of_scope(http.scope)
     except UnicodeDecodeError:
         raise HttpError(400, "The query string is not valid UTF-8") from None
-    django_requests.of_caller(request, principal.user, http.caller(principal).session)
+    django_requests.of_caller(request, principal.user, http.session)
     http.scope[django_requests.SCOPE_KEY] = request  # type: ignore[index]
     return request
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -31,7 +32,7 @@ from django_mcp.runtime import background
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
 from django_mcp.transports.http import paths, sse_stream
-from django_mcp.transports.http.consumer import HttpConsumer, Verb
+from django_mcp.transports.http.endpoint import Endpoint, Verb
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
@@ -50,63 +51,69 @@ PURPOSE = "http_sse"
 """What the name is encrypted for. No other principal can post to a connection."""
 
 
-class HttpSseConsumer(HttpConsumer):
-    """One HTTP request to one of the two endpoints, which share a path prefix."""
+class HttpSseEndpoint(Endpoint):
+    """One of the two endpoints, which share a path prefix."""
 
-    def __init__(self, *, server: Server, authentication: Authentication, endpoint: str) -> None:
-        super().__init__(server=server, authentication=authentication)
-        self.endpoint = endpoint
-        self.allowed = VERBS[endpoint][0].encode()
+    def __init__(self, server: Server, authentication: Authentication, name: str) -> None:
+        super().__init__(server, authentication)
+        self.name = name
+        self.allowed = VERBS[name][0].encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        paths.leave(scope, f"/{self.endpoint}")
+        paths.leave(scope, f"/{self.name}")
         await super().__call__(scope, receive, send)
 
-    def _verb(self, http_method: str) -> Verb:
-        method, verb = VERBS[self.endpoint]
-        if http_method != method:
-            raise HttpError(405, f"Method not allowed: use {method}", ((b"allow", self.allowed),))
+    def verb(self, exchange: HttpExchange, method: str) -> Verb:
+        wanted, verb = VERBS[self.name]
+        if method != wanted:
+            raise HttpError(405, f"Method not allowed: use {wanted}", ((b"allow", self.allowed),))
         return verb
 
-    async def open(self) -> None:
-        """Open the stream, and with it the session."""
-        self.request.check_get()
-        http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self.reauthenticate, self.server
+
+async def open_stream(exchange: HttpExchange) -> None:
+    """Open the stream, and with it the session."""
+    exchange.check_get()
+    stream = Stream(exchange)
+    text = "Too many connections are open: close one of them first"
+    rejection = HttpError(429, text, sse_stream.RETRY_HEADERS)
+    with stream.open_within(stores.SESSIONS_PER_PRINCIPAL, rejection):
+        connection = Connection(
+            exchange.server,
+            stream,
+            exchange.principal,
+            exchange.transport,
+            exchange.session,
+            scheme="sse",
         )
-        stream = Stream(http)
-        text = "Too many connections are open: close one of them first"
-        rejection = HttpError(429, text, sse_stream.RETRY_HEADERS)
-        with stream.open_within(stores.SESSIONS_PER_PRINCIPAL, rejection):
-            caller = self.request.caller(self.principal)
-            connection = Connection(self.server, stream, caller, scheme="sse")
-            await stream.serve(connection, self._uri)
+        await stream.serve(connection, partial(_uri, exchange))
 
-    def _uri(self, name: str) -> str:
-        key = self.server.sign(PURPOSE, self.principal.key, name)
-        scope = self.request.scope
-        parent = path_in_site(scope).rstrip("/").rpartition("/")[0]
-        return f"{site_prefix(scope)}{parent}/{MESSAGES}?{KEY}={quote(key, safe='')}"
 
-    async def take(self) -> None:
-        """Forward a message to its connection; the response is sent on the stream (T-SSE-04)."""
-        await self.request.read_body(conf.get().max_body_size)
-        body = self.request.content
-        self.request.check_media_types()
-        name, _, channel = self._name().partition(SEPARATOR)
-        jsonrpc.decode_received(body)
-        await _forward(channel, group_of(name), {"body": body.decode()})
-        await HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
+def _uri(exchange: HttpExchange, name: str) -> str:
+    key = exchange.server.sign(PURPOSE, exchange.principal.key, name)
+    scope = exchange.scope
+    parent = path_in_site(scope).rstrip("/").rpartition("/")[0]
+    return f"{site_prefix(scope)}{parent}/{MESSAGES}?{KEY}={quote(key, safe='')}"
 
-    def _name(self) -> str:
-        query = self.request.scope.get("query_string", b"").decode("latin-1")
-        key = dict(parse_qsl(query)).get(KEY)
-        if key is None:
-            raise HttpError(400, "Post to the URI of the endpoint event")
-        name = self.server.unsign(PURPOSE, self.principal.key, key)
-        if name is None:
-            raise HttpError(404, "Connection not found")
-        return name
+
+async def take(exchange: HttpExchange) -> None:
+    """Forward a message to its connection; the response is sent on the stream (T-SSE-04)."""
+    body = await exchange.read_body(conf.get().max_body_size)
+    exchange.check_media_types()
+    name, _, channel = _name(exchange).partition(SEPARATOR)
+    jsonrpc.decode_received(body)
+    await _forward(channel, group_of(name), {"body": body.decode()})
+    await exchange.respond(202, b"", ())
+
+
+def _name(exchange: HttpExchange) -> str:
+    query = exchange.scope.get("query_string", b"").decode("latin-1")
+    key = dict(parse_qsl(query)).get(KEY)
+    if key is None:
+        raise HttpError(400, "Post to the URI of the endpoint event")
+    name = exchange.server.unsign(PURPOSE, exchange.principal.key, key)
+    if name is None:
+        raise HttpError(404, "Connection not found")
+    return name
 
 
 async def _forward(channel: str, group: str, posted: bus.Message) -> None:
@@ -175,8 +182,8 @@ class Stream(SseStream):
         self.enqueue(sse.event(message, event="message"))
 
 
-VERBS: Mapping[str, tuple[str, Callable[[HttpSseConsumer], Coroutine[Any, Any, None]]]] = {
-    STREAM: ("GET", HttpSseConsumer.open),
-    MESSAGES: ("POST", HttpSseConsumer.take),
+VERBS: Mapping[str, tuple[str, Verb]] = {
+    STREAM: ("GET", open_stream),
+    MESSAGES: ("POST", take),
 }
 """The HTTP method of each endpoint, and what answers it."""

@@ -10,15 +10,11 @@ The states of the stream are those of ``SseStream``, those of its filter of ``Su
 
 from __future__ import annotations
 
-from typing import Any
-
-from django_mcp.dispatch.reply import encode_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import sse
 from django_mcp.protocol.errors import TooManyRequests
 from django_mcp.protocol.subscriptions import Filter
 from django_mcp.transports.http import sse_stream
-from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 from django_mcp.transports.subscription import Subscription
 
@@ -53,26 +49,3 @@ class TooManyStreams(TooManyRequests):
 
     default_message = sse_stream.TOO_MANY
     retry_after = sse_stream.RETRY_AFTER
-
-
-class ListenExchange(HttpExchange):
-    """The Exchange of a listen request. Progress and logs are not sent on its stream (SUB-08)."""
-
-    def __init__(self, http: AuthenticatedRequest) -> None:
-        super().__init__(http.send, request=http.request)
-        self._stream: ListenStream | None = None
-        self._http = http
-
-    async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        """Send the response, as the last event of the stream if the request was accepted."""
-        if self._stream is None:
-            await super().finish(message, status)
-        else:
-            await self._stream.finish(sse.event(encode_reply(message)))
-
-    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        stream = ListenStream(self._http, frame, wanted)
-        rejection = TooManyStreams()
-        with stream.open_within(sse_stream.MAX_STREAMS, rejection):
-            self._stream = stream
-            await stream.serve()

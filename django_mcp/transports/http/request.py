@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -15,13 +15,11 @@ from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
 from django_mcp.auth.base import Challenge, Principal
 from django_mcp.auth.django_session import browser_session
-from django_mcp.concurrency.time_limits import Limited
-from django_mcp.frame.transport import HttpTransport
+from django_mcp.frame.transport import HttpTransport, Transport
 from django_mcp.protocol import origins
 from django_mcp.protocol.errors import AuthenticationRequired
 from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders, unjoined
 from django_mcp.protocol.revisions import Revision
-from django_mcp.transports.frames import RequestOrigin
 from django_mcp.transports.wsgi.environ import IS_WSGI
 
 Scope = Mapping[str, Any]
@@ -57,6 +55,8 @@ class ClientDisconnected(Exception):
 
 
 class HttpRequest:
+    """What a client has sent, and whether it may be answered."""
+
     authentication: Authentication
     _version: str | None | Literal[False] = False
     """The version header, once it was read; False before."""
@@ -166,31 +166,14 @@ class HttpRequest:
         if not accepts(headers.get(ACCEPT) or b"", STREAM):
             raise HttpError(406, "Accept text/event-stream")
 
-    async def read_body(self, limit: int) -> None:
-        """Read the body into ``content``.
-
-        Raises HttpError if it is longer than ``limit`` bytes or takes longer than BODY_TIMEOUT, and
-        ClientDisconnected if the client disconnects before its end.
-        """
-        try:
-            with Limited(BODY_TIMEOUT):
-                message = await self.receive()
-                body: bytes = message.get("body", b"")
-                if not body or message.get("more_body"):
-                    body = await self._read_parts(message, limit)
-        except TimeoutError:
-            raise self._body_timeout() from None
-        if len(body) > limit:
-            raise HttpError(413, f"A message may have at most {limit} bytes")
-        self.content = body
-
-    def _body_timeout(self) -> HttpError:
+    def body_timeout(self) -> HttpError:
+        """The error for a client that has not sent its whole message in time."""
         # Versions other than 1 have no such header (RFC 9113, section 8.2.2).
         is_first_version = self.scope.get("http_version", "1.1").startswith("1")
         headers = ((b"connection", b"close"),) if is_first_version else ()
         return HttpError(408, f"Send the body within {BODY_TIMEOUT:g} s", headers)
 
-    async def _read_parts(self, message: Mapping[str, Any], limit: int) -> bytes:
+    async def read_parts(self, message: Mapping[str, Any], limit: int) -> bytes:
         """The body, of which ``message`` is the first part; ends early above ``limit``."""
         parts: list[bytes] = []
         size = 0
@@ -203,13 +186,17 @@ class HttpRequest:
                 return b"".join(parts)
             message = await self.receive()
 
-    def caller(self, principal: Principal) -> RequestOrigin:
-        """The origin of the request. Its Django session, if any, is loaded on first access."""
+    @cached_property
+    def transport(self) -> Transport | None:
+        return ScopeTransport(self.scope)
+
+    @cached_property
+    def session(self) -> Any:
+        """The Django session, if there is one. It is loaded on first access."""
         scope = self.scope
-        session = None
-        if self.headers.get(b"cookie") is not None or "session" in scope:
-            session = SimpleLazyObject(lambda: browser_session(scope))
-        return RequestOrigin(principal, ScopeTransport(scope), session)
+        if self.headers.get(b"cookie") is None and "session" not in scope:
+            return None
+        return SimpleLazyObject(lambda: browser_session(scope))
 
 
 JSON = b"application/json"

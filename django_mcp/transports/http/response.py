@@ -14,22 +14,51 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum, auto
 from typing import Any, TypeVar
 
+from django_mcp import conf
+from django_mcp.auth.authentication import Authentication, AuthenticationFailed
+from django_mcp.auth.base import Principal
 from django_mcp.concurrency.coroutines import nothing
-from django_mcp.dispatch.reply import encode_reply
-from django_mcp.frame.frame import RequestInfo
+from django_mcp.dispatch.calls_in_flight import TICK, CallsInFlight, calls_in_flight
+from django_mcp.frame.frame import Frame
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
-from django_mcp.protocol.errors import AuthenticationRequired, McpError
+from django_mcp.protocol.errors import (
+    AuthenticationRequired,
+    InternalError,
+    InvalidRequest,
+    McpError,
+)
 from django_mcp.protocol.headers import RequestHeaders
-from django_mcp.protocol.revisions import Revision
+from django_mcp.protocol.jsonrpc import Request, RequestId
+from django_mcp.protocol.revisions import NEWEST, Feature, Revision
+from django_mcp.protocol.subscriptions import Filter
 from django_mcp.runtime import request_scope
+from django_mcp.runtime.store_operations import StoreUnavailable
+from django_mcp.server.server import Server
+from django_mcp.stores.base import is_outage, log_outage
+from django_mcp.transports import frames
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.http.request import HeaderPairs, HttpRequest, Send
+from django_mcp.transports.http import django_middleware, request, sse_stream
+from django_mcp.transports.http.django_middleware import View
+from django_mcp.transports.http.listen_stream import ListenStream, TooManyStreams
+from django_mcp.transports.http.request import (
+    ClientDisconnected,
+    HeaderPairs,
+    HttpError,
+    HttpRequest,
+    Receive,
+    Scope,
+    Send,
+)
 from django_mcp.transports.http.stream_writer import StreamWriter
 from django_mcp.transports.wsgi import waiting_thread
+
+logger = logging.getLogger("django_mcp")
 
 T = TypeVar("T")
 Written = TypeVar("Written", bytes, dict[str, Any])
@@ -44,6 +73,10 @@ COALESCING_TIME = 0.001
 YIELD_EVERY = 16
 """After so many flushes a handler yields to the event loop, even if the network takes all."""
 
+SILENT = 1.0
+"""Seconds after which a handler that waits for a client which does not read lends its thread."""
+NOT_READ = "The client does not read the response"
+
 JSON_HEADERS: HeaderPairs = (
     (b"content-type", b"application/json"),
     # Proxies do not know cacheScope, and must not store what one client may read.
@@ -51,39 +84,106 @@ JSON_HEADERS: HeaderPairs = (
 )
 
 
-class HttpExchange(LoopExchange):
+class State(Enum):
+    """Where the messages to the ASGI server go.
+
+    | state | what is sent goes to | who moves it |
+    |---|---|---|
+    | ``UNANSWERED`` | the ASGI server; an error becomes the response | ``sending_to`` |
+    | ``IN_MIDDLEWARE`` | the view, whose response the middleware may change | its end: unanswered |
+    | ``BEGUN`` | the ASGI server; an error is raised for it | nobody |
+
+    The first message for the ASGI server moves each state to ``BEGUN``: within the middleware, that
+    is the start of a stream. A listen stream stays open, so it begins after the middleware.
+    """
+
+    UNANSWERED = auto()
+    IN_MIDDLEWARE = auto()
+    BEGUN = auto()
+
+
+# Names of the module, which take a tenth of the time of an attribute of the Enum.
+UNANSWERED = State.UNANSWERED
+IN_MIDDLEWARE = State.IN_MIDDLEWARE
+BEGUN = State.BEGUN
+
+UNUSED = StreamWriter(None, None)  # type: ignore[arg-type]
+"""The writer of a response of which nothing was written."""
+CLOSED = StreamWriter(None, None)  # type: ignore[arg-type]
+"""The writer of a response which is no stream, and complete."""
+CLOSED.close()
+
+
+class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
+    """One HTTP request: what was sent, what its call may do, and its response.
+
+    | phase | meaning | what moves it |
+    |---|---|---|
+    | new | its headers are checked | ``read_body`` |
+    | arriving | its body has to arrive within ``BODY_TIMEOUT`` | ``begin``; ``stop`` |
+    | running | it counts as a call of its caller; ``tick`` looks after it | ``stop`` |
+    | ended | ``end`` has cancelled its task, for the reason ``ended_by`` | ``stop`` |
+    | over | its response is being sent | nobody |
+    """
+
+    server: Server
     encodes = True
+    to_server: Send
+    """Sends to the ASGI server, past the middleware."""
+    accepts_stream = True
+    """Whether the client accepts an SSE stream as the response to its POST."""
+    revision: Revision = NEWEST
+    """The revision of the message, once it is known."""
+    request_id: RequestId | None = None
+    """The id of the message, once it is parsed."""
+    listens = False
+    """Whether it is a request to listen, of which progress and logs are not sent (SUB-08)."""
+    silent_handler: Hashable | None = None
+    """The handler of a call under WSGI that sends no notifications; it may run on the thread that
+    waits for the response."""
+    _in_flight: CallsInFlight
+    _state = UNANSWERED
+    _view: View
+    _writer = UNUSED
+    _stream: ListenStream | None = None
+    """The stream of a request to listen that was accepted."""
+    _headers: HeaderPairs = ()
+    """Headers of the response besides those of every one."""
     _has_dropped = False
     _flushes = 0
     _flushed_at = 0.0
     _scope: request_scope.Scope | None = None
     """The request scope of a handler which waits for the client."""
     _written_by_threads = 0
-    answers: RequestInfo | None = None
-    """The request that it answers, once it is read: for the log."""
-    silent_handler: Hashable | None = None
-    """The handler of a call under WSGI that sends no notifications; it may run on the thread that
-    waits for the response."""
+    _is_arriving = True
+    _arrives_since = 0.0
+    """The time of the loop at its first tick."""
+    _ticks = 0
+    _keepalive_at = 0.0
+    """The age in seconds at which the next keepalive comment is sent."""
+    _waiting: asyncio.Task[None] | None = None
+    """Waits for the disconnect, once the call takes long."""
 
     def __init__(
-        self, send: Send, may_stream: bool = False, request: HttpRequest | None = None
+        self,
+        server: Server,
+        authentication: Authentication,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
-        """``request`` is the request to answer; a challenge can only be sent if it is given."""
+        self.server = server
+        self.authentication = authentication
+        self.scope = scope
+        self.receive = receive
+        self.headers = self.request_headers = RequestHeaders(scope["headers"])
+        self.to_server = send
         self.loop = asyncio.get_running_loop()
-        self.request = request
-        self._send = send
-        self._may_stream = may_stream
-        self._writer = StreamWriter(send, self.loop)
 
     @property
     def may_listen(self) -> bool:  # type: ignore[override]
         """Whether a stream that belongs to no request may stay open."""
-        return self.request is None or self.request.may_stay_open
-
-    @property
-    def request_headers(self) -> RequestHeaders | None:
-        """The headers which have to repeat the body."""
-        return None if self.request is None else self.request.headers
+        return self.may_stay_open
 
     @property
     def is_closed(self) -> bool:
@@ -95,6 +195,107 @@ class HttpExchange(LoopExchange):
         """Whether the response is a stream, or is about to become one."""
         return self._writer.is_used
 
+    @property
+    def stream_key(self) -> str:
+        """By what the open streams of the caller are counted."""
+        return frames.counted_as(self.server, self.principal, self.transport)
+
+    async def reauthenticate(self) -> Principal:
+        """Authenticate the request again, for an open stream; raises HttpError."""
+        return await django_middleware.check(self, await self.authenticate())
+
+    # Its call.
+
+    async def read_body(self, limit: int) -> bytes:
+        """Return the body, which is the ``content`` until it is parsed.
+
+        Raises HttpError if it is longer than ``limit`` bytes or takes longer than BODY_TIMEOUT, and
+        ClientDisconnected if the client disconnects before its end.
+        """
+        loop = self.loop
+        # With the loop, because finding it costs a system call before Python 3.12.
+        self.task = asyncio.current_task(loop)
+        self._in_flight = in_flight = calls_in_flight(loop)
+        in_flight.arriving[self] = None
+        if not in_flight.is_ticking:
+            in_flight.start_ticking(loop)
+        try:
+            message = await self.receive()
+            body: bytes = message.get("body", b"")
+            if not body or message.get("more_body"):
+                body = await self.read_parts(message, limit)
+        except asyncio.CancelledError:
+            if self.ended_by is None:
+                raise
+            if self.task is not None:
+                self.task.uncancel()
+            self.ended_by = None
+            raise self.body_timeout() from None
+        finally:
+            del in_flight.arriving[self]
+        if len(body) > limit:
+            raise HttpError(413, f"A message may have at most {limit} bytes")
+        self.content = body
+        return body
+
+    def begin(self) -> None:
+        """Count as a call from now on; raises TooManyRequests or ServerBusy if it is too many."""
+        self._is_arriving = False
+        self._ticks = 0
+        self._in_flight.begin(self, conf.get(), self.loop)
+
+    def stop(self) -> None:
+        """Be no call any more: its response is known."""
+        self._in_flight.end(self)
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def tick(self) -> None:
+        """Check the time limit and the client; wait for a disconnect from the second tick on."""
+        self._ticks += 1
+        age = self._ticks * TICK
+        if self._is_arriving:
+            self._check_arrival()
+            return
+        if self._ticks == 2:
+            self._waiting = self.loop.create_task(self._await_disconnect())
+        limit = conf.get().handler_timeout
+        if limit is not None and age >= limit:
+            self.end("The call took too long")
+            return
+        writer = self._writer
+        if writer.silence > SILENT and self._scope is not None:
+            # Lend the thread for ORM calls of a handler that waits for the client.
+            self._scope.release()
+        if writer.is_stalled:
+            self.cut_off()
+            if not self.may_be_resumed:
+                self.end(NOT_READ)
+        else:
+            self._keep_alive_at(age)
+
+    def _check_arrival(self) -> None:
+        now = self.loop.time()
+        if self._ticks == 1:
+            self._arrives_since = now
+        is_late = now - self._arrives_since >= request.BODY_TIMEOUT
+        if is_late and self.ended_by is None and self.task is not None:
+            self.ended_by = "The body has not arrived in time"
+            self.task.cancel()
+
+    def _keep_alive_at(self, age: float) -> None:
+        interval = conf.get().sse_ping_interval
+        if interval is not None and age >= (self._keepalive_at or interval):
+            self._keepalive_at = age + interval
+            self.keep_alive()
+
+    async def _await_disconnect(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self.disconnected()
+        if self.revision.has(Feature.DISCONNECT_CANCELS):
+            self.end("The client closed the connection")
+
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         if self.silent_handler is None:
             return super().run(function, *args)
@@ -103,7 +304,7 @@ class HttpExchange(LoopExchange):
     # What a handler sends.
 
     def write(self, message: dict[str, Any], /) -> None:
-        if self._may_stream:
+        if self.accepts_stream and not self.listens:
             event = sse.event(jsonrpc.encode(message))
             if self._is_here():
                 self._enqueue(event)
@@ -145,8 +346,16 @@ class HttpExchange(LoopExchange):
         if self._written_by_threads % WAIT_FOR_LOOP_EVERY == 0 or len(data) > LARGE:
             self._wait_for_loop()
 
+    def open_writer(self) -> StreamWriter:
+        """The writer of the response, which is made when it becomes a stream."""
+        writer = self._writer
+        if writer is UNUSED:
+            self._writer = writer = StreamWriter(self.send, self.loop)
+            writer.headers = self._headers
+        return writer
+
     def _enqueue(self, event: bytes) -> None:
-        if not self._writer.write(event):
+        if not self.open_writer().write(event):
             self._overflow()
 
     def _overflow(self) -> None:
@@ -158,19 +367,18 @@ class HttpExchange(LoopExchange):
 
     # The end of the response.
 
-    def answer(
-        self, message: dict[str, Any], error: McpError | None, revision: Revision
-    ) -> Awaitable[None]:
-        """Send the response. ``error`` is that in the message, if it has one."""
+    def answer(self, body: bytes) -> Awaitable[None]:
+        """Send the response, with the status of the error in it, if it has one."""
+        error = self.error
         if error is None:
-            return self.finish(message)
-        self.add_headers_of(error, revision)
-        return self.finish(message, revision.http_status(error))
+            return self.finish(body)
+        self.add_headers_of(error, self.revision)
+        return self.finish(body, self.revision.http_status(error))
 
     def add_headers_of(self, error: McpError, revision: Revision) -> None:
         """Add the challenge of an error, or the header that says when to retry."""
-        if isinstance(error, AuthenticationRequired) and self.request is not None:
-            for name, value in self.request.challenge(error, revision):
+        if isinstance(error, AuthenticationRequired):
+            for name, value in self.challenge(error, revision):
                 self.add_header(name, value)
         if error.retry_after is not None:
             self.advise_retry(error.retry_after)
@@ -179,66 +387,131 @@ class HttpExchange(LoopExchange):
         self.add_header(b"retry-after", b"%d" % seconds)
 
     def add_header(self, name: bytes, value: bytes) -> None:
-        self._writer.headers = (*self._writer.headers, (name, value))
+        self._headers = (*self._headers, (name, value))
+        if self._writer is not UNUSED and self._writer is not CLOSED:
+            self._writer.headers = self._headers
 
-    def finish(self, message: dict[str, Any], status: int = 200) -> Coroutine[Any, Any, None]:
+    def finish(self, body: bytes, status: int = 200) -> Coroutine[Any, Any, None]:
         """Send the response: as JSON, or as the last event of its stream."""
         writer = self._writer
+        if self._stream is not None:
+            return self._stream.finish(sse.event(body))
         if writer.is_used:
-            return self._end_stream(sse.event(encode_reply(message, self.answers)))
+            return self._end_stream(sse.event(body))
+        if writer is not UNUSED:
+            return nothing()  # It was closed: the client has gone.
         # A background task of the handler may still write, which is ignored.
-        if not writer.close():
-            return nothing()
-        return self.respond(status, encode_reply(message, self.answers))
+        self._writer = CLOSED
+        return self.respond(status, body)
+
+    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
+        stream = ListenStream(self, frame, wanted)
+        with stream.open_within(sse_stream.MAX_STREAMS, TooManyStreams()):
+            self._stream = stream
+            await stream.serve()
 
     async def _end_stream(self, last: bytes) -> None:
         scope = request_scope.current()
         if scope is not None:
             scope.release()
-        await self._writer.end(last)
+        writer = self._writer
+        await writer.end(last)
+        self._writer = CLOSED  # They refer to each other.
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
-        pairs = [*headers, *self._writer.headers]
+        pairs = [*headers, *self._headers]
         if status != 204:  # It has no content, and so no length (RFC 9110, section 8.6).
             pairs.append((b"content-length", b"%d" % len(body)))
         try:
-            await self._send({"type": "http.response.start", "status": status, "headers": pairs})
-            await self._send({"type": "http.response.body", "body": body, "more_body": False})
+            await self.send({"type": "http.response.start", "status": status, "headers": pairs})
+            await self.send({"type": "http.response.body", "body": body, "more_body": False})
         except OSError:
             self.disconnected()
 
-    # What the monitor of the call sees, and does.
+    def send(self, message: dict[str, Any]) -> Awaitable[None]:
+        """Send a message to the ASGI server, or to the middleware around this request."""
+        if self._state is IN_MIDDLEWARE:
+            return self._view(message)
+        self._state = BEGUN
+        return self.to_server(message)
 
-    @property
-    def is_stalled(self) -> bool:
-        """Whether the client takes nothing of what is sent."""
-        return self._writer.is_stalled
+    def send_to_server(self, message: dict[str, Any]) -> Awaitable[None]:
+        """Send a message past the middleware."""
+        self._state = BEGUN
+        return self.to_server(message)
 
-    @property
-    def silence(self) -> float:
-        """For how many seconds the client has taken nothing of what is sent."""
-        return self._writer.silence
+    @contextmanager
+    def sending_to(self, view: View) -> Iterator[None]:
+        """Send to the view that the middleware surrounds."""
+        self._view = view
+        self._state = IN_MIDDLEWARE
+        try:
+            yield
+        finally:
+            if self._state is IN_MIDDLEWARE:
+                self._state = UNANSWERED
+
+    # The client.
 
     @property
     def may_be_resumed(self) -> bool:
         """Whether the client can read the rest of the response over another connection."""
         return False
 
-    def release_thread(self) -> None:
-        """Lend the thread for ORM calls of a handler that waits for the client."""
-        if self._scope is not None:
-            self._scope.release()
-
     def keep_alive(self) -> None:
         """Send a keepalive comment, so that proxies keep the connection of a slow call open."""
-        if self._may_stream:
+        if self.accepts_stream:
             self._enqueue(sse.KEEP_ALIVE)
 
     def disconnected(self) -> None:
         """Note that the client has disconnected."""
-        self._writer.lose()
+        if self._writer is UNUSED:
+            self._writer = CLOSED
+        else:
+            self._writer.lose()
 
     def cut_off(self) -> None:
         """Send nothing more to a client that does not read."""
-        self._writer.cut_off()
+        if self._writer is not UNUSED:
+            self._writer.cut_off()
         self.disconnected()
+
+    # Errors.
+
+    async def fail(self, error: Exception) -> None:
+        """Answer with the error. It is raised for the server if the response has begun."""
+        if isinstance(error, ClientDisconnected):
+            return
+        if self._state is BEGUN:
+            raise error
+        if isinstance(error, AuthenticationFailed):
+            error = self.rejection(error)
+        if isinstance(error, HttpError):
+            await self._reject(error.status, InvalidRequest(error.message), error.headers)
+        elif isinstance(error, McpError):
+            await self._reject(NEWEST.http_status(error), error)
+        elif is_outage(error):
+            # An authenticator or a permission check has asked the database.
+            log_outage(error)
+            unavailable = StoreUnavailable()
+            await self._reject(NEWEST.http_status(unavailable), unavailable)
+        else:
+            logger.error("An HTTP request could not be answered", exc_info=error)
+            await self._reject(500, InternalError())
+
+    async def _reject(self, status: int, error: McpError, headers: HeaderPairs = ()) -> None:
+        body = jsonrpc.encode(jsonrpc.error(self._id_for(error), NEWEST.error(error)))
+        self._headers = ()
+        self.add_headers_of(error, NEWEST)
+        await self.respond(status, body, (*JSON_HEADERS, *headers))
+
+    def _id_for(self, error: McpError) -> RequestId | None:
+        """The id of the request that failed, if it could be read; it may not be parsed yet."""
+        request_id: RequestId | None = getattr(error, "request_id", None)
+        if request_id is None:
+            request_id = self.request_id
+        if request_id is None and self.content:
+            with suppress(McpError):
+                message = jsonrpc.read(jsonrpc.decode_received(self.content))
+                request_id = message.id if isinstance(message, Request) else None
+        return request_id

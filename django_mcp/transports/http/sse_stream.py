@@ -18,11 +18,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
@@ -31,8 +30,7 @@ from django_mcp.log import log_repeated
 from django_mcp.protocol import sse
 from django_mcp.runtime import background, request_scope
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
-from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest, Send
+from django_mcp.transports.http.request import HeaderPairs, HttpError, Receive
 from django_mcp.transports.http.stream_writer import StreamWriter
 
 TICK = 15.0
@@ -57,20 +55,24 @@ PROBES = (0.0, 0.5, 1.0)
 first write to a client that has gone succeeds, and its network answers that it has gone."""
 
 
-@dataclass(slots=True)
-class AuthenticatedRequest:
-    request: HttpRequest
-    send: Send
-    principal: Principal
-    reauthenticate: Callable[[], Awaitable[Principal]]
-    """Authenticates the request again; raises HttpError if access was revoked."""
+class AuthenticatedRequest(Protocol):
+    """The HTTP request of a stream, as far as the stream needs it."""
+
     server: Server
+    principal: Principal
+    receive: Receive
 
     @property
-    def counted_as(self) -> str:
+    def stream_key(self) -> str:
         """By what the open streams of the caller are counted."""
-        transport = self.request.caller(self.principal).transport
-        return frames.counted_as(self.server, self.principal, transport)
+
+    @property
+    def is_wsgi(self) -> bool: ...
+
+    def send(self, message: dict[str, Any], /) -> Awaitable[None]: ...
+
+    async def reauthenticate(self) -> Principal:
+        """Authenticate the request again; raises HttpError if access was revoked."""
 
 
 class State(Enum):
@@ -87,15 +89,15 @@ class SseStream:
 
     def __init__(self, http: AuthenticatedRequest) -> None:
         self.principal = http.principal
-        self.counted_as = http.counted_as
+        self.counted_as = http.stream_key
         self.task: asyncio.Task[Any] | None = None
         """The task of the request, up to the end of the response."""
         self._state = State.OPEN
         self._loop = asyncio.get_running_loop()
         self._writer = StreamWriter(http.send, self._loop)
-        self._receive = http.request.receive
+        self._receive = http.receive
         self._reauthenticate = http.reauthenticate
-        self.occupies_thread = http.request.is_wsgi and not self.ends_with_call
+        self.occupies_thread = http.is_wsgi and not self.ends_with_call
         self._waiting_task: asyncio.Task[Any] | None = None
         """The task that waits for the disconnect, as long as it does."""
         self._checked_at = self._loop.time()

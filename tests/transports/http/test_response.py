@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from django_mcp import Server, registry
+from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.testing.asgi import http_scope
 from django_mcp.transports.http import response
 from django_mcp.transports.http.response import YIELD_EVERY, HttpExchange
 from tests.waiting import SECONDS
@@ -37,6 +40,15 @@ async def _report(exchange: HttpExchange, steps: range) -> None:
         await exchange.flush()
 
 
+def exchange_over(server: Recorder) -> HttpExchange:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    mcp_server = Server("made for a test")
+    authentication = registry.authentication_by(mcp_server, [AnonymousAuthentication()])
+    return HttpExchange(mcp_server, authentication, http_scope(), receive, server.send)
+
+
 def _steps(*numbers: int) -> list[dict[str, int]]:
     return [{"step": number} for number in numbers]
 
@@ -44,7 +56,7 @@ def _steps(*numbers: int) -> list[dict[str, int]]:
 async def test_first_event_is_sent_before_flush_returns(at_once: None) -> None:
     server = Recorder()
 
-    await _report(HttpExchange(server.send, may_stream=True), range(1))
+    await _report(exchange_over(server), range(1))
 
     assert server.bodies == [_steps(0)]
 
@@ -54,7 +66,7 @@ async def test_events_which_follow_at_once_are_sent_together_when_the_handler_wa
 ) -> None:
     server = Recorder()
 
-    await _report(HttpExchange(server.send, may_stream=True), range(4))
+    await _report(exchange_over(server), range(4))
     before = list(server.bodies)
     async with asyncio.timeout(SECONDS):
         while len(server.bodies) < 2:
@@ -66,7 +78,7 @@ async def test_events_which_follow_at_once_are_sent_together_when_the_handler_wa
 
 async def test_event_after_a_pause_is_sent_before_flush_returns() -> None:
     server = Recorder()
-    exchange = HttpExchange(server.send, may_stream=True)
+    exchange = exchange_over(server)
 
     await _report(exchange, range(1))
     await asyncio.sleep(4 * response.COALESCING_TIME)
@@ -78,14 +90,14 @@ async def test_event_after_a_pause_is_sent_before_flush_returns() -> None:
 async def test_handler_that_never_waits_sends_every_so_many_events(at_once: None) -> None:
     server = Recorder()
 
-    await _report(HttpExchange(server.send, may_stream=True), range(2 * YIELD_EVERY))
+    await _report(exchange_over(server), range(2 * YIELD_EVERY))
 
     assert [len(body) for body in server.bodies] == [1, YIELD_EVERY - 1, YIELD_EVERY]
 
 
 async def test_large_event_is_sent_before_flush_returns(at_once: None) -> None:
     server = Recorder()
-    exchange = HttpExchange(server.send, may_stream=True)
+    exchange = exchange_over(server)
 
     await _report(exchange, range(1))
     exchange.write({"text": "x" * response.LARGE})
@@ -96,9 +108,9 @@ async def test_large_event_is_sent_before_flush_returns(at_once: None) -> None:
 
 async def test_events_which_wait_are_sent_before_the_result(at_once: None) -> None:
     server = Recorder()
-    exchange = HttpExchange(server.send, may_stream=True)
+    exchange = exchange_over(server)
 
     await _report(exchange, range(3))
-    await exchange.finish({"result": {}})
+    await exchange.finish(b'{"result": {}}')
 
     assert server.bodies == [_steps(0), _steps(1, 2), [{"result": {}}]]

@@ -13,7 +13,7 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.log import repeated
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.http import monitor, response, stream_writer
+from django_mcp.transports.http import response, stream_writer
 from django_mcp.transports.http.session import event_log
 from tests.spec import spec
 from tests.transports.http_peer import MODERN, Peer, event_of, message_of
@@ -276,7 +276,7 @@ async def test_sync_handler_whose_client_reads_nothing_receives_the_reason() -> 
     async with peer.open_post(peer.call("talk")) as stream:
         stream.stop_reading()
         await until(lambda: bool(reasons))
-    assert reasons == [monitor.NOT_READ]
+    assert reasons == [response.NOT_READ]
 
 
 @pytest.mark.usefixtures("quickly")

@@ -9,7 +9,7 @@ from django_mcp import stores
 from django_mcp.frame.session import Change, Session
 from django_mcp.pubsub import channel_layer, publisher
 from django_mcp.transports import session_engine
-from django_mcp.transports.http.session import call
+from django_mcp.transports.http.session import response
 
 
 async def cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
@@ -17,7 +17,7 @@ async def cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
 
     One that names nothing is ignored (CANC-11), and so is one that overtakes its request.
     """
-    calls = call.here()
+    calls = response.here()
     elsewhere: dict[str, str] = {}
     for cancelled in params:
         request = session_engine.read_cancellation(cancelled)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,29 +22,31 @@ from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http import sse_stream
-from django_mcp.transports.http.request import HttpError, Receive
+from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.session import (
     batch,
-    call,
     cancellation,
     event_log,
+    response,
     standalone_stream,
 )
-from django_mcp.transports.http.session.call import ENDED, TAKEN_OVER, SessionCall
-from django_mcp.transports.http.session.response import NotificationExchange, SessionExchange
+from django_mcp.transports.http.session.response import ENDED, TAKEN_OVER, SessionExchange
 from django_mcp.transports.http.session.resumed_stream import ResumedStream
 from django_mcp.transports.http.session.standalone_stream import StandaloneStream
-from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.session_engine import SessionEngine
 
 SESSION_ID_BYTES = 32
 SESSION_ID_LENGTH = len(secrets.token_urlsafe(SESSION_ID_BYTES))
 
 
-@dataclass(slots=True)
-class SessionHttp(AuthenticatedRequest):
-    may_stream: bool
+class SessionHttp:
+    """The part of an HTTP request that concerns a session."""
+
+    def __init__(self, http: HttpExchange) -> None:
+        self.http = http
+        self.server = http.server
+        self.principal = http.principal
 
     async def take(self, message: Request | Notification | Response) -> None:
         if isinstance(message, Request) and message.method == "initialize":
@@ -53,30 +54,23 @@ class SessionHttp(AuthenticatedRequest):
             return
         if isinstance(message, Notification) and message.method == INITIALIZED:
             await self._take_initialized(message)
-            await self._plain().respond(202, b"", ())
+            await self.http.respond(202, b"", ())
             return
         session = await self._session()
         if not isinstance(message, Request):
             await self._accept(message, session)
-            await self._plain().respond(202, b"", ())
+            await self.http.respond(202, b"", ())
             return
         try:
-            running = self._call_in(session, message, self._exchange(session))
-            await running.answer(_engine(), self.request.receive)
+            exchange = SessionExchange(self.http, session, message.id)
+            await self._answer(message, exchange)
         except McpError as error:
             await self._fail(error, BY_VERSION[session.version], message.id)
 
-    def _call_in(
-        self, session: Session, request: Request, exchange: SessionExchange
-    ) -> SessionCall:
-        frame = frames.in_session(self._call(exchange), request, session)
-        return SessionCall(session, request.id, frame, exchange)
-
-    async def _answer_of_batch(
-        self, session: Session, request: Request, exchange: SessionExchange, receive: Receive
-    ) -> None:
-        running = self._call_in(session, request, exchange)
-        await running.answer(_engine(), receive, is_in_batch=True)
+    async def _answer(self, request: Request, exchange: SessionExchange) -> None:
+        frame = frames.in_session(exchange, request, exchange.mcp_session)
+        is_in_batch = exchange.replies is not None
+        await exchange.answer_in_task(frame, _engine(), is_in_batch=is_in_batch)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Process a message that is not answered.
@@ -130,13 +124,13 @@ class SessionHttp(AuthenticatedRequest):
         else:
             await self._end(session)
 
-    async def _deliver(self, response: Response, session: Session) -> None:
-        is_delivered = await deliver(ResponseRoute(self.server, session), response)
+    async def _deliver(self, message: Response, session: Session) -> None:
+        is_delivered = await deliver(ResponseRoute(self.server, session), message)
         if is_delivered is None:
             raise HttpError(400, "No pending request has this id")
         if not is_delivered:
-            message = "The response cannot be stored for the worker that waits for it"
-            raise HttpError(503, message, ((b"retry-after", b"1"),))
+            text = "The response cannot be stored for the worker that waits for it"
+            raise HttpError(503, text, ((b"retry-after", b"1"),))
 
     async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
         """Process the notifications and responses of a batch.
@@ -157,12 +151,11 @@ class SessionHttp(AuthenticatedRequest):
                 await self._accept(message, session)
         await cancellation.cancel(session, cancelled)
 
-    def _notification(self, session: Session) -> frames.IncomingRequest:
-        route = ResponseRoute(self.server, session)
-        return self._call(NotificationExchange(self.send, may_stream=False, route=route))
+    def _notification(self, session: Session) -> SessionExchange:
+        return SessionExchange(self.http, session, is_notification=True)
 
     async def take_batch(self, values: Sequence[Any]) -> None:
-        if self.request.header(headers.SESSION_ID) is None:
+        if self.http.header(headers.SESSION_ID) is None:
             raise InvalidRequest(session_engine.NO_BATCHES)
         session = await self._session()
         if not BY_VERSION[session.version].has(Feature.BATCHES):
@@ -170,22 +163,20 @@ class SessionHttp(AuthenticatedRequest):
         messages, errors = session_engine.read_batch(values)
         await self._accept_batch(messages, session)
         requests = [message for message in messages if isinstance(message, Request)]
-        exchange = self._exchange(session)
-        answer_one = partial(self._answer_of_batch, session)
-        await batch.answer(requests, errors, exchange, self.request.receive, answer_one)
+        await batch.answer(requests, errors, SessionExchange(self.http, session), self._answer)
 
     async def _initialize(self, request: Request) -> None:
-        if self.request.header(headers.SESSION_ID) is not None:
+        if self.http.header(headers.SESSION_ID) is not None:
             await self._session()  # 404 for one that does not exist, as for any other request.
             raise InvalidRequest("This session is already open", request_id=request.id)
-        exchange = self._plain()
+        exchange = self.http
         try:
-            frame = frames.for_initialize(self._call(exchange), request)
+            frame = frames.for_initialize(exchange, request)
         except McpError as error:
             await self._fail(error, frames.newest_session_revision(self.server), request.id)
             return
         try:
-            reply, session = await _engine().open(frame, secrets.token_urlsafe(SESSION_ID_BYTES))
+            body, session = await _engine().open(frame, secrets.token_urlsafe(SESSION_ID_BYTES))
         except StoreFull as error:
             raise _full(error) from error
         if session is not None:
@@ -198,7 +189,8 @@ class SessionHttp(AuthenticatedRequest):
                 user=frame.user,
                 principal=session.principal,
             )
-        await exchange.answer(reply.message, reply.error, frame.revision)
+        exchange.revision = frame.revision
+        await exchange.answer(body)
 
     async def _session(self) -> Session:
         """The session which the request names; raises HttpError."""
@@ -226,8 +218,7 @@ class SessionHttp(AuthenticatedRequest):
         anonymous caller end: the new principal sees nothing of them.
         """
         principal = self.principal
-        transport = self.request.caller(principal).transport
-        caller = session_engine.counted_as(self.server, principal, transport)
+        caller = session_engine.counted_as(self.server, principal, self.http.transport)
         changes = session.for_principal(principal.key, caller)
 
         def check(present: Session) -> None:
@@ -257,14 +248,14 @@ class SessionHttp(AuthenticatedRequest):
         return None
 
     async def _end_anonymous_work(self, session: str) -> None:
-        for running in call.here().of(session):
-            if running.principal != self.principal.key:
+        for running in response.here().of(session):
+            if running.principal.key != self.principal.key:
                 running.end(TAKEN_OVER)
         await stores.events().forget(session)
         await publisher.send_to_session(session, "taken_over", by=self.principal.key)
 
     def _session_id(self) -> str:
-        session_id = self.request.header(headers.SESSION_ID)
+        session_id = self.http.header(headers.SESSION_ID)
         if session_id is None:
             raise HttpError(400, "Open a session with initialize, and send its Mcp-Session-Id")
         # One of another length is not hashed, since hashes are cached.
@@ -280,7 +271,7 @@ class SessionHttp(AuthenticatedRequest):
 
     def _check_version_header(self, session: Session) -> None:
         """Reject a version that is not served; the session keeps the one it negotiated."""
-        version = self.request.version
+        version = self.http.version
         if version is None or version == session.version or request_meta.is_stateless(version):
             return
         if BY_VERSION.get(version) not in self.server.revisions(Statefulness.SESSION):
@@ -298,7 +289,7 @@ class SessionHttp(AuthenticatedRequest):
         if not await stores.sessions().delete(session_id, check=check):
             raise _not_found()
         await self._end_work(deleted[-1])
-        await self._plain().respond(204, b"", ())
+        await self.http.respond(204, b"", ())
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
@@ -306,15 +297,15 @@ class SessionHttp(AuthenticatedRequest):
 
     async def _end_work(self, session: Session) -> None:
         """End the calls and streams of a deleted session on every worker."""
-        for running in call.here().of(session.address):
+        for running in response.here().of(session.address):
             running.end(ENDED)
         telemetry = site.get().telemetry
         if telemetry is not None:
-            telemetry.session_ended(session, self.request.caller(self.principal).transport)
+            telemetry.session_ended(session, self.http.transport)
         await publisher.session_ended(self.server, session.address, self.principal.key)
 
     async def get(self) -> None:
-        self.request.check_get()
+        self.http.check_get()
         session = await self._session()
         stream = await self._requested_stream(session)
         rejection = HttpError(429, sse_stream.TOO_MANY, sse_stream.RETRY_HEADERS)
@@ -323,39 +314,27 @@ class SessionHttp(AuthenticatedRequest):
 
     async def _requested_stream(self, session: Session) -> ResumedStream | StandaloneStream:
         """The stream of a call that the client resumes, or else the standalone stream."""
-        header = self.request.header(b"last-event-id")
+        header = self.http.header(b"last-event-id")
         last = EventId.parse(header) if header else None
         if last is not None and event_log.is_name(last.stream):
             # Also an unknown one: its client waits for a response, and learns that there is none.
-            return ResumedStream(self, session, last)
-        self.request.check_may_stay_open()
+            return ResumedStream(self.http, session, last)
+        self.http.check_may_stay_open()
         position = await standalone_stream.find(last, session)
         end = partial(self._end, session)
-        return StandaloneStream(self, session, position, self.server, self._may_read, end)
+        return StandaloneStream(self.http, session, position, self.server, self._may_read, end)
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
         updated = Notification("notifications/resources/updated", {"uri": uri})
-        origin = self.request.caller(principal)
-        incoming = frames.IncomingRequest(self.server, origin, self._exchange(session))
-        frame = frames.in_session(incoming, updated, session)
+        exchange = SessionExchange(self.http, session)
+        exchange.principal = principal
+        frame = frames.in_session(exchange, updated, session)
         return await visibility.is_readable(frame, uri)
 
-    def _call(self, exchange: HttpExchange) -> frames.IncomingRequest:
-        return frames.IncomingRequest(self.server, self.request.caller(self.principal), exchange)
-
-    def _exchange(self, session: Session) -> SessionExchange:
-        route = ResponseRoute(self.server, session)
-        return SessionExchange(
-            self.send, may_stream=self.may_stream, route=route, request=self.request
-        )
-
-    def _plain(self) -> HttpExchange:
-        return HttpExchange(self.send, request=self.request)
-
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
-        exchange = self._plain()
-        message = jsonrpc.error(identity, revision.error(error))
-        await exchange.answer(message, error, revision)
+        self.http.error = error
+        self.http.revision = revision
+        await self.http.answer(jsonrpc.encode(jsonrpc.error(identity, revision.error(error))))
 
 
 class _IsAnonymous(Exception):

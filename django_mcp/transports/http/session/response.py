@@ -1,58 +1,109 @@
-"""The Exchange of a request in a session: it sends requests, and outlives its connection."""
+"""A message of a session over HTTP: its call, and its response, which outlive the connection."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from django_mcp.dispatch.reply import encode_reply
+from django_mcp import stores
+from django_mcp.concurrency.coroutines import start_task
+from django_mcp.concurrency.loops import PerLoop
+from django_mcp.dispatch import handle
+from django_mcp.dispatch.calls_in_flight import TICK
+from django_mcp.frame.frame import Frame
+from django_mcp.frame.session import Session
+from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
+from django_mcp.protocol.errors import Cancelled, McpError
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.revisions import BY_VERSION, Feature
-from django_mcp.pubsub import publisher
+from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
-from django_mcp.runtime import background
-from django_mcp.transports.http.request import HttpRequest, Send
+from django_mcp.runtime import background, pools, request_scope
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.session.event_log import StreamLog
+from django_mcp.transports.session_engine import (
+    CLIENT_CANCELLED,
+    InFlightRequests,
+    SessionEngine,
+    key_of,
+)
 
 RETRY = 1000
 """Milliseconds after which a client reconnects."""
+READ_EVERY = 4.0
+"""Seconds after which a running call reads its session, which says that it is used, and whether
+another worker has cancelled the call: the hint of that may be lost."""
+ENDED = "The session has ended"
+TAKEN_OVER = "The caller of the session has logged in"
 
 
 class SessionExchange(HttpExchange):
-    """One request in a session. Its response is JSON, or a stream which may be resumed.
+    """One message of a session, over the HTTP request ``http``.
 
-    In revisions with priming events the stream starts with one, and each event has an id.
+    A response is JSON, or a stream which may be resumed. In revisions with priming events the
+    stream starts with one, and each event has an id. In a session a closed connection cancels
+    nothing (T-HTTP-28), so the call has a task of its own. The notification which cancels it may
+    reach another worker: a long call subscribes to its session.
+
+    | state | meaning | who moves it |
+    |---|---|---|
+    | in flight | its id is taken; its task has not begun | ``answer_in_task``; ``end`` |
+    | running | ``tick`` looks after it | the handler: answered; ``cancel``, ``end`` |
+    | given up | its client has cancelled it, and needs no response | ``cancel`` |
+    | ended | it took too long, or its session has ended: an error is its response | ``end`` |
+    | answered | its id is free; the response is being sent | nobody |
     """
 
-    request_id: RequestId | None = None
+    is_given_up = False
+    replies: list[bytes] | None = None
+    """The responses to a batch, to which that of this request is added."""
     _log: StreamLog | None = None
     _requests: PendingRequests | None = None
     _released: asyncio.Future[None] | None = None
     _is_released = False
+    _read_at = 2
+    """The tick at which the session is read. At first the interval is not known, because most
+    calls are over by then."""
+    _reading: asyncio.Task[None] | None = None
+    """Subscribes to the session, and then reads it now and then."""
 
     def __init__(
         self,
-        send: Send,
+        http: HttpExchange,
+        session: Session,
+        request_id: RequestId | None = None,
         *,
-        may_stream: bool,
-        route: ResponseRoute,
-        request: HttpRequest | None = None,
+        is_notification: bool = False,
     ) -> None:
-        super().__init__(send, may_stream, request)
-        self.route = route
-        features = BY_VERSION[route.session.version].features
-        self._resumable = may_stream and Feature.PRIMING_EVENTS in features
-
-    @property
-    def request_headers(self) -> None:
-        """None: only stateless requests repeat their body in headers."""
+        vars(self).update(vars(http))
+        self.send = http.send  # type: ignore[method-assign]
+        self.task = None
+        self.request_headers = None  # Only stateless requests repeat their body in headers.
+        self.route = ResponseRoute(self.server, session)
+        self.mcp_session = session
+        self.session_address = session.address
+        self.revision = BY_VERSION[session.version]
+        self.request_id = request_id
+        self.request_key = "" if request_id is None else key_of(request_id)
+        self.is_notification = is_notification
+        self._resumable = self.accepts_stream and self.revision.has(Feature.PRIMING_EVENTS)
+        self._began_at = stores.sessions().now()
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Send a notification before the result, or log it for a client that reconnects."""
-        if self._may_stream:
+        """Send a notification before the result, or log it for a client that reconnects.
+
+        What the handler of a notification sends goes to the session's own stream.
+        """
+        if self.is_notification:
+            if self._is_here():
+                self._post(message)
+            else:
+                self._write_from_thread(self._post, message)
+        elif self.accepts_stream:
             text = jsonrpc.encode(message)
             if self._is_here():
                 self._write_event(text)
@@ -67,9 +118,10 @@ class SessionExchange(HttpExchange):
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request on this stream, or on the session's own stream if there is none."""
-        if self.is_closed and self._log is None and self._may_stream:
+        may_stream = self.accepts_stream and not self.is_notification
+        if self.is_closed and self._log is None and may_stream:
             raise ConnectionError("The client has disconnected and cannot resume this request")
-        write = self.write if self._may_stream else self._post
+        write = self.write if may_stream else self._post
         if self._requests is None:
             self._requests = PendingRequests()
         return await self._requests.send_request(self.route, write, method, params, timeout=timeout)
@@ -82,14 +134,9 @@ class SessionExchange(HttpExchange):
         self._enqueue(sse.retry(retry))
         await self._close_connection()
 
-    def abandon(self, reason: str) -> None:
+    def abandon_requests(self, reason: str) -> None:
         if self._requests is not None:
             self._requests.abandon(reason)
-
-    def left(self, stream: str) -> None:
-        """Note that the connection which resumed ``stream`` has ended."""
-        if self._log is not None and self._log.name == stream:
-            self._log.left()
 
     @property
     def may_be_resumed(self) -> bool:
@@ -102,14 +149,127 @@ class SessionExchange(HttpExchange):
         else:
             super().keep_alive()
 
+    # Its call.
+
+    def is_cancelled_in(self, session: Session) -> bool:
+        """Whether another worker has noted that this request is cancelled, since it began."""
+        return session.cancelled.get(self.request_key, 0.0) >= self._began_at
+
+    def cancel(self, reason: str | None) -> None:
+        """Cancel it for its client, who needs no response."""
+        self.is_given_up = True
+        self.end(reason or CLIENT_CANCELLED)
+
+    async def answer_in_task(
+        self, frame: Frame, engine: SessionEngine, *, is_in_batch: bool = False
+    ) -> None:
+        """Answer while the connection is of use; InvalidRequest if the call must not begin."""
+        in_flight_in(self.loop).begin(self)
+        # The calls of a batch do not share a scope: its thread would end with the first of them.
+        has_own = is_in_batch and not pools.is_in_middleware_thread()
+        scope = None if has_own else request_scope.hand_over()
+        # All requests of a batch are in flight at once, whether they wait for something or not.
+        answering = self._answer_in(scope, frame, engine)
+        loop = self.loop
+        task = loop.create_task(answering) if is_in_batch else start_task(answering, loop)
+        await self.until_over(task)
+        if not task.done() and pools.is_in_middleware_thread():
+            await asyncio.wait([task])  # The handler runs on the thread of the middleware.
+
+    async def _answer_in(
+        self, scope: request_scope.Scope | None, frame: Frame, engine: SessionEngine
+    ) -> None:
+        scope = request_scope.enter() if scope is None else scope
+        try:
+            body = await self._monitored(frame, engine)
+            if self.is_given_up:
+                await self.finish_cancelled(body)
+            else:
+                await self.answer(body)
+        finally:
+            # Here, and not in a callback of the task, which runs one iteration of the loop later.
+            self.release()
+            if (closing := scope.leave()) is not None:
+                await closing
+
+    async def _monitored(self, frame: Frame, engine: SessionEngine) -> bytes:
+        self.task = asyncio.current_task(self.loop)
+        try:
+            self.begin()
+        except McpError as error:
+            in_flight_in(self.loop).end(self)
+            return handle.encode_error(frame, error)
+        try:
+            if self.ended_by is not None:  # Before any handler.
+                return handle.encode_error(frame, Cancelled())
+            return await engine.answer(frame)
+        finally:
+            self.has_ended = True
+            self.stop()
+            in_flight_in(self.loop).end(self)
+            self.task = None  # They refer to each other.
+
+    def stop(self) -> None:
+        super().stop()
+        if self._reading is not None:
+            self._reading.cancel()
+            bus.here().unsubscribe(publisher.of_session(self.session_address), self._receive_event)
+
     def tick(self) -> None:
-        """Extend the lease of the stream."""
+        """Extend the lease of the stream as well, and receive the events of the session."""
+        super().tick()
         if self._log is not None:
             self._log.renew()
+        if self._waiting is not None and self._reading is None:
+            self._reading = background.create_task(self._join())
+        if self._ticks >= self._read_at:
+            interval = max(1, int(min(READ_EVERY, stores.sessions().touch_interval) / TICK))
+            is_due = self._ticks >= interval
+            if is_due and self._reading is not None and self._reading.done():
+                self._reading = background.create_task(self._read_session())
+            self._read_at = self._ticks // interval * interval + interval
+
+    async def _join(self) -> None:
+        group = publisher.of_session(self.session_address)
+        await bus.here().subscribe(group, self._receive_event)
+        # Apply what other workers, and other threads, published before this one subscribed.
+        await self._read_session()
+
+    async def _read_session(self) -> None:
+        try:
+            session = await stores.sessions().load(self.mcp_session.id)
+        except StoreUnavailable:
+            return  # It is logged.
+        except Exception:
+            log_repeated(logging.ERROR, "A call cannot read its session", exc_info=True)
+            return
+        if session is None:
+            self.end(ENDED)
+        elif session.principal != self.mcp_session.principal:
+            self.end(TAKEN_OVER)
+        elif self.is_cancelled_in(session):
+            self.cancel(CLIENT_CANCELLED)
+
+    def _receive_event(self, message: bus.Message) -> None:
+        if message["event"] == "cancelled" and self.request_key in message["reasons"]:
+            self.cancel(message["reasons"][self.request_key])
+        elif message["event"] == "ended":
+            self.end(ENDED)
+        elif message["event"] == "taken_over" and message["by"] != self.mcp_session.principal:
+            self.end(TAKEN_OVER)
+        elif message["event"] == "resumed":
+            background.spawn(self.detach(message["stream"]))
+        elif message["event"] == "left":
+            self._left(message["stream"])
 
     def disconnected(self) -> None:
         super().disconnected()
         self.release()
+
+    def _left(self, stream: str) -> None:
+        """Note that the connection which resumed ``stream`` has ended."""
+        if self._log is not None and self._log.name == stream:
+            self._log.left()
 
     async def detach(self, stream: str) -> None:
         """Close the connection if ``stream``, resumed over another connection, is its own."""
@@ -118,25 +278,34 @@ class SessionExchange(HttpExchange):
             self._log.resumed()
             await self._log.notify_readers()
 
-    async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        if self._log is None:
-            await super().finish(message, status)
+    async def finish(self, body: bytes, status: int = 200) -> None:
+        if self.replies is not None:
+            self.replies.append(body)
+            self.release()
             return
-        text = encode_reply(message, self.answers)
-        event = sse.event(text, id=str(self._log.append(text.decode(), is_response=True)))
+        if self._log is None:
+            await super().finish(body, status)
+            return
+        event = sse.event(body, id=str(self._log.append(body.decode(), is_response=True)))
         # Not after the client has read it: by then the lease may have run out.
         closing = self.loop.create_task(self._log.close())
         await self._end_stream(event)
         await closing
 
-    async def finish_cancelled(self, message: dict[str, Any]) -> None:
+    def answer(self, body: bytes) -> Awaitable[None]:
+        return super().answer(body) if self.replies is None else self.finish(body)
+
+    async def finish_cancelled(self, body: bytes) -> None:
         """End the response to a request that its client cancelled.
 
-        A stream ends without an answer (CANC-06). A response that has not begun is ``message``,
+        A stream ends without an answer (CANC-06). A response that has not begun is ``body``,
         because HTTP cannot leave a request unanswered.
         """
+        if self.replies is not None:
+            self.release()
+            return
         if self._log is None and not self.is_stream:
-            await self.finish(message)
+            await self.finish(body)
             return
         await self._end_stream(b"")
         if self._log is not None:
@@ -180,15 +349,15 @@ class SessionExchange(HttpExchange):
     def _open(self) -> None:
         """Start the stream with its priming event, unless it has started (T-HTTP-18)."""
         if self._log is None:
-            self._log = StreamLog(self.route.session, self.request_id)
+            self._log = StreamLog(self.mcp_session, self.request_id)
             # The client may reconnect at once, and then the store has to have the stream.
-            self._writer.before_start = self._log.wait_until_created
+            self.open_writer().before_start = self._log.wait_until_created
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
 
     def _enqueue(self, event: bytes) -> None:
-        if not self._writer.is_used:
-            # Not earlier: they refer to each other until the response is complete.
-            self._writer.on_lost = self._lost
+        writer = self.open_writer()
+        if not writer.is_used:
+            writer.on_lost = self._lost
         super()._enqueue(event)
 
     def _lost(self) -> None:
@@ -209,20 +378,21 @@ class SessionExchange(HttpExchange):
         background.spawn_accepted(self._post_to_outbox(message))
 
     async def _post_to_outbox(self, message: dict[str, Any]) -> None:
-        is_stored = await publisher.post_to_outbox(self.route.session.address, message)
+        is_stored = await publisher.post_to_outbox(self.session_address, message)
         if not is_stored and "id" in message:
-            self.abandon("The request cannot be stored for the client")
+            self.abandon_requests("The request cannot be stored for the client")
 
     async def _close_connection(self) -> None:
         """End the response, but not the stream: later events are only logged."""
-        await self._writer.flush()
+        writer = self._writer
+        await writer.flush()
         if self.is_closed:
             return
-        self._writer.close()
+        writer.close()
         if self._log is not None:
             self._log.left()
             await self._log.flush()
-        await self._writer.send_last(b"")
+        await writer.send_last(b"")
         self.release()
 
     def release(self) -> None:
@@ -231,11 +401,13 @@ class SessionExchange(HttpExchange):
             self._released.set_result(None)
 
 
-class NotificationExchange(SessionExchange):
-    """The Exchange of a notification: what its handler sends goes to the session's own stream."""
+_in_flight: PerLoop[InFlightRequests[SessionExchange]] = PerLoop(InFlightRequests)
 
-    def write(self, message: dict[str, Any], /) -> None:
-        if self._is_here():
-            self._post(message)
-        else:
-            self._write_from_thread(self._post, message)
+
+def here() -> InFlightRequests[SessionExchange]:
+    """The calls of sessions that the running event loop answers."""
+    return _in_flight.here()
+
+
+def in_flight_in(loop: asyncio.AbstractEventLoop) -> InFlightRequests[SessionExchange]:
+    return _in_flight.of(loop)

@@ -9,7 +9,7 @@ import pytest
 from django_mcp import Server, stores
 from django_mcp.frame.session import Session, address
 from django_mcp.transports.http import sse_stream
-from django_mcp.transports.http.session import call as session_call
+from django_mcp.transports.http.session import response as session_call
 from django_mcp.transports.http.session import standalone_stream
 from tests.memory_stores import Configure
 from tests.transports.http_peer import Peer
