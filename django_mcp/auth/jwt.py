@@ -5,7 +5,8 @@ It needs PyJWT: the extra ``jwt`` of this package.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -104,12 +105,35 @@ class JWTAuthentication(ClaimsAuthentication):
         except (jwt.PyJWTError, ValueError, RecursionError):
             raise InvalidToken from None
         kind, algorithm = self._kind_and_algorithm(header)
-        key = await self._keys.find(partial(_choose, key_id=header.get("kid"), algorithm=algorithm))
+        choose = partial(_choose, key_id=header.get("kid"), algorithm=algorithm)
+        key = await self._keys.find(choose)
         if key is None:
             raise InvalidToken
-        claims = self._verified(token, key, algorithm)
+        try:
+            claims = self._verified(token, key, algorithm)
+        except _WrongSignature:
+            claims = self._verified(token, await self._replacement(key, choose), algorithm)
         require_access_token(claims, is_typed=kind != "jwt")
         return claims
+
+    async def _replacement(
+        self, key: _Key, choose: Callable[[Sequence[_Key]], _Key | None]
+    ) -> _Key:
+        """Return the key that the issuer has put in the place of ``key``, under the same id.
+
+        Raises InvalidToken if there is none. The keys are loaded as for an unknown id: not more
+        often, whatever tokens are sent.
+        """
+
+        def other(keys: Sequence[_Key]) -> _Key | None:
+            chosen = choose(keys)
+            return None if chosen is None or chosen.key == key.key else chosen
+
+        with suppress(Unavailable):
+            replacement = await self._keys.find(other)
+            if replacement is not None:
+                return replacement
+        raise InvalidToken
 
     def _verified(self, token: str, key: _Key, algorithm: str) -> Claims:
         try:
@@ -122,6 +146,8 @@ class JWTAuthentication(ClaimsAuthentication):
                 # The audience is checked with that of the addressed server.
                 options={"require": ["exp", "aud", "iss", "sub"], "verify_aud": False},
             )
+        except jwt.InvalidSignatureError:
+            raise _WrongSignature from None
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
             raise InvalidToken from None
 
@@ -141,6 +167,10 @@ class JWTAuthentication(ClaimsAuthentication):
             if not is_fit or (is_loopback(str(url)) and not is_loopback(self.issuer)):
                 raise Unavailable(f"The metadata of {self.issuer} has no valid jwks_uri")
         return _read_keys(fetch_json(str(url)), self.issuer)
+
+
+class _WrongSignature(InvalidToken):
+    """The token is not signed with the key."""
 
 
 class _Key(NamedTuple):

@@ -386,6 +386,33 @@ async def test_new_key_is_loaded(
     assert await authenticated(authenticator, issuer.token()) == INVALID_TOKEN
 
 
+async def test_key_that_is_replaced_under_the_same_id_is_loaded(
+    issuer: Issuer, authenticator: JWTAuthentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_set, "RETRY_AFTER", 0.0)
+    await authenticated(authenticator, issuer.token())
+    issuer.keys = [{**public_jwk("two"), "kid": "one"}]
+    new = jwt.encode(issuer.claims(), ec_key("two"), "ES256", {"kid": "one"})
+
+    assert isinstance(await authenticated(authenticator, new), Principal)
+    old = jwt.encode(issuer.claims(), ec_key("one"), "ES256", {"kid": "one"})
+    assert await authenticated(authenticator, old) == INVALID_TOKEN
+
+
+async def test_tokens_with_a_wrong_signature_load_the_keys_no_more_often_than_others(
+    issuer: Issuer, authenticator: JWTAuthentication
+) -> None:
+    await authenticated(authenticator, issuer.token())
+    loaded = len(issuer.requests)
+    forged = jwt.encode(issuer.claims(), ec_key("two"), "ES256", {"kid": "one"})
+
+    answers = [await authenticated(authenticator, forged) for _ in range(20)]
+
+    assert answers == [INVALID_TOKEN] * 20
+    assert len(issuer.requests) == loaded
+    assert isinstance(await authenticated(authenticator, issuer.token()), Principal)
+
+
 async def test_old_keys_are_refreshed_in_the_background(
     issuer: Issuer, authenticator: JWTAuthentication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
