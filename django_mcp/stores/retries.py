@@ -24,6 +24,12 @@ class ConcurrentUpdate(Exception):
     """The row has changed since it was read."""
 
 
+def is_conflict(error: Exception) -> bool:
+    """Whether ``error`` is about a concurrent writer, so that another attempt may succeed."""
+    text = str(error).lower()
+    return not isinstance(error, OperationalError) or any(map(text.count, CONTENTION))
+
+
 def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
     """Run a method on a thread for stores, again while other writers are in conflict."""
 
@@ -35,8 +41,7 @@ def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, 
             try:
                 return method(self, *args, **kwargs)
             except (ConcurrentUpdate, OperationalError) as error:
-                text = str(error).lower()
-                if isinstance(error, OperationalError) and not any(map(text.count, CONTENTION)):
+                if not is_conflict(error):
                     raise
                 if time.monotonic() > deadline:
                     raise StoreBusy from error

@@ -186,8 +186,11 @@ class Run:
             except asyncio.CancelledError:
                 self.cancellation.request(STOPPED["message"])
                 work.cancel()
-                with suppress(Exception):
+                try:
                     await self._end(lambda task: tasks.fail(task, STOPPED))
+                except Exception:
+                    text = "It cannot be stored that a task was stopped: its lease will end"
+                    log_repeated(logging.ERROR, text, exc_info=True)
                 raise
             finally:
                 watching.cancel()
