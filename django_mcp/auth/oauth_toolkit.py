@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db import router
 from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils import timezone
 
@@ -63,7 +64,9 @@ class OAuthToolkitAuthentication(BaseAuthentication):
         return await self._cache.find(partial(self._load, scope, digest), digest, endpoint)
 
     async def _load(self, scope: Scope, digest: str) -> Loaded | Challenge | None:
-        rows = self._model.objects.select_related("user", "application")
+        # A replica may not have a revocation yet: the database for writing is asked.
+        database = router.db_for_write(self._model)
+        rows = self._model.objects.using(database).select_related("user", "application")
         token = await in_time(rows.filter(token_checksum=digest).afirst())
         if token is None:
             return None

@@ -22,7 +22,7 @@ from django.views.generic import TemplateView
 from oauth2_provider.models import get_access_token_model
 
 from django_mcp.oauth import clients, resources
-from django_mcp.oauth.models import Consent
+from django_mcp.oauth.models import Consent, current
 from django_mcp.runtime.pages import ProtectedPage
 from django_mcp.runtime.scope_descriptions import in_words
 
@@ -131,7 +131,7 @@ def _destination(application: Any) -> str:
 
 def _last_used_at(consents: Sequence[Consent]) -> datetime | None:
     """When the program got its last token: it needs a new one every hour in which it is used."""
-    tokens = get_access_token_model().objects.filter(
+    tokens = current(get_access_token_model()).filter(
         user=consents[0].user_id,
         application__in=[consent.application_id for consent in consents],
     )

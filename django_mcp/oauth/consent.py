@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import router, transaction
+from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import method_decorator
@@ -18,11 +21,16 @@ from oauthlib.common import Request
 from oauthlib.oauth2.rfc6749.errors import InvalidRequestError, OAuth2Error
 
 from django_mcp.auth.oauth_toolkit import issuer
-from django_mcp.oauth import clients, resources
+from django_mcp.oauth import clients, documents, resources
 from django_mcp.oauth.documents import CALLER, caller_of
-from django_mcp.oauth.models import Consent
+from django_mcp.oauth.models import Consent, current
 from django_mcp.oauth.validators import check_resources
 from django_mcp.runtime.pages import ProtectedPage
+
+ATTEMPTS = 5
+"""How often a client is stored, if others store it at the same time."""
+LOCK_TIMEOUT = 10
+"""Seconds."""
 
 
 @method_decorator(login_not_required, name="dispatch")  # It redirects to the login itself.
@@ -46,13 +54,18 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         The toolkit finds clients in the database alone. If another user allows the same client
         meanwhile, the database refuses a second row of it; then it is found at the next attempt.
         """
-        applications = get_application_model().objects
-        alias = router.db_for_write(applications.model)
+        with documents.fetched_before(client_id, self._oauthlib_request()):
+            return self._dispatch_and_store(client_id, request)
+
+    def _dispatch_and_store(self, client_id: str, request: HttpRequest) -> HttpResponseBase:
+        applications = current(get_application_model())
+        alias = applications.db
         response: HttpResponseBase
-        for _ in range(2):
-            with transaction.atomic(using=alias):
-                # SQLite: a transaction that has read before cannot wait for another writer.
-                applications.filter(client_id=client_id).update(client_id=client_id)
+        for _ in range(ATTEMPTS):
+            with _one_at_a_time(client_id, alias), transaction.atomic(using=alias):
+                if connections[alias].vendor == "sqlite":
+                    # A transaction that has read before cannot wait for another writer.
+                    applications.filter(client_id=client_id).update(client_id=client_id)
                 response = super().dispatch(request)
                 has_failed = transaction.get_rollback(using=alias)
                 if not self.has_issued_code:
@@ -88,7 +101,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         scopes, credentials = super().validate_authorization_request(request)
         state = credentials.get("state")
         redirect_uri = credentials["redirect_uri"]
-        application = get_application_model().objects.get(client_id=credentials["client_id"])
+        application = current(get_application_model()).get(client_id=credentials["client_id"])
         try:
             if credentials.get("code_challenge") and credentials["code_challenge_method"] != "S256":
                 description = "Use the code_challenge_method S256"
@@ -105,7 +118,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
     ) -> Any:
         """Remember what the user allowed, once a code is issued for it."""
         created = super().create_authorization_response(request, scopes, credentials, allow)
-        application = get_application_model().objects.get(client_id=credentials["client_id"])
+        application = current(get_application_model()).get(client_id=credentials["client_id"])
         resource = "".join(credentials.get("resource") or ())
         Consent.objects.add(request.user, application, resource, scopes.split())
         self.has_issued_code = True
@@ -159,16 +172,21 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
 
     def form_valid(self, form: Any) -> HttpResponseBase:
         client_id = form.cleaned_data["client_id"]
-        if _application(client_id) is None and self._fetched(client_id) is None:
+        application = _application(client_id) or self._fetched(client_id)
+        # The toolkit redirects errors of a resource before it has checked where.
+        uri = form.cleaned_data["redirect_uri"]
+        if application is None or not _is_own_redirect(uri, application):
             return self.form_invalid(form)
         response: HttpResponseBase = super().form_valid(form)
         return response
 
     def _fetched(self, client_id: str) -> Any:
         """Return the client of a metadata document, or None."""
+        return resolve_cimd_application(client_id, self._oauthlib_request())
+
+    def _oauthlib_request(self) -> Request:
         headers = self.get_oauthlib_core().extract_headers(self.request)
-        request = Request(self.request.get_full_path(), headers=headers)
-        return resolve_cimd_application(client_id, request)
+        return Request(self.request.get_full_path(), headers=headers)
 
     def form_invalid(self, form: Any) -> HttpResponseBase:
         """Refuse a form that this page did not make."""
@@ -187,4 +205,30 @@ def _application(client_id: str) -> Any:
     """Return the application, or None. Some databases cannot search for a NUL."""
     if "\0" in client_id:
         return None
-    return get_application_model().objects.filter(client_id=client_id).first()
+    return current(get_application_model()).filter(client_id=client_id).first()
+
+
+def _is_own_redirect(uri: str, application: Any) -> bool:
+    registered = application.redirect_uris.split()
+    return clients.is_acceptable(uri) and clients.is_registered(uri, registered)
+
+
+@contextmanager
+def _one_at_a_time(client_id: str, alias: str) -> Iterator[None]:
+    """Wait until nobody else stores this client, on MariaDB and MySQL.
+
+    There, three transactions that insert one key end in a deadlock if the first one is rolled back
+    (InnoDB, "Locks Set by Different SQL Statements"). Other databases let the second one go on.
+    """
+    connection = connections[alias]
+    if connection.vendor != "mysql" or connection.in_atomic_block:
+        yield
+        return
+    name = f"django_mcp {sha256(client_id.encode()).hexdigest()[:40]}"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT GET_LOCK(%s, %s)", [name, LOCK_TIMEOUT])
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT RELEASE_LOCK(%s)", [name])

@@ -6,10 +6,12 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 import urllib3
@@ -68,6 +70,45 @@ def _count(caller: str) -> int:
     return cache_counts.increment(caches["default"], f"django_mcp.oauth.fetches:{counted}", HOUR)
 
 
+@contextmanager
+def fetched_before(client_id: str, request: Any) -> Iterator[None]:
+    """Fetch a document now, so that the toolkit finds it at hand within this context.
+
+    It asks for it within the transaction that stores the client, in which no other writer should
+    have to wait for somebody's server. ``request`` is the one of oauthlib.
+    """
+    token = _at_hand.set((client_id, _fetched(client_id, request)))
+    try:
+        yield
+    finally:
+        _at_hand.reset(token)
+
+
+Fetched: TypeAlias = "tuple[dict[str, Any], int] | CIMDError"
+_at_hand: ContextVar[tuple[str, Fetched | None] | None] = ContextVar(
+    "django_mcp.oauth.document", default=None
+)
+
+
+def _fetched(client_id: str, request: Any) -> Fetched | None:
+    """Return the document, or why there is none; None where the toolkit would not ask for it."""
+    fetcher = oauth2_settings.CIMD_METADATA_FETCHER()
+    permissions = oauth2_settings.CIMD_REGISTRATION_PERMISSION_CLASSES
+    is_ours = isinstance(fetcher, ClientMetadataFetcher)
+    if not (oauth2_settings.CIMD_ENABLED and is_ours and permissions):
+        return None
+    if not all(each().has_permission(request, client_id) for each in permissions):
+        return None
+    if cache.get(_failed_key(client_id)):
+        return CIMDError("the document could not be fetched a moment ago")
+    try:
+        document: Fetched = fetcher.fetch(client_id)
+    except CIMDError as error:
+        cache.set(_failed_key(client_id), True, oauth2_settings.CIMD_FAILURE_BACKOFF_SECONDS)
+        return error
+    return document
+
+
 class ClientMetadataFetcher(SafeMetadataFetcher):
     """Fetches a metadata document over HTTPS, from public addresses only, and keeps it.
 
@@ -76,6 +117,11 @@ class ClientMetadataFetcher(SafeMetadataFetcher):
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         """Return the document and its lifetime in seconds; raises CIMDError."""
+        at_hand = _at_hand.get()
+        if at_hand is not None and at_hand[0] == client_id and at_hand[1] is not None:
+            if isinstance(at_hand[1], CIMDError):
+                raise at_hand[1]
+            return at_hand[1]
         kept = cache.get(_key(client_id))
         if kept is not None:
             document, max_age = kept
@@ -128,6 +174,10 @@ class ClientMetadataFetcher(SafeMetadataFetcher):
 
 def _key(client_id: str) -> str:
     return f"django_mcp.oauth.document:{sha256(client_id.encode()).hexdigest()}"
+
+
+def _failed_key(client_id: str) -> str:
+    return f"{_key(client_id)}:failed"
 
 
 def _checked(client_id: str) -> SplitResult:

@@ -14,16 +14,40 @@ from oauth2_provider.models import (
 )
 from oauth2_provider.settings import oauth2_settings
 
+from django_mcp.stores import retries
+
+
+def current(model: Any) -> models.QuerySet[Any]:
+    """Return the rows in the database for writing: a replica may not have a revocation yet.
+
+    Rows of the toolkit that were just written are read back as well, in the same transaction.
+    """
+    rows: models.QuerySet[Any] = model._default_manager.using(router.db_for_write(model))
+    return rows
+
 
 class ConsentManager(models.Manager["Consent"]):
+    def get_queryset(self) -> models.QuerySet[Consent]:
+        return super().get_queryset().using(self._db or router.db_for_write(self.model))
+
     def add(self, user: Any, application: Any, resource: str, scopes: Iterable[str]) -> None:
-        """Remember what a user allowed, in addition to what they allowed this client before."""
-        with transaction.atomic(using=router.db_for_write(self.model)):
-            consent, _ = self.select_for_update().get_or_create(
-                user=user, application=application, resource=resource
-            )
-            consent.scope = " ".join(sorted({*consent.scopes, *scopes}))
-            consent.save()
+        """Remember what a user allowed, in addition to what they allowed this client before.
+
+        Several pages of one user may do it at once. The row is there before it is locked: a lock of
+        a row that is missing would be one of a gap on MariaDB, within which nobody can insert.
+        """
+        key = {"user": user, "application": application, "resource": resource}
+        given = {*scopes}
+
+        def add() -> None:
+            if not self.filter(**key).exists():
+                self.bulk_create([self.model(**key)], ignore_conflicts=True)
+            with transaction.atomic(using=router.db_for_write(self.model)):
+                consent = self.select_for_update().get(**key)
+                consent.scope = " ".join(sorted({*consent.scopes, *given}))
+                consent.save()
+
+        retries.retried(add, using=router.db_for_write(self.model))
 
     def covers(self, user: Any, application: Any, resource: str, scopes: Iterable[str]) -> bool:
         """Whether the user allowed all of ``scopes`` to this client before."""
@@ -66,10 +90,10 @@ class Consent(models.Model):
         access = get_access_token_model()
         refresh = get_refresh_token_model()
         with transaction.atomic(using=router.db_for_write(access)):
-            for token in self._own(refresh.objects.filter(revoked__isnull=True)):
+            for token in self._own(current(refresh).filter(revoked__isnull=True)):
                 token.revoke()
             for model in (access, get_grant_model()):
-                for row in self._own(model.objects.all()):
+                for row in self._own(current(model)):
                     row.delete()
             self.delete()
 

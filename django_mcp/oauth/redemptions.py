@@ -35,7 +35,7 @@ from oauth2_provider.models import (
     get_refresh_token_model,
 )
 
-from django_mcp.oauth.models import Redemption
+from django_mcp.oauth.models import Redemption, current
 from django_mcp.runtime.signing import DjangoSigner
 
 logger = logging.getLogger("django_mcp")
@@ -66,10 +66,10 @@ def lock(parameters: Mapping[str, str]) -> None:
     """
     if parameters.get("grant_type") == "authorization_code":
         code = parameters.get("code", "")
-        get_grant_model().objects.filter(code=code).update(code=code)
+        current(get_grant_model()).filter(code=code).update(code=code)
     elif parameters.get("grant_type") == "refresh_token":
         digest = digest_of(parameters.get("refresh_token", ""))
-        rows = get_refresh_token_model().objects.filter(token_checksum=digest)
+        rows = current(get_refresh_token_model()).filter(token_checksum=digest)
         rows.update(token_checksum=digest)
 
 
@@ -78,10 +78,10 @@ def keep(credential: str, tokens: Mapping[str, Any], *, is_repeatable: bool) -> 
     successor = _refresh_token(tokens)
     if successor is None or successor.token_family is None:
         return  # The site has turned refresh tokens off.
-    family = Redemption.objects.filter(token_family=successor.token_family)
+    family = current(Redemption).filter(token_family=successor.token_family)
     # Once its successor is redeemed in turn, a refresh token is not repeated any more.
     family.exclude(response="").delete()
-    Redemption.objects.create(
+    current(Redemption).create(
         digest=digest_of(credential),
         application=successor.application,
         token_family=successor.token_family,
@@ -92,8 +92,9 @@ def keep(credential: str, tokens: Mapping[str, Any], *, is_repeatable: bool) -> 
 def repeatable(refresh_token: str, application: Any) -> Redemption | None:
     """Return what a refresh token was just exchanged for, if the same may be answered again."""
     since = timezone.now() - timedelta(seconds=REPEAT_SECONDS)
-    rows = Redemption.objects.filter(created__gt=since, application=application)
-    redemption = rows.filter(digest=digest_of(refresh_token)).exclude(response="").first()
+    rows = current(Redemption).filter(created__gt=since, application=application)
+    found = rows.filter(digest=digest_of(refresh_token)).exclude(response="")
+    redemption: Redemption | None = found.first()
     if redemption is None or successor_of(redemption, refresh_token) is None:
         return None
     return redemption
@@ -122,26 +123,26 @@ def revoke_what_came_of(code: str, application: Any) -> None:
 
     Whoever redeems a code a second time may have stolen it, or the first one may.
     """
-    redemption = Redemption.objects.filter(digest=digest_of(code), application=application).first()
+    redemption = current(Redemption).filter(digest=digest_of(code), application=application).first()
     if redemption is None:
         return
     logger.warning("A code was redeemed twice: the tokens of client #%s end", application.pk)
     get_refresh_token_model().revoke_family(redemption.token_family)
-    Redemption.objects.filter(token_family=redemption.token_family).delete()
+    current(Redemption).filter(token_family=redemption.token_family).delete()
 
 
 def prune() -> int:
     """Delete the redemptions without valid tokens; return their number."""
-    tokens = get_refresh_token_model().objects.filter(
+    tokens = current(get_refresh_token_model()).filter(
         token_family=OuterRef("token_family"), revoked__isnull=True
     )
-    older = Redemption.objects.filter(created__lt=timezone.now() - KEPT)
+    older = current(Redemption).filter(created__lt=timezone.now() - KEPT)
     deleted, _ = older.exclude(Exists(tokens)).delete()
     return deleted
 
 
 def _refresh_token(tokens: Mapping[str, Any]) -> Any:
-    rows = get_refresh_token_model().objects.select_related("access_token")
+    rows = current(get_refresh_token_model()).select_related("access_token")
     digest = digest_of(tokens.get("refresh_token", ""))
     return rows.filter(token_checksum=digest).order_by("-pk").first()
 

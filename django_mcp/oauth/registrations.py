@@ -18,7 +18,7 @@ from oauth2_provider.models import (
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.oauth import MONTH
-from django_mcp.oauth.models import Consent, Registration
+from django_mcp.oauth.models import Consent, Registration, current
 
 BATCH = 500
 """Clients that are deleted in one statement."""
@@ -50,9 +50,9 @@ def store(client_id: str, network: str, metadata: Mapping[str, Any]) -> dict[str
     The oldest unused clients of the network are deleted above a bound. Nobody is refused: behind
     some proxies, all clients have one address.
     """
-    application = get_application_model().objects.get(client_id=client_id)
+    application = current(get_application_model()).get(client_id=client_id)
     kept = _kept(metadata)
-    Registration.objects.create(application=application, network=network, metadata=kept)
+    current(Registration).create(application=application, network=network, metadata=kept)
     of_network = _unused().filter(mcp_registration__network=network)
     _delete_but_newest(of_network, MAX_NEW)
     _delete_but_newest(of_network.filter(created__lt=timezone.now() - NEW), MAX_UNUSED)
@@ -74,14 +74,14 @@ def _is_printable(value: object) -> bool:
 
 def metadata_of(client_id: str) -> dict[str, Any]:
     """Return what ``store`` has returned for a client."""
-    rows = Registration.objects.filter(application__client_id=client_id)
+    rows = current(Registration).filter(application__client_id=client_id)
     metadata: dict[str, Any] = rows.values_list("metadata", flat=True).first() or {}
     return metadata
 
 
 def _delete_but_newest(clients: QuerySet[Any], number: int) -> None:
     keys = [*clients.order_by("-created", "-pk").values_list("pk", flat=True)[number:]]
-    get_application_model().objects.filter(pk__in=keys).delete()
+    current(get_application_model()).filter(pk__in=keys).delete()
 
 
 def prune() -> int:
@@ -93,7 +93,7 @@ def prune() -> int:
     deleted = 0
     old = _unused().filter(created__lt=timezone.now() - timedelta(seconds=MONTH)).order_by("pk")
     while keys := [*old.values_list("pk", flat=True)[:BATCH]]:
-        get_application_model().objects.filter(pk__in=keys).delete()
+        current(get_application_model()).filter(pk__in=keys).delete()
         deleted += len(keys)
     return deleted
 
@@ -101,7 +101,7 @@ def prune() -> int:
 def _unused() -> QuerySet[Any]:
     """The clients that registered, and that nobody has ever allowed anything."""
     model = get_application_model()
-    unused: QuerySet[Any] = model.objects.exclude(
+    unused: QuerySet[Any] = current(model).exclude(
         registration_source=model.RegistrationSource.MANUAL
     )
     for rows in _traces():
@@ -115,7 +115,7 @@ def _traces() -> list[QuerySet[Any]]:
     registration = oauth2_settings.DCR_REGISTRATION_SCOPE
     return [
         Consent.objects.all(),
-        get_access_token_model().objects.exclude(scope=registration),
-        *(model.objects.all() for model in (get_grant_model(), get_refresh_token_model())),
-        get_id_token_model().objects.all(),
+        current(get_access_token_model()).exclude(scope=registration),
+        *(current(model) for model in (get_grant_model(), get_refresh_token_model())),
+        current(get_id_token_model()),
     ]

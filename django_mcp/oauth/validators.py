@@ -16,7 +16,7 @@ from oauthlib.oauth2.rfc6749.errors import (
 
 from django_mcp.oauth import redemptions, resources
 from django_mcp.oauth.clients import is_acceptable, is_registered
-from django_mcp.oauth.models import Redemption
+from django_mcp.oauth.models import Redemption, current
 
 BASE_URL = "django_mcp.base_url"
 """The key of the site's URL among the headers of an oauthlib request; no client can send it."""
@@ -78,7 +78,9 @@ class ResourceValidator(OAuth2Validator):
     def _granted(request: Any) -> list[str] | None:
         """What the user allowed; None for grants without a user's consent."""
         if request.grant_type == "authorization_code":
-            grants = get_grant_model().objects.filter(code=request.code, application=request.client)
+            grants = current(get_grant_model()).filter(
+                code=request.code, application=request.client
+            )
             return [resource for grant in grants for resource in grant.resource or ()]
         if request.grant_type == "refresh_token":
             token = getattr(request, "refresh_token_instance", None)

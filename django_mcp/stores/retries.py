@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from django.db import OperationalError
+from django.db import OperationalError, connections
 
 from django_mcp.stores.base import AsyncMethod, StoreBusy, on_thread, write_timeout
 
@@ -24,12 +24,6 @@ class ConcurrentUpdate(Exception):
     """The row has changed since it was read."""
 
 
-def is_conflict(error: Exception) -> bool:
-    """Whether ``error`` is about a concurrent writer, so that another attempt may succeed."""
-    text = str(error).lower()
-    return not isinstance(error, OperationalError) or any(map(text.count, CONTENTION))
-
-
 def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
     """Run a method on a thread for stores, again while other writers are in conflict."""
 
@@ -41,13 +35,38 @@ def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, 
             try:
                 return method(self, *args, **kwargs)
             except (ConcurrentUpdate, OperationalError) as error:
-                if not is_conflict(error):
+                if isinstance(error, OperationalError) and not is_contention(error):
                     raise
                 if time.monotonic() > deadline:
                     raise StoreBusy from error
             time.sleep(random.uniform(0.001, 0.02))  # So that not all retry at once.
 
     return run
+
+
+def retried(function: Callable[[], T], *, using: str) -> T:
+    """Return what ``function`` returns, which is called again after a conflict with other writers.
+
+    Not within a transaction, which has ended then: its own owner has to begin again. Raises
+    StoreBusy if the conflicts do not end in time.
+    """
+    if connections[using].in_atomic_block:
+        return function()
+    deadline = time.monotonic() + write_timeout()
+    while True:
+        try:
+            return function()
+        except OperationalError as error:
+            if not is_contention(error):
+                raise
+            if time.monotonic() > deadline:
+                raise StoreBusy from error
+        time.sleep(random.uniform(0.001, 0.02))  # So that not all retry at once.
+
+
+def is_contention(error: OperationalError) -> bool:
+    text = str(error).lower()
+    return any(map(text.count, CONTENTION))
 
 
 def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -631,3 +631,11 @@ def test_registration_with_a_length_that_is_no_number_is_refused(length: str) ->
     response = post("/o/register", metadata, content_type="application/json", CONTENT_LENGTH=length)
     assert response.status_code == 400
     assert response.json()["error"] == "invalid_client_metadata"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("resource", ["no resource", "https://elsewhere.example/mcp", ""])
+def test_posted_form_never_redirects_to_an_unchecked_uri(flow: Flow, resource: str) -> None:
+    evil = "https://evil.example/"
+    response = flow.answer(flow.open(), redirect_uri=evil, resource=resource)
+    assert response.status_code == 400
+    assert "Location" not in response.headers
