@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib.auth import get_user_model
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
 
 from django_mcp.auth.base import (
     INVALID_TOKEN,
@@ -111,8 +111,11 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
             return None
         model = get_user_model()
         field = self.user_field or model.USERNAME_FIELD
-        matching = model._default_manager.filter(**{field: value})
-        users = [user async for user in matching[:2]]
+        try:
+            matching = model._default_manager.filter(**{field: value})
+            users = [user async for user in matching[:2]]
+        except (ValueError, OverflowError, ValidationError):
+            return None  # No value of the field, such as a name where the field is a number.
         # A value that several users have identifies nobody.
         if len(users) != 1:
             return None

@@ -162,9 +162,10 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         now = time.time()
         expires = claims.get("exp")
         begins = claims.get("nbf")
-        # A time that is no number makes the token invalid: it counts as 0, or as far ahead.
+        # A time that is no number makes the token invalid.
         is_expired = expires is not None and (number(expires) or 0) + self.leeway <= now
-        is_early = begins is not None and (number(begins) or now * 2) - self.leeway > now
+        begin = number(begins)
+        is_early = begins is not None and (begin is None or begin - self.leeway > now)
         is_other = self.issuer is not None and claims.get("iss", self.issuer) != self.issuer
         is_bearer = str(claims.get("token_type", "bearer")).lower() in TOKEN_TYPES
         if is_expired or is_early or is_other or not is_bearer:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
+from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import ResolverMatch
 from django.utils.module_loading import import_string
@@ -101,8 +103,19 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         """Return the scopes of what a class has returned as ``request.auth``: by default, none."""
         return ()
 
+    def get_subject(self, user: Any, auth: Any, /) -> str:
+        """Return what identifies credentials without a user, such as the token of a device.
+
+        By default, it is the model and the primary key of ``auth``. Empty refuses the request.
+        """
+        is_stored = isinstance(auth, Model) and auth.pk is not None
+        return f"{auth._meta.label_lower} {auth.pk}" if is_stored else ""
+
     async def authenticate(self, scope: Scope, /) -> Principal | Challenge | None:
-        """Return the principal of the user whom a class returns, by their primary key."""
+        """Return the principal of the user whom a class returns, by their primary key.
+
+        Credentials without a user are those of a principal as well: see ``get_subject``.
+        """
         headers = scope["headers"]
         is_cross_origin = csrf.is_cross_origin(scope)
         if is_cross_origin and _is_stored_by_browsers(header(scope, b"authorization") or ""):
@@ -137,13 +150,21 @@ class RESTFrameworkAuthentication(BaseAuthentication):
 
     def _principal(self, user: Any, auth: Any) -> Principal | Challenge:
         is_known = getattr(user, "is_authenticated", False) and user.pk is not None
-        if not is_known or not getattr(user, "is_active", True):
+        is_nobody = user is None or getattr(user, "is_anonymous", False)
+        subject = str(user.pk) if is_known else ""
+        if is_nobody:
+            subject = self.get_subject(user, auth)
+        if not subject or (is_known and not getattr(user, "is_active", True)):
             return Challenge(status=403, message="These credentials belong to no active user")
         given = self.get_scopes(user, auth)
         # A token of OAuth has its scopes as one string.
         scopes = frozenset(given.split() if isinstance(given, str) else given)
         return RESTFrameworkPrincipal(
-            scheme=SCHEME, subject=str(user.pk), user=user, scopes=scopes, request_auth=auth
+            scheme=SCHEME,
+            subject=subject,
+            user=AnonymousUser() if user is None else user,
+            scopes=scopes,
+            request_auth=auth,
         )
 
 

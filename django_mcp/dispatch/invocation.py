@@ -24,7 +24,14 @@ from django_mcp.frame.client.base import current_frame
 from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import current_caller
-from django_mcp.protocol.errors import Cancelled, InvalidParams, Json, McpError
+from django_mcp.protocol.errors import (
+    AuthenticationRequired,
+    Cancelled,
+    InsufficientScope,
+    InvalidParams,
+    Json,
+    McpError,
+)
 from django_mcp.protocol.limits import MAX_IDENTIFIER, too_long
 from django_mcp.server import failures
 
@@ -180,6 +187,8 @@ async def run(
     except BaseException as raised:
         try:
             _raise_failure(raised, frame)
+        except AuthenticationRequired as error:
+            failure = _challenge(handler, frame, error)
         except Exception as error:
             failure = error
     finally:
@@ -192,6 +201,26 @@ async def run(
     if cancellation.is_cancelled:
         raise Cancelled
     return answer
+
+
+def _challenge(
+    handler: Handler, frame: Frame, error: AuthenticationRequired
+) -> AuthenticationRequired:
+    """The challenge of a handler with all that its call needs, also of scopes that are declared.
+
+    A caller without credentials has to log in: more scopes for no token would help nobody.
+    """
+    declared: frozenset[str] = getattr(handler, "scopes", frozenset())
+    lacks_scopes = isinstance(error, InsufficientScope)
+    must_log_in = lacks_scopes and frame.principal.is_anonymous
+    if not must_log_in and not (error.scopes and declared - error.scopes):
+        return error
+    kind = AuthenticationRequired if must_log_in else type(error)
+    is_default = error.message == type(error).default_message
+    message = None if is_default else error.message
+    changed = kind(message, scopes=error.scopes | declared)
+    changed.__cause__ = error
+    return changed
 
 
 def _steps(

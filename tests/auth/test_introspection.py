@@ -175,6 +175,15 @@ async def test_active_token_that_does_not_fit_is_invalid(
     assert await authenticated(authenticator, "good") == INVALID_TOKEN
 
 
+@pytest.mark.parametrize("begins", [0, 1, -5.5])
+async def test_token_that_has_begun_long_ago_is_valid(
+    issuer: Issuer, authenticator: IntrospectionAuthentication, begins: float
+) -> None:
+    answer_with(issuer, nbf=begins)
+
+    assert isinstance(await authenticated(authenticator, "good"), Principal)
+
+
 async def test_user_name_is_the_subject_where_there_is_no_other(
     issuer: Issuer, authenticator: IntrospectionAuthentication
 ) -> None:

@@ -779,6 +779,28 @@ async def test_email_identifies_a_user_only_if_it_is_verified(issuer: Issuer) ->
     assert await authenticated(authenticator, issuer.token(**claims)) == NO_ACCOUNT
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("subject", ["service@clients", "9" * 60, "1.5"])
+async def test_subject_that_is_no_value_of_the_field_has_no_account(
+    issuer: Issuer, subject: str
+) -> None:
+    await User.objects.acreate(username="a", pk=1)
+    authenticator = JWTAuthentication(issuer.url, user_field="id")
+
+    assert await authenticated(authenticator, issuer.token(sub=subject)) == NO_ACCOUNT
+    assert isinstance(await authenticated(authenticator, issuer.token(sub="1")), Principal)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("subject", [" 1", "01", "1 ", "+1"])
+async def test_user_is_found_by_the_value_as_it_is_written(issuer: Issuer, subject: str) -> None:
+    """The database finds the user with the number 1 for each of them."""
+    await User.objects.acreate(username="a", pk=1)
+    authenticator = JWTAuthentication(issuer.url, user_field="id")
+
+    assert await authenticated(authenticator, issuer.token(sub=subject)) == NO_ACCOUNT
+
+
 async def test_deactivated_user_of_an_override_is_rejected(issuer: Issuer) -> None:
     class Deactivated(JWTAuthentication):
         async def get_user(self, claims: Claims, /) -> Any:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from rest_framework.authentication import (
     BaseAuthentication,
@@ -402,3 +402,51 @@ async def test_foreign_page_may_send_a_token() -> None:
 def test_classes_are_required() -> None:
     with pytest.raises(ImproperlyConfigured, match="needs authentication classes"):
         RESTFrameworkAuthentication()
+
+
+class Devices(BaseAuthentication):  # type: ignore[misc]
+    """Accepts the tokens of devices, which belong to nobody, as pretix does."""
+
+    def authenticate(self, request: Any) -> Any:
+        scheme, _, name = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Device":
+            return None
+        user = None if name == "none" else AnonymousUser()
+        return user, DEVICES.get(name, name)
+
+
+DEVICES = {"one": Group(pk=1, name="Till"), "two": Group(pk=2), "unsaved": Group(name="x")}
+"""Rows of any model stand for the tokens."""
+
+
+@pytest.mark.parametrize(("name", "number"), [("one", 1), ("two", 2)])
+async def test_credentials_without_a_user_are_a_principal(name: str, number: int) -> None:
+    authenticator = RESTFrameworkAuthentication(Devices)
+    principal = await authenticated(authenticator, headers={"authorization": f"Device {name}"})
+
+    assert isinstance(principal, RESTFrameworkPrincipal)
+    assert principal.key == f"rest_framework:auth.group {number}"
+    assert principal.request_auth is DEVICES[name]
+    assert not principal.user.is_authenticated
+    assert not principal.is_anonymous
+
+
+@pytest.mark.parametrize("name", ["unsaved", "text", "none"])
+async def test_credentials_that_identify_nobody_are_refused(name: str) -> None:
+    authenticator = RESTFrameworkAuthentication(Devices)
+    answer = await authenticated(authenticator, headers={"authorization": f"Device {name}"})
+
+    assert isinstance(answer, Challenge)
+    assert answer.status == 403
+
+
+async def test_override_identifies_credentials_without_a_user() -> None:
+    class ByText(RESTFrameworkAuthentication):
+        def get_subject(self, user: Any, auth: Any, /) -> str:
+            return f"device {auth}"
+
+    principal = await authenticated(ByText(Devices), headers={"authorization": "Device none"})
+
+    assert isinstance(principal, Principal)
+    assert principal.key == "rest_framework:device none"
+    assert not principal.user.is_authenticated

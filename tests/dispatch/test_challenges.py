@@ -244,3 +244,42 @@ def test_only_a_caller_without_subject_user_and_scopes_is_anonymous() -> None:
     assert not Principal(scheme="token", subject="robot").is_anonymous
     assert not Principal(scheme="token", scopes=frozenset(["read"])).is_anonymous
     assert not Principal(scheme="token", user=STAFF).is_anonymous
+
+
+def exporting() -> Server:
+    """A server with a tool whose arguments decide which scopes it needs."""
+    server = Server("desk", scopes=["mcp"])
+
+    @server.tool(scopes=["tickets:read"], when_denied="challenged")
+    def export(all_of_them: bool) -> str:
+        raise InsufficientScope(scopes=["tickets:export"])
+
+    @server.tool
+    def open_export() -> str:
+        raise InsufficientScope(scopes=["tickets:export"])
+
+    @server.tool
+    def in_words() -> str:
+        raise InsufficientScope("Ask your boss", scopes=["tickets:export"])
+
+    return server
+
+
+async def test_scope_that_a_handler_needs_makes_an_anonymous_caller_log_in(
+    client_for: ClientFor,
+) -> None:
+    async with client_for(exporting(), user=AnonymousUser()) as client:
+        error = await error_of(client.call_tool("open_export"))
+        assert (error.message, error.data) == (LOGIN, {"scopes": ["tickets:export"]})
+        assert error.status == (401 if client.connection.name == "http" else None)
+        assert (await error_of(client.call_tool("in_words"))).message == "Ask your boss"
+
+
+async def test_scope_that_a_handler_needs_is_named_with_those_that_are_declared(
+    client_for: ClientFor,
+) -> None:
+    async with client_for(exporting(), scopes=["mcp", "tickets:read"], user=STAFF) as client:
+        error = await error_of(client.call_tool("export", {"all_of_them": True}))
+        wanted = {"scopes": ["tickets:export", "tickets:read"]}
+        assert (error.message, error.data) == (STEP_UP, wanted)
+        assert error.status == (403 if client.connection.name == "http" else None)
