@@ -255,6 +255,22 @@ class Settings:
     callers without a token of the API, where ``rest_tools`` has no ``auth``. None: views that may
     read it are no tools for them, because nobody has said what they would find."""
 
+    first_middleware: tuple[str, ...] = _key(_several(_dotted_path), ())
+    """Dotted paths of Django middleware that runs before the authenticators, outermost first: what
+    chooses the schema of a tenant, for instance."""
+
+    middleware_changes_user: bool = _key(_boolean, False)
+    """Whether the user that a middleware sets is the caller. Otherwise another user than that of
+    the authenticators is an error."""
+
+    view_middleware: tuple[str, ...] = _key(_several(_dotted_path), ())
+    """Dotted paths of Django middleware that runs around each view that a tool calls, outermost
+    first, on servers without their own."""
+
+    tenant: str | None = _key(_optional(_dotted_path), None)
+    """The dotted path of a function of the HttpRequest, which returns the tenant that it is for, as
+    a string, or None. Callers of two tenants are two callers, whatever their primary keys are."""
+
     # Limits per client.
 
     max_body_size: int = _key(_at_least(1), 4 * 1024 * 1024)

@@ -279,24 +279,6 @@ def test_missing_task_runner_is_reported_where_a_tool_supports_tasks(
     assert 'DJANGO_MCP["TASK_RUNNER"]' in get_findings()["E003"].msg
 
 
-def test_calls_that_go_on_in_a_web_process_beside_workers_are_reported(
-    server: Server, settings: Settings
-) -> None:
-    @server.tool(task_support="optional")
-    def work() -> None:
-        """Works."""
-
-    @server.tool(task_support="optional", task_after=0)
-    def work_in_worker() -> None:
-        """Works."""
-
-    assert "W062" not in get_findings()
-    settings.DJANGO_MCP = {"TASK_RUNNER": {"BACKEND": "tests.tasks.runners.ManualRunner"}}
-    message = get_findings()["W062"].msg
-    assert "'work'" in message
-    assert "work_in_worker" not in message
-
-
 def test_missing_frame_processor_is_reported(settings: Settings) -> None:
     settings.DJANGO_MCP = {"FRAME_PROCESSORS": ["example_site.nothing"]}
     assert "'example_site.nothing'" in get_findings()["E004"].msg
@@ -929,3 +911,84 @@ def test_connection_pool_that_cannot_work_is_reported(
 ) -> None:
     monkeypatch.setitem(connections.settings, "pooled", {**POSTGRESQL, **database})
     assert set(get_findings()) == expected
+
+
+@pytest.mark.parametrize(
+    ("authenticators", "options", "is_reported"),
+    [
+        ([TokenAuthentication(), PUBLIC], {"permission": "login_required"}, True),
+        ([TokenAuthentication(), PUBLIC], {"permission": "shop.view_ticket"}, True),
+        ([TokenAuthentication(), PUBLIC], {}, False),
+        ([TokenAuthentication()], {"permission": "login_required"}, False),
+        ([SESSION, PUBLIC], {"permission": "login_required"}, False),
+        (
+            [TokenAuthentication(), PUBLIC],
+            {"permission": "login_required", "when_denied": "challenged"},
+            False,
+        ),
+        ([TokenAuthentication(), PUBLIC], {"scopes": ["sell"]}, False),
+    ],
+)
+def test_server_where_nobody_is_asked_to_log_in_is_reported(
+    server: Server, authenticators: Any, options: Any, is_reported: bool
+) -> None:
+    server.authenticators = authenticators
+    server.register_tool("sell", only_log, description="Sell.", **options)
+    found = get_findings().get("W068")
+    assert (found is not None) == is_reported
+    if found is not None:
+        assert "'sell'" in found.msg
+        assert 'when_denied="challenged"' in str(found.hint)
+
+
+class OfRestFramework:
+    """What an authentication class of REST framework has."""
+
+    def authenticate(self, request: Any) -> Any:
+        return None
+
+    def authenticate_header(self, request: Any) -> str:
+        return "Token"
+
+
+class Synchronous:
+    """An authenticator that was written without async."""
+
+    scheme = "Bearer"
+
+    def authenticate(self, scope: Any) -> Any:
+        return None
+
+
+@pytest.mark.parametrize(("kind", "check"), [(OfRestFramework, "E069"), (Synchronous, "E070")])
+def test_class_that_is_no_authenticator_is_reported(server: Server, kind: Any, check: str) -> None:
+    server.authenticators = [kind()]
+    found = get_findings()[check]
+    assert kind.__name__ in found.msg
+    if check == "E069":
+        assert f'RESTFrameworkAuthentication("{__name__}.OfRestFramework")' in str(found.hint)
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_reported"),
+    [
+        ({"CONN_MAX_AGE": 60}, True),
+        ({"CONN_MAX_AGE": None}, True),
+        ({"CONN_MAX_AGE": 0}, False),
+        ({}, False),
+        ({"CONN_MAX_AGE": 60, "ENGINE": "django.db.backends.sqlite3"}, False),
+    ],
+)
+def test_connections_that_pile_up_are_reported(
+    settings: Settings, entry: Any, is_reported: bool
+) -> None:
+    database = {"ENGINE": "django.db.backends.postgresql", **entry}
+    connections.settings["other"] = {**connections.settings["default"], **database}
+    if "CONN_MAX_AGE" not in entry:
+        connections.settings["other"]["CONN_MAX_AGE"] = 0
+    try:
+        assert ("W069" in get_findings(deploy=True)) == is_reported
+        settings.ASGI_APPLICATION = None
+        assert "W069" not in get_findings(deploy=True)
+    finally:
+        del connections.settings["other"]

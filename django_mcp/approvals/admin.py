@@ -62,7 +62,6 @@ class ApprovalAdmin(ReadOnlyAdmin):
         "started_at",
         "ended_at",
         "is_error",
-        "error_text",
     )
     readonly_fields = fields
 

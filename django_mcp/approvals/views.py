@@ -26,7 +26,9 @@ from django_mcp import registry
 from django_mcp.approvals import decisions
 from django_mcp.approvals.cards import readable
 from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision, Phase
+from django_mcp.auth import base
 from django_mcp.protocol.tasks import Status
+from django_mcp.runtime.around import tenants
 from django_mcp.runtime.pages import ProtectedPage
 from django_mcp.tasks import store, submission
 
@@ -44,6 +46,17 @@ class DecisionForm(forms.Form):
     digest = forms.CharField(widget=forms.HiddenInput)
 
 
+def _at_tenant(request: HttpRequest) -> ApprovalQuerySet:
+    """The approvals of the tenant that a page is for, where the site has tenants."""
+    rows = Approval.objects.all()
+    if tenants.function() is None:
+        return rows
+    tenant = tenants.of_request(request)
+    if not tenant:
+        return rows.exclude(principal__regex=base.OF_ANY_TENANT)
+    return rows.filter(principal__startswith=base.beginning_of(tenant))
+
+
 class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ignore[type-arg]
     """What waits for a decision of this user, and what this user has called."""
 
@@ -53,13 +66,13 @@ class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ig
 
     def get_queryset(self) -> ApprovalQuerySet:
         """Return the calls that wait and that this user has the permission to decide on."""
-        waiting = Approval.objects.all().waiting()
+        waiting = _at_tenant(self.request).waiting()
         permissions = waiting.order_by().values_list("permission", flat=True).distinct()
         own = [name for name in permissions if self.request.user.has_perm(name)]
         return waiting.filter(permission__in=own).for_lists().order_by("created_at")
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        own = Approval.objects.filter(user_key=str(self.request.user.pk))
+        own = _at_tenant(self.request).filter(user_key=str(self.request.user.pk))
         own.settle()
         own = own.for_lists()[: self.paginate_by]
         return super().get_context_data(own=own, **context)
@@ -84,7 +97,7 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
         """Return the approval; raises Http404 for one that this user may not see."""
         if "\0" in key:
             raise Http404
-        rows = Approval.objects.filter(pk=key)
+        rows = _at_tenant(self.request).filter(pk=key)
         rows.settle()
         row = rows.current().first()
         if row is None or not self.may_see(row):

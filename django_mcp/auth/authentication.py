@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from django_mcp import conf
-from django_mcp.auth import selection
+from django_mcp.auth import cache, selection
 from django_mcp.auth.base import (
     INVALID_TOKEN,
+    TENANT_KEY,
     TOKEN_KEY,
     Authenticator,
     Challenge,
@@ -56,6 +57,13 @@ class Authentication:
         are accepted: a client whose token has expired has to learn it.
         """
         scope[SCOPE_KEY] = self.resource  # type: ignore[index]
+        tenant = scope.get(TENANT_KEY)
+        if not tenant:
+            return await self._authenticate(scope)
+        with cache.of_tenant(tenant):
+            return replace(await self._authenticate(scope), tenant=tenant)
+
+    async def _authenticate(self, scope: Scope) -> Principal:
         has_token = self._takes_tokens and _read_token(scope)
         # The first challenge that is not final: a later authenticator may still accept.
         refusal: Challenge | None = None

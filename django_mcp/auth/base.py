@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote, unquote
 
 from django_mcp import conf
 from django_mcp.auth.selection import Selection
@@ -36,6 +37,9 @@ class Principal:
     claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
     endpoint: str = ""
     """The values that the path of the server captured; callers of two endpoints are two callers."""
+    tenant: str = ""
+    """The tenant of the request, as the function says that TENANT names; callers of two tenants are
+    two callers, whose primary keys may be equal."""
     selection: Selection | None = None
     """What the connection selects of the components that the caller may use; None: all of them."""
 
@@ -52,7 +56,14 @@ class Principal:
     def key(self) -> str:
         """The identity to which sessions, cursors and signed state are bound."""
         key = f"{self.scheme}:{self.subject}"
-        return f"{key} {self.endpoint}" if self.endpoint else key
+        if self.endpoint:
+            key = f"{key} {self.endpoint}"
+        return f"{beginning_of(self.tenant)}{key}" if self.tenant else key
+
+    @property
+    def place(self) -> str:
+        """The tenant and the endpoint, within which an anonymous caller may log in."""
+        return f"{beginning_of(self.tenant)}{self.endpoint}" if self.tenant else self.endpoint
 
     @property
     def program(self) -> str | None:
@@ -64,6 +75,25 @@ class Principal:
         """Whether the caller has no subject, no logged-in user and no scopes of an access token."""
         is_known = self.subject or self.scopes or getattr(self.user, "is_authenticated", False)
         return not is_known
+
+
+END_OF_TENANT = "|"
+
+
+def beginning_of(tenant: str) -> str:
+    """Return how the keys of principals of a tenant begin: none of its characters ends it."""
+    return f"{quote(tenant, safe='')}{END_OF_TENANT}"
+
+
+OF_ANY_TENANT = r"^[^:|]*[|]"
+"""A regular expression for keys that have a tenant."""
+
+
+def tenant_of_key(key: str) -> str:
+    """Return the tenant of the principal that has this key; empty without one."""
+    beginning, end, _ = key.partition(END_OF_TENANT)
+    # A scheme ends with a colon, which is escaped in a tenant.
+    return unquote(beginning) if end and ":" not in beginning else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +151,8 @@ class BaseAuthentication:
 INVALID_TOKEN = Challenge(error="invalid_token", message="The access token is not valid here")
 
 
+TENANT_KEY = "django_mcp.tenant"
+"""The key under which the ASGI scope of a request has its tenant, where the site has tenants."""
 TOKEN_KEY = "django_mcp.bearer_token"
 """The key under which the ASGI scope of a request that is being authenticated has its token."""
 

@@ -19,7 +19,9 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakSet
 
@@ -56,7 +58,8 @@ class PrincipalCache:
     """The principals of one authenticator, each for at most ``TOKEN_CACHE_TTL`` seconds.
 
     A key is the digest of a token, never the token, and whatever else the decision depends on,
-    such as the name of the server. An authenticator uses it so::
+    such as the name of the server; the tenant of the request is a part of every key. An
+    authenticator uses it so::
 
         async def authenticate(self, scope):
             ...
@@ -92,7 +95,7 @@ class PrincipalCache:
         principal = self.get(digest, *more)
         if principal is not None or _ttl() is None:
             return principal or _principal_of(await load())
-        key = (asyncio.get_running_loop(), digest, *more)
+        key = (asyncio.get_running_loop(), digest, _tenant.get(), *more)
         load_of_another = self._loads.get(key)
         if load_of_another is not None:
             await asyncio.wait([load_of_another], timeout=WAIT_TIMEOUT)
@@ -131,7 +134,7 @@ class PrincipalCache:
         What a handler changes or loads on the user is not there in the next call: no related
         objects are ever cached. What ``has_perm`` answered is: see ``auth.permissions``.
         """
-        entry = self._entries.get((digest, *more))
+        entry = self._entries.get((digest, _tenant.get(), *more))
         if entry is None or entry.until <= time.monotonic():
             return None
         return _copy(entry.principal)
@@ -152,8 +155,9 @@ class PrincipalCache:
                 return
             if isinstance(principal.user, Model):
                 permissions.remember(principal.user, until)
-            self._entries.pop((digest, *more), None)
-            self._entries[digest, *more] = _Entry(_copy(principal), digest, until)
+            key = (digest, _tenant.get(), *more)
+            self._entries.pop(key, None)
+            self._entries[key] = _Entry(_copy(principal), digest, until)
             if len(self._entries) > MAX_ENTRIES:
                 del self._entries[next(iter(self._entries))]
 
@@ -170,6 +174,16 @@ class PrincipalCache:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+@contextmanager
+def of_tenant(tenant: str) -> Iterator[None]:
+    """Find and keep only principals of this tenant, whose database has other users."""
+    token = _tenant.set(tenant)
+    try:
+        yield
+    finally:
+        _tenant.reset(token)
 
 
 def forget(*, digest: str | None = None, user: str | None = None) -> None:
@@ -204,6 +218,7 @@ def _copy(principal: Principal) -> Principal:
         scopes=principal.scopes,
         claims={**principal.claims},
         endpoint=principal.endpoint,
+        tenant=principal.tenant,
         selection=principal.selection,
     )
 
@@ -227,6 +242,7 @@ def _reset() -> None:
         cache._loads.clear()
 
 
+_tenant: ContextVar[str] = ContextVar("django_mcp.tenant_of_cache", default="")
 _caches: WeakSet[PrincipalCache] = WeakSet()
 
 os.register_at_fork(after_in_child=_reset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from inspect import iscoroutinefunction
 from itertools import dropwhile
 
 from django.conf import settings
@@ -66,7 +67,7 @@ def _unguarded_writes(server: Server) -> Iterator[str]:
         if not isinstance(component, ToolComponent):
             continue
         is_read_only = (component.annotations or {}).get("readOnlyHint", False)
-        # A view of REST framework is listed for them, and may ask for a login at the call.
+        # Views of REST framework decide about anonymous callers at the call.
         permission = component.permission
         is_guarded = permission and not getattr(permission, "admits_anonymous", False)
         if not (is_read_only or is_guarded or component.scopes):
@@ -91,6 +92,82 @@ def check_challenges() -> Found:
                 ),
                 id="django_mcp.W012",
             )
+
+
+@check()
+def check_hidden_login() -> Found:
+    """Find servers at which nobody is ever asked to log in, although somebody could."""
+    for server in registry.servers():
+        authenticators = _authenticators(server)
+        has_anonymous = any(getattr(item, "accepts_all", False) for item in authenticators)
+        may_challenge = any(getattr(item, "scheme", None) == BEARER for item in authenticators)
+        if not (has_anonymous and may_challenge):
+            continue
+        hidden = [
+            component
+            for component in server.components.registered()
+            if _is_for_users(component) and visibility.policy_of(component, server) == "hidden"
+        ]
+        if hidden and not _asks_somebody(server):
+            named = ", ".join(repr(component.name) for component in hidden[:SHOWN])
+            more = f" and {len(hidden) - SHOWN} more" if len(hidden) > SHOWN else ""
+            yield Warning(
+                f"Nobody is ever asked to log in at the MCP server {server.name!r}: it accepts "
+                f"anonymous callers, and hides from them {named}{more}, which are for users.",
+                hint=(
+                    'Set when_denied="challenged" on the server or on these components, so that '
+                    "a client lets its user log in where they call one; or silence this check, "
+                    "if users are to log in by themselves."
+                ),
+                id="django_mcp.W068",
+            )
+
+
+SHOWN = 3
+"""Components that a warning names."""
+
+
+def _is_for_users(component: Component) -> bool:
+    permission = component.permission
+    return bool(permission) and not getattr(permission, "admits_anonymous", False)
+
+
+def _asks_somebody(server: Server) -> bool:
+    """Whether a call of an anonymous caller is answered with a challenge anywhere."""
+    return any(
+        (component.scopes or component.permission)
+        and visibility.policy_of(component, server) == "challenged"
+        or getattr(component.permission, "admits_anonymous", False)
+        for component in server.components.registered()
+    )
+
+
+@check()
+def check_kinds_of_authenticators() -> Found:
+    """Find classes of REST framework, which look like authenticators and are none."""
+    for server in registry.servers():
+        for item in _authenticators(server):
+            if hasattr(item, "authenticate_header"):
+                kind = type(item)
+                yield Error(
+                    f"{kind.__module__}.{kind.__qualname__}, an authenticator of the MCP server "
+                    f"{server.name!r}, is an authentication class of Django REST framework: it "
+                    "would fail at each request.",
+                    hint=(
+                        "Wrap it: RESTFrameworkAuthentication"
+                        f'("{kind.__module__}.{kind.__qualname__}"), of '
+                        "django_mcp.auth.rest_framework."
+                    ),
+                    id="django_mcp.E069",
+                )
+            elif not iscoroutinefunction(getattr(item, "authenticate", None)):
+                yield Error(
+                    f"The authenticator {item!r} of the MCP server {server.name!r} has no "
+                    "asynchronous method authenticate.",
+                    hint="Write: async def authenticate(self, scope). It returns a Principal, a "
+                    "Challenge or None.",
+                    id="django_mcp.E070",
+                )
 
 
 def _missing_login(component: Component, authenticators: Sequence[Authenticator]) -> str | None:
@@ -190,5 +267,5 @@ def check_tokens_over_http() -> Found:
 def _authenticators(server: Server) -> Sequence[Authenticator]:
     try:
         return registry.authenticators(server)
-    except Exception:
+    except Exception:  # The class of an authenticator may raise anything.
         return ()  # ``check_authenticators`` reports it.

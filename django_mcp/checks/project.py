@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import get_commands
@@ -59,23 +60,34 @@ def check_settings() -> Found:
 @check()
 def check_dotted_paths() -> Found:
     site = conf.get()
-    site = conf.get()
     middleware = () if site.django_middleware == "all" else site.django_middleware
     paths_by_key = {
         "FRAME_PROCESSORS": site.frame_processors,
         "SERIALIZERS": (*site.serializers, *site.serializers.values()),
         "DJANGO_MIDDLEWARE": middleware,
         "REST_AUTH": [site.rest_auth] if site.rest_auth else [],
+        "FIRST_MIDDLEWARE": site.first_middleware,
+        "VIEW_MIDDLEWARE": site.view_middleware,
+        "TENANT": () if site.tenant is None else (site.tenant,),
     }
     for key, paths in paths_by_key.items():
         for path in paths:
             try:
                 import_string(path)
             except ImportError as error:
-                yield Error(
-                    f'DJANGO_MCP["{key}"] names {path!r}, which cannot be imported: {error}',
-                    id="django_mcp.E004",
+                yield _not_importable(f'DJANGO_MCP["{key}"]', path, error)
+    for server in registry.servers():
+        for path in server.view_middleware or ():
+            try:
+                import_string(path)
+            except ImportError as error:
+                yield _not_importable(
+                    f"view_middleware of the MCP server {server.name!r}", path, error
                 )
+
+
+def _not_importable(where: str, path: str, error: ImportError) -> Error:
+    return Error(f"{where} names {path!r}, which cannot be imported: {error}", id="django_mcp.E004")
 
 
 @check()
@@ -140,6 +152,26 @@ def check_connection_pools() -> Found:
                 "has it cannot wait for a store, which needs another one.",
                 hint="Set max_size to at least 2.",
                 id="django_mcp.W015",
+            )
+
+
+@check(requires_settings=False, deploy=True)
+def check_kept_connections() -> Found:
+    """Find databases whose connections pile up under ASGI, as Django's documentation says."""
+    if not getattr(settings, "ASGI_APPLICATION", None):
+        return
+    for alias, database in connections.settings.items():
+        keeps = database.get("CONN_MAX_AGE", 0) != 0
+        if keeps and not database.get("ENGINE", "").endswith("sqlite3"):
+            yield Warning(
+                f"The database {alias!r} has a CONN_MAX_AGE, and the site has an ASGI_APPLICATION. "
+                "Under ASGI, each request of Django has a thread of its own, which leaves its "
+                "connection open: after some hundred, the database accepts no more.",
+                hint=(
+                    "Set CONN_MAX_AGE to 0, or remove it and use a pool. Silence this check if "
+                    "the site is served over WSGI only."
+                ),
+                id="django_mcp.W069",
             )
 
 

@@ -37,6 +37,8 @@ class Link:
     """``module:class`` of the form that the ready page shows."""
     expires: float
     """Seconds since the epoch."""
+    tenant: str = ""
+    """The tenant of the user, where the site has tenants."""
 
     @property
     def expires_at(self) -> datetime:

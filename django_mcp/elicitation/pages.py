@@ -277,6 +277,7 @@ def _link(frame: Frame, message: str, page: Page, timeout: float, identity: str)
     return Link(
         id=identity,
         user=str(frame.user.pk),
+        tenant=frame.principal.tenant,
         server=str(frame.server.info.get("title") or frame.server.info["name"]),
         message=links.shortened(message),
         view=page if isinstance(page, str) else READY_PAGE,

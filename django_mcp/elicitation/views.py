@@ -19,10 +19,18 @@ from django.views.generic import FormView
 from django_mcp.elicitation import links
 from django_mcp.elicitation.links import Link
 from django_mcp.elicitation.models import PageAnswer
+from django_mcp.runtime.around import tenants
 from django_mcp.runtime.pages import ProtectedPage
 
 DECLINE = "decline"
 """The name of the button with which the user answers nothing."""
+
+
+def _is_for(link: Link, request: HttpRequest) -> bool:
+    """Whether the link is for the user and the page of a request, at its tenant."""
+    if link.tenant != tenants.of_request(request):
+        return False
+    return link.is_for(request.user) and link.view == _view_name(request)
 
 
 class OwnLink(LoginRequiredMixin):
@@ -39,7 +47,7 @@ class OwnLink(LoginRequiredMixin):
         if not request.user.is_authenticated:
             return self.handle_no_permission()
         link = links.read(token)
-        if link is None or not (link.is_for(request.user) and link.view == _view_name(request)):
+        if link is None or not _is_for(link, request):
             # One response for all of these, so that nobody learns of the links of others.
             return TemplateResponse(request, self.invalid_template_name, status=404)
         self.link = link

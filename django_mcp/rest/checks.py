@@ -19,6 +19,7 @@ from django.db import DatabaseError
 from django_mcp import conf, registry
 from django_mcp.rest import availability, batches
 from django_mcp.rest.availability import LeftOut
+from django_mcp.rest.calls import view_middleware
 from django_mcp.server.server import Server
 
 TAG = "django_mcp"
@@ -47,19 +48,25 @@ OF_HTTP = (
 
 
 def _skipped_middleware() -> Iterator[CheckMessage]:
-    if not any(map(availability.has_views, registry.servers())):
+    servers = [server for server in registry.servers() if availability.has_views(server)]
+    if not servers:
         return
-    run = conf.get().django_middleware
+    site = conf.get()
+    if site.django_middleware == "all":
+        return
+    for_all = {*site.django_middleware, *site.first_middleware}
     of_site = [path for path in settings.MIDDLEWARE if not path.startswith(OF_HTTP)]
-    skipped = [path for path in of_site if run != "all" and path not in run]
+    everywhere = [{*view_middleware.paths_of(server)} for server in servers]
+    run = for_all | set.intersection(*everywhere)
+    skipped = [path for path in of_site if path not in run]
     if skipped:
         yield Warning(
             "Calls of views as tools skip this middleware, which requests of the API go through: "
             f"{', '.join(skipped)}.",
             hint=(
-                'List in DJANGO_MCP["DJANGO_MIDDLEWARE"] what has to happen around such calls: '
-                "a change log, for instance. The hook around_call of a server can do it for tasks "
-                "as well. Silence this check if nothing is missing."
+                'List in DJANGO_MCP["VIEW_MIDDLEWARE"] what has to happen around such calls, in '
+                "the order of MIDDLEWARE: a guard, a tenant, a change log. Silence this check if "
+                "nothing is missing."
             ),
             id="django_mcp_rest.W003",
         )
@@ -71,7 +78,7 @@ def _missing(servers: Sequence[Server]) -> Iterator[CheckMessage]:
     names: dict[str, dict[str, None]] = {}
     for server in servers:
         for where, reason in availability.missing(server).items():
-            cause = availability.cause_of(where, reason)
+            cause = reason.replace(where, "").replace(where.rpartition(".")[2], "")
             operations.setdefault(cause, {}).setdefault(where, reason)
             names.setdefault(cause, {})[server.name] = None
     for cause, reasons in operations.items():

@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
-from django.core.handlers.base import BaseHandler
-from django.http import Http404, HttpResponseBase, JsonResponse
-from django.http.multipartparser import MultiPartParserError
 from django.urls import ResolverMatch
 from rest_framework.parsers import MultiPartParser
 from rest_framework.settings import api_settings
@@ -29,8 +25,17 @@ from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import arguments as readers
 from django_mcp.rest import descriptions, outputs
 from django_mcp.rest.arguments import Arguments
-from django_mcp.rest.calls import access, credentials, form_data, requests, responses, rows
+from django_mcp.rest.calls import (
+    access,
+    credentials,
+    form_data,
+    requests,
+    responses,
+    rows,
+    view_middleware,
+)
 from django_mcp.rest.calls.credentials import Credentials, FindAuth
+from django_mcp.rest.calls.view_middleware import STATUSES, response_to
 from django_mcp.rest.operations import Operation, default_name
 from django_mcp.rest.parameters import is_list
 from django_mcp.rest.spectacular import Described
@@ -150,19 +155,16 @@ class Caller:
 
     def call(self, arguments: dict[str, Any], frame: Frame) -> Any:
         request, match = self._request(arguments, frame)
-        # ATOMIC_REQUESTS applies as it does to a request over HTTP.
-        view = BaseHandler().make_view_atomic(match.func)
         try:
-            response = view(request, *match.args, **match.kwargs)
+            response = view_middleware.call(request, match)
             return self._read(response, frame, request, arguments)
         except tuple(STATUSES) as error:
             return responses.read(response_to(error), frame, request)
 
     async def call_async(self, arguments: dict[str, Any], frame: Frame) -> Any:
         request, match = await frame.exchange.run(self._request, arguments, frame)
-        view: Any = BaseHandler().make_view_atomic(match.func)
         try:
-            response = await view(request, *match.args, **match.kwargs)
+            response = await view_middleware.acall(request, match)
             return await frame.exchange.run(self._read, response, frame, request, arguments)
         except tuple(STATUSES) as error:
             return responses.read(response_to(error), frame, request)
@@ -226,22 +228,6 @@ def pages_of(
     if not is_list(operation) or is_own:
         return None
     return rows.Pages(operation.where, options.get("max_result_chars"))
-
-
-STATUSES: Mapping[type[Exception], int] = {
-    Http404: 404,
-    PermissionDenied: 403,
-    SuspiciousOperation: 400,
-    BadRequest: 400,
-    MultiPartParserError: 400,
-}
-"""Exceptions around a view, for which Django's own handler has a status."""
-
-
-def response_to(error: Exception) -> HttpResponseBase:
-    """Return the response to such an exception, without its text, as Django's pages have none."""
-    status = next(code for kind, code in STATUSES.items() if isinstance(error, kind))
-    return JsonResponse({}, status=status)
 
 
 def content_types(operation: Operation, view: Any, arguments: Arguments) -> Sequence[str]:

@@ -104,6 +104,16 @@ def close_all() -> None:
             _close(connection)
 
 
+def close_unused() -> None:
+    """Close the connections of this thread, except those in a transaction, such as that of a test.
+
+    For a thread that nobody uses again.
+    """
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is not None and not is_in_transaction(connection):
+            _close(connection)
+
+
 def close_before_wait() -> None:
     """Close the connections of the synchronous handler on this thread, which waits for its client.
 

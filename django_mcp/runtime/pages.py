@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib.auth import logout
 from django.contrib.sites.shortcuts import get_current_site
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import NoReverseMatch, get_script_prefix, reverse
@@ -22,6 +23,7 @@ from django.views.decorators.csrf import csrf_protect
 from django_mcp import conf
 from django_mcp.auth.resource import base_url
 from django_mcp.frame.transport import HttpTransport, Transport
+from django_mcp.runtime import connections
 
 LOG_OUT = "log_out"
 """The name of the button in the header with which a user leaves the account."""
@@ -54,7 +56,24 @@ class ProtectedPage:
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
         response.headers["Referrer-Policy"] = "same-origin"
         add_never_cache_headers(response)
+        if isinstance(request, ASGIRequest):
+            _close_connections_after(response)
         return response
+
+
+def _close_connections_after(response: HttpResponseBase) -> None:
+    """Close the connections of the thread that serves a page, once it is sent.
+
+    Under ASGI, Django gives each request a thread, which ends without closing what CONN_MAX_AGE
+    keeps open.
+    """
+    close = response.close
+
+    def close_all() -> None:
+        close()
+        connections.close_unused()
+
+    response.close = close_all  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, slots=True)

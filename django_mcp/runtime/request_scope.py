@@ -171,12 +171,13 @@ class _RequestScope(ThreadSensitiveContext):
     has_handler = False
     """Whether a handler has begun, whose calls may depend on each other."""
     thread: RequestThread | None = None
-    """None with DJANGO_MIDDLEWARE: it occupies its thread as long as it waits for the response,
+    """None with middleware of Django: it occupies its thread as long as it waits for the response,
     and so has one of its own, which asgiref makes."""
 
     def __init__(self) -> None:
         super().__init__()
-        if not conf.get().django_middleware:
+        site = conf.get()
+        if not (site.django_middleware or site.first_middleware):
             self.thread = _asgiref_threads[self] = RequestThread()
 
     def begin_handler(self) -> None:

@@ -132,10 +132,7 @@ def _has_view(component: Component | Expected) -> bool:
 
 
 def _supports_tasks(component: Component | Expected) -> bool:
-    # ``call_tool`` supports them for the tools that it leads to.
-    leads_to_others = getattr(component, "is_in_every_selection", False)
-    support = getattr(component, "task_support", "forbidden")
-    return support != "forbidden" and not leads_to_others
+    return getattr(component, "task_support", "forbidden") != "forbidden"
 
 
 AVAILABLE: Mapping[str, Callable[[Server], bool]] = {

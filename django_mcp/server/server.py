@@ -73,6 +73,7 @@ class Server(Hooks):
       request state, before it was asked: safe only where no handler asks for a confirmation.
     * ``tool_search`` lists only tools with ``always_load``, and two by which a model finds and
       calls the others.
+    * ``view_middleware`` is what VIEW_MIDDLEWARE is for servers without their own.
     * ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
       ``set_log_rate_limit``.
 
@@ -104,6 +105,7 @@ class Server(Hooks):
         log_rate_limit: int | None = None,
         group_scopes: Mapping[str, str | Iterable[str]] | None = None,
         tool_search: bool = False,
+        view_middleware: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
         self._make_parts(capabilities)
@@ -119,6 +121,7 @@ class Server(Hooks):
         self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
         self.group_scopes = _group_scopes(name, group_scopes)
         self.tool_search = tool_search
+        self.view_middleware = _dotted_paths(name, view_middleware)
         self.when_denied = _checked_policy(name, when_denied)
         self.middleware = tuple(_checked_list(name, "middleware", middleware) or ())
         self.cache = cache
@@ -421,6 +424,15 @@ def _checked_list(name: str, option: str, given: Any) -> Any:
             f"{option} of the Server {name!r} is the string {given!r}: write a list, [{given!r}]"
         )
     return given
+
+
+def _dotted_paths(name: str, paths: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(paths, str):
+        raise ConfigurationError(
+            f"view_middleware of the Server {name!r} is the string {paths!r}: give a list of "
+            "dotted paths"
+        )
+    return None if paths is None else tuple(paths)
 
 
 def _checked_policy(name: str, policy: Any) -> WhenDenied | None:

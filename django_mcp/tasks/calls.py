@@ -105,6 +105,7 @@ def facts_of(frame: Frame) -> dict[str, Any]:
         "principal": [principal.scheme, principal.subject, sorted(principal.scopes), dict(claims)],
         "user_key": user_key(frame.user),
         "endpoint": principal.endpoint,
+        "tenant": principal.tenant,
         "selection": None if principal.selection is None else principal.selection.to_json(),
         "path_params": paths.as_text(frame.server.path, path_params(frame)),
         "client_info": dict(private.get("client_info") or {}),
@@ -235,6 +236,7 @@ async def _principal(row: McpTask, facts: Mapping[str, Any]) -> Principal:
         scopes=frozenset(scopes),
         claims=claims,
         endpoint=facts["endpoint"],
+        tenant=facts.get("tenant", ""),
         selection=None if selection is None else Selection.from_json(selection),
     )
 

@@ -186,11 +186,8 @@ class Run:
             except asyncio.CancelledError:
                 self.cancellation.request(STOPPED["message"])
                 work.cancel()
-                try:
+                with suppress(Exception):
                     await self._end(lambda task: tasks.fail(task, STOPPED))
-                except Exception:
-                    text = "It cannot be stored that a task was stopped: its lease will end"
-                    log_repeated(logging.ERROR, text, exc_info=True)
                 raise
             finally:
                 watching.cancel()

@@ -40,6 +40,11 @@ def known_scopes() -> list[str]:
     return sorted(scopes)
 
 
+def needed_scopes() -> list[str]:
+    """Return the scopes without which a server of the site accepts no token."""
+    return sorted({scope for name in known_servers() for scope in registry.get(name).scopes})
+
+
 def known_servers() -> list[str]:
     """Return the names of the servers that accept personal access tokens."""
     return sorted(server.name for server in registry.servers() if accepts_tokens(server))
@@ -92,6 +97,7 @@ class TokenForm(forms.Form):
         names(self, "scopes").offer_scopes(known_scopes() if scopes is None else scopes)
         names(self, "servers").offer(known_servers())
         names(self, "groups").offer(known_groups())
+        self.fields["scopes"].initial = needed_scopes()
         for name in ("scopes", "servers", "groups"):
             if not names(self, name).choices:
                 del self.fields[name]

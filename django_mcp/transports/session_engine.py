@@ -69,7 +69,7 @@ class SessionEngine:
             principal=frame.principal.key,
             version=opened.revision.version,
             caller=counted_as(server, frame.principal, frame.transport),
-            anonymous_at=frame.principal.endpoint if frame.principal.is_anonymous else None,
+            anonymous_at=frame.principal.place if frame.principal.is_anonymous else None,
             client_info=opened.private["client_info"],
             client_capabilities=opened.private["client_capabilities"],
             init_meta=opened.private["init_meta"],

@@ -183,6 +183,7 @@ async def test_login_required_lets_the_user_of_a_token_in(
 
 async def test_user_of_middleware_is_the_caller(server: Server, settings: Settings) -> None:
     use(settings, "impersonates")
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "MIDDLEWARE_CHANGES_USER": True}
     user = await User.objects.acreate(username="ann")
     assert await call(server, "who", x_act_as="ann") == f"ann ann django_middleware:{user.pk}"
     assert await call(server, "who") == "AnonymousUser AnonymousUser public:"
@@ -192,6 +193,7 @@ async def test_session_of_one_user_of_middleware_is_not_found_by_another(
     server: Server, settings: Settings
 ) -> None:
     use(settings, "impersonates")
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "MIDDLEWARE_CHANGES_USER": True}
     await User.objects.acreate(username="ann")
     await User.objects.acreate(username="bob")
     ann = Client(server, transport="http", version="2025-11-25", headers={"X-Act-As": "ann"})

@@ -118,6 +118,16 @@ def test_invalid_form_creates_nothing(browser: Browser, wrong: dict[str, Any]) -
     assert not PersonalAccessToken.objects.exists()
 
 
+def test_scopes_that_servers_need_are_ticked(browser: Browser) -> None:
+    """Without them, the token would be refused at each request."""
+    form = browser.get(PAGE).context["form"]
+    needed = ["helpdesk", "shop"]
+    assert form["scopes"].initial == needed
+    ticked = [box.data["attrs"].get("checked") for box in form["scopes"].subwidgets]
+    named = [box.data["value"] for box in form["scopes"].subwidgets]
+    assert [name for name, is_ticked in zip(named, ticked, strict=True) if is_ticked] == needed
+
+
 def test_site_limits_the_scopes_of_users(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TokensView, "get_scopes", lambda view: ["read"])
     browser.post(PAGE, fields(scopes=["cash:write"]))

@@ -104,11 +104,16 @@ def encode_json(data: Any) -> bytes:
 
 
 def host_of(frame: Frame) -> str:
-    """Return the host for absolute URLs: of BASE_URL, of the caller's request, or of the site."""
-    if base := conf.get().base_url:
-        return urlsplit(base).netloc
+    """Return the host for absolute URLs: of BASE_URL, of the caller's request, or of the site.
+
+    On a site with tenants, the host of the caller comes first: it may be that of the tenant.
+    """
+    site = conf.get()
     transport = frame.transport
-    if isinstance(transport, HttpTransport) and transport.host:
+    has_host = isinstance(transport, HttpTransport) and transport.host
+    if site.base_url and not (site.tenant and has_host):
+        return urlsplit(site.base_url).netloc
+    if isinstance(transport, HttpTransport) and has_host:
         is_default = transport.port == DEFAULT_PORTS.get(transport.scheme)
         return transport.host if is_default else f"{transport.host}:{transport.port}"
     named = (host.lstrip(".") for host in settings.ALLOWED_HOSTS if "*" not in host)

@@ -1,4 +1,7 @@
-"""Django's middleware around HTTP requests to MCP servers, where DJANGO_MIDDLEWARE asks for it.
+"""Django's middleware around HTTP requests to MCP servers, where two settings ask for it.
+
+That of FIRST_MIDDLEWARE runs before the authenticators, that of DJANGO_MIDDLEWARE after them, in
+one chain.
 
 The middleware sees ``frame.django_request``; what it sets there, its context variables and its
 database connections are those of the handler, which runs on the thread of its request.
@@ -12,24 +15,21 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured, MiddlewareNotUsed
-from django.core.handlers.base import BaseHandler
-from django.core.handlers.exception import convert_exception_to_response
 from django.core.signals import setting_changed
 from django.http import HttpRequest as DjangoRequest
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import resolve_url
-from django.urls import NoReverseMatch, ResolverMatch
-from django.utils.module_loading import import_string
+from django.urls import ResolverMatch
+from django.utils.decorators import async_only_middleware
 
 from django_mcp import conf
-from django_mcp.auth.base import Challenge, Principal
+from django_mcp.auth.base import TENANT_KEY, Challenge, Principal
 from django_mcp.runtime import pools, request_scope
+from django_mcp.runtime.around import chain, tenants
+from django_mcp.runtime.around.chain import MiddlewareChain
 from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest, Send
 
@@ -44,11 +44,30 @@ CONTENT_HEADERS = frozenset({"content-type", "content-length", "content-encoding
 
 @cache
 def get() -> DjangoMiddleware | None:
-    """The middleware of DJANGO_MIDDLEWARE; None where a site asks for none."""
-    named = conf.get().django_middleware
-    if not named:
-        return None
-    return DjangoMiddleware(tuple(settings.MIDDLEWARE) if named == "all" else tuple(named))
+    """The middleware of both settings; None where a site asks for none."""
+    site = conf.get()
+    named = site.django_middleware
+    after = tuple(settings.MIDDLEWARE) if named == "all" else tuple(named)
+    if site.first_middleware:
+        return DjangoMiddleware((*site.first_middleware, AUTHENTICATE, *after), authenticates=True)
+    return DjangoMiddleware(after) if after else None
+
+
+AUTHENTICATE = f"{__name__}.authenticate"
+
+
+@async_only_middleware
+def authenticate(get_response: Any) -> Any:
+    """Authenticate the request between the middleware of FIRST_MIDDLEWARE and all others."""
+
+    async def middleware(request: Any) -> HttpResponseBase:
+        refusal: HttpResponseBase | None = await request.mcp_view.authenticate(request)
+        if refusal is not None:
+            return refusal
+        response: HttpResponseBase = await get_response(request)
+        return response
+
+    return middleware
 
 
 class McpResponse(HttpResponse):
@@ -59,38 +78,12 @@ class McpResponse(HttpResponse):
     """Whether nothing of it is left to send. A stream cannot wait for the middleware."""
 
 
-class DjangoMiddleware(BaseHandler):
+class DjangoMiddleware(MiddlewareChain):
     """The chain of middleware classes, around a view which answers MCP messages."""
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        self._view_middleware: list[Any] = []
-        self._template_response_middleware: list[Any] = []
-        self._exception_middleware: list[Any] = []
-        inner: Any = self._get_response_async  # type: ignore[attr-defined]
-        chain: Any = convert_exception_to_response(inner)
-        is_async = True
-        for path in reversed(paths):
-            chain, is_async = self._around(path, chain, is_async)
-        self._chain: Any = self.adapt_method_mode(True, chain, is_async)
-
-    def _around(self, path: str, inner: Any, is_async: bool) -> tuple[Any, bool]:
-        """``inner`` within a middleware, and whether it is asynchronous."""
-        factory = import_string(path)
-        goes_async = bool(getattr(factory, "async_capable", False))
-        adapted = self.adapt_method_mode(goes_async, inner, is_async)
-        try:
-            middleware = factory(adapted)
-        except MiddlewareNotUsed:
-            return inner, is_async
-        if middleware is None:
-            raise ImproperlyConfigured(f"The middleware {path} returned None.")
-        if hasattr(middleware, "process_view"):
-            adapted = self.adapt_method_mode(True, middleware.process_view)
-            self._view_middleware.insert(0, adapted)
-        if hasattr(middleware, "process_exception"):
-            adapted = self.adapt_method_mode(False, middleware.process_exception)
-            self._exception_middleware.append(adapted)
-        return convert_exception_to_response(middleware), goes_async
+    def __init__(self, paths: tuple[str, ...], *, authenticates: bool = False) -> None:
+        super().__init__(paths, is_async=True)
+        self.authenticates = authenticates
 
     def resolve_request(self, request: DjangoRequest) -> Any:
         """The view, instead of that of ROOT_URLCONF; ``process_view`` receives it."""
@@ -110,11 +103,13 @@ class DjangoMiddleware(BaseHandler):
         Raises HttpError if the middleware answers instead.
         """
         request = _request(http, principal)
-        view = View(principal, send, serve)
+        view = View(http, principal, send, serve)
         request.mcp_view = view  # type: ignore[attr-defined]
         request.mcp_path_params = http.scope.get("url_route", {}).get("kwargs", {})  # type: ignore[attr-defined]
         with pools.in_middleware_thread():
             response = await self._chain(request)
+            if view.failure is not None:
+                raise view.failure
             if not isinstance(response, McpResponse):
                 raise _rejection(response, http)
             if not response.is_sent:
@@ -123,16 +118,25 @@ class DjangoMiddleware(BaseHandler):
         return view.principal
 
 
+NOBODY = Principal(scheme="unauthenticated")
+"""The caller of a request before its authentication."""
+
+
 async def _serve_nothing(principal: Principal, send: View) -> None:
     """Answer nothing: the request is only checked."""
 
 
-async def check(http: HttpRequest, principal: Principal) -> Principal:
+async def check(http: HttpRequest, principal: Principal | None = None) -> Principal:
     """The caller of a request, as the middleware leaves it; raises HttpError if it answers.
 
     For streams: they begin after the middleware has ended, so that they hold no thread of it.
+    Without ``principal``, the request is authenticated.
     """
     middleware = get()
+    if principal is None and (middleware is None or not middleware.authenticates):
+        principal = await http.authenticate()
+    if principal is None:
+        principal = NOBODY
     if middleware is None:
         return principal
     return await middleware.run(http, principal, _drop, _serve_nothing)
@@ -155,8 +159,11 @@ mcp_endpoint.csrf_exempt = True  # type: ignore[attr-defined]
 class View:
     """The innermost part: it answers, and collects what the middleware may still change."""
 
-    def __init__(self, principal: Principal, send: Send, serve: Serve) -> None:
+    def __init__(self, http: HttpRequest, principal: Principal, send: Send, serve: Serve) -> None:
+        self._http = http
         self.principal = principal
+        self.failure: HttpError | None = None
+        """Why the request was not authenticated: middleware receives its status only."""
         self._pass_on = send
         self._serve = serve
         self._has_answered = False
@@ -164,8 +171,24 @@ class View:
         self._body: list[bytes] = []
         self.is_stream = False
 
+    async def authenticate(self, request: DjangoRequest) -> HttpResponseBase | None:
+        """Set the caller of the request; return a response where nobody accepts it."""
+        http = self._http
+        http.scope[TENANT_KEY] = await tenants.aof_request(request)  # type: ignore[index]
+        try:
+            self.principal = await http.authenticate()
+        except HttpError as error:
+            self.failure = error
+            return HttpResponse(status=error.status)
+        _set_caller(request, http, self.principal)
+        return None
+
     async def respond(self, request: DjangoRequest) -> HttpResponseBase:
-        self.principal = await _with_user(self.principal, request)
+        principal = await _with_user(self.principal, request)
+        if principal is None:
+            self.failure = HttpError(500, "A middleware of this site has changed the user")
+            return HttpResponse(status=500)
+        self.principal = principal
         with request_scope.on_waiting_thread():
             await self._serve(self.principal, self)
         response = McpResponse(b"".join(self._body), status=self._start["status"])
@@ -194,24 +217,40 @@ def _request(http: HttpRequest, principal: Principal) -> DjangoRequest:
         request = django_requests.of_scope(http.scope)
     except UnicodeDecodeError:
         raise HttpError(400, "The query string is not valid UTF-8") from None
-    django_requests.of_caller(request, principal.user, http.session)
+    _set_caller(request, http, principal)
     http.scope[django_requests.SCOPE_KEY] = request  # type: ignore[index]
     return request
 
 
-async def _with_user(principal: Principal, request: DjangoRequest) -> Principal:
-    """The principal, or another one if the middleware has set another user."""
+def _set_caller(request: DjangoRequest, http: HttpRequest, principal: Principal) -> None:
+    django_requests.of_caller(request, principal.user, http.session)
+
+
+async def _with_user(principal: Principal, request: DjangoRequest) -> Principal | None:
+    """The principal, or another one if the middleware may set another user; None if it may not."""
     if request.user is principal.user:
         return principal
     # A lazy user may be loaded from the database.
     key, is_known = await sync_to_async(_identity)(request)
     if key == getattr(principal.user, "pk", None):
         return principal
+    if not is_known and not getattr(principal.user, "is_authenticated", False):
+        # A site may have an anonymous user in its database.
+        return replace(principal, user=request.user)
+    if not conf.get().middleware_changes_user:
+        logger.error(CHANGED, request.user, principal.user)
+        return None
     if not is_known:
-        return Principal(scheme=MIDDLEWARE, user=request.user)
+        return Principal(scheme=MIDDLEWARE, user=request.user, tenant=principal.tenant)
     return replace(principal, scheme=MIDDLEWARE, subject=str(key), user=request.user)
 
 
+CHANGED = (
+    "A middleware in DJANGO_MIDDLEWARE has set the user %s, but the authenticators have accepted "
+    "%s: the request is rejected. Remove the middleware which does that, move it to "
+    'VIEW_MIDDLEWARE if it is for views, or set DJANGO_MCP["MIDDLEWARE_CHANGES_USER"] = True if '
+    "that user is the caller."
+)
 MIDDLEWARE = "django_middleware"
 """The scheme of a caller that the middleware has identified."""
 
@@ -229,7 +268,7 @@ def _rejection(response: HttpResponseBase, http: HttpRequest) -> HttpError:
     """
     status = response.status_code
     location = response.headers.get("Location")
-    if location is not None and _is_login(location):
+    if chain.is_login(location):
         challenge = Challenge(message="Log in: this site requires it")
         headers = http.authentication.headers(http.scope, challenge)
         return HttpError(401, challenge.message, headers)
@@ -252,12 +291,6 @@ def _cookies(response: HttpResponseBase) -> HeaderPairs:
         (b"set-cookie", morsel.output(header="").strip().encode("ascii"))
         for morsel in response.cookies.values()
     ]
-
-
-def _is_login(location: str) -> bool:
-    with suppress(NoReverseMatch):
-        return urlsplit(location).path == urlsplit(resolve_url(settings.LOGIN_URL)).path
-    return False
 
 
 async def _send(response: McpResponse, send: Send) -> None:

@@ -14,7 +14,7 @@ from django.core.signals import request_finished, request_started
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication
-from django_mcp.auth.base import Principal
+from django_mcp.auth.base import TENANT_KEY, Principal
 from django_mcp.dispatch import handle
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
@@ -22,10 +22,12 @@ from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.jsonrpc import Notification, Request, Response
 from django_mcp.protocol.revisions import Statefulness
 from django_mcp.runtime import language, request_scope, request_signals
+from django_mcp.runtime.around import tenants
+from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import browser_page, cors, django_middleware, listen_stream
-from django_mcp.transports.http.django_middleware import DjangoMiddleware, View
+from django_mcp.transports.http.django_middleware import NOBODY, DjangoMiddleware, View
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.session.handler import SessionHttp
@@ -73,8 +75,11 @@ class Endpoint:
                 await browser_page.send(self.server, exchange, exchange.to_server)
             else:
                 verb = self.verb(exchange, method)
-                exchange.principal = await self.authentication.authenticate(scope)
                 middleware = django_middleware.get()
+                if middleware is None or not middleware.authenticates:
+                    if tenants.function() is not None:
+                        await _find_tenant(scope)
+                    exchange.principal = await self.authentication.authenticate(scope)
                 if middleware is None:
                     stream = await verb(exchange)
                 else:
@@ -131,7 +136,8 @@ async def _within(
 ) -> OpenStream | None:
     """Answer within Django's middleware, or return the stream that begins after it."""
     if exchange.scope["method"] == "GET":
-        exchange.principal = await django_middleware.check(exchange, exchange.principal)
+        known = None if middleware.authenticates else exchange.principal
+        exchange.principal = await django_middleware.check(exchange, known)
         return await verb(exchange)
     stream = None
 
@@ -144,8 +150,14 @@ async def _within(
             except Exception as error:
                 await exchange.fail(error)
 
-    await middleware.run(exchange, exchange.principal, exchange.send_to_server, serve)
+    caller = NOBODY if middleware.authenticates else exchange.principal
+    await middleware.run(exchange, caller, exchange.send_to_server, serve)
     return stream
+
+
+async def _find_tenant(scope: Any) -> None:
+    """Set the tenant of a request, on which authenticators depend."""
+    scope[TENANT_KEY] = await tenants.aof_request(django_requests.of_scope(scope))
 
 
 async def post(exchange: HttpExchange) -> OpenStream | None:

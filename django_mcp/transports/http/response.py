@@ -202,7 +202,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
 
     async def reauthenticate(self) -> Principal:
         """Authenticate the request again, for an open stream; raises HttpError."""
-        return await django_middleware.check(self, await self.authenticate())
+        return await django_middleware.check(self)
 
     # Its call.
 

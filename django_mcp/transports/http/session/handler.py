@@ -206,7 +206,7 @@ class SessionHttp:
         """Whether the session is anonymous, and the caller is not: they have logged in since."""
         return (
             session.anonymous_at is not None
-            and session.anonymous_at == self.principal.endpoint
+            and session.anonymous_at == self.principal.place
             and session.server == self.server.name
             and not self.principal.is_anonymous
         )

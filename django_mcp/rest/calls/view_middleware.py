@@ -1,0 +1,184 @@
+"""The call of a view within the middleware that a site names in VIEW_MIDDLEWARE.
+
+It surrounds the request that the tool sends, with the path of the view, on the thread of the call.
+What answers instead of the view is the response of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from inspect import iscoroutinefunction
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.core.handlers.base import BaseHandler
+from django.core.signals import setting_changed
+from django.http import Http404, HttpResponseBase, JsonResponse
+from django.http.multipartparser import MultiPartParserError
+from django.urls import ResolverMatch, get_resolver
+
+from django_mcp import conf
+from django_mcp.protocol.errors import AuthenticationRequired
+from django_mcp.rest.calls import responses
+from django_mcp.rest.calls.requests import ToolRequest
+from django_mcp.runtime.around import chain, tenants
+from django_mcp.runtime.around.chain import MiddlewareChain
+
+CALLER = ("user", "auser", "_force_auth_user", "_force_auth_token")
+"""The attributes of a request that ``requests.set_caller`` has set."""
+
+STATUSES: Mapping[type[Exception], int] = {
+    Http404: 404,
+    PermissionDenied: 403,
+    SuspiciousOperation: 400,
+    BadRequest: 400,
+    MultiPartParserError: 400,
+}
+"""Exceptions around a view, for which Django's own handler has a status."""
+
+
+def response_to(error: Exception) -> HttpResponseBase:
+    """Return the response to such an exception, without its text, as Django's pages have none."""
+    status = next(code for kind, code in STATUSES.items() if isinstance(error, kind))
+    return JsonResponse({}, status=status)
+
+
+def paths_of(server: Any) -> tuple[str, ...]:
+    """Return the middleware that runs around the views of a server, outermost first."""
+    own: tuple[str, ...] | None = server.view_middleware
+    return conf.get().view_middleware if own is None else own
+
+
+def call(request: ToolRequest, match: ResolverMatch) -> HttpResponseBase:
+    """Return the response of a synchronous view; raises what the view raises."""
+    paths = paths_of(request.mcp_frame.server)
+    if not paths:
+        _check_tenant(request)
+        # ATOMIC_REQUESTS applies as it does to a request over HTTP.
+        view = BaseHandler().make_view_atomic(match.func)
+        response: HttpResponseBase = view(request, *match.args, **match.kwargs)
+        return response
+    _prepare(request, match)
+    return _outcome(request, _chain(paths, is_async=False).respond(request))
+
+
+async def acall(request: ToolRequest, match: ResolverMatch) -> HttpResponseBase:
+    """Like ``call``, for an asynchronous view."""
+    paths = paths_of(request.mcp_frame.server)
+    if not paths:
+        _check_tenant(request)
+        view: Any = BaseHandler().make_view_atomic(match.func)
+        response: HttpResponseBase = await view(request, *match.args, **match.kwargs)
+        return response
+    _prepare(request, match)
+    return _outcome(request, await _chain(paths, is_async=True).respond(request))
+
+
+class _ViewMiddleware(MiddlewareChain):
+    """The middleware around the views of tools, in one colour."""
+
+    def __init__(self, paths: tuple[str, ...], *, is_async: bool) -> None:
+        super().__init__(paths, is_async=is_async, convert=_with_response)
+
+    def respond(self, request: ToolRequest) -> Any:
+        return self._chain(request)
+
+    def resolve_request(self, request: Any) -> ResolverMatch:
+        """The declared view, for the caller of the tool, whoever a middleware has set.
+
+        A middleware may choose another URLconf; raises Http404 if another view is there.
+        """
+        match: ResolverMatch = request.mcp_match
+        if (urlconf := getattr(request, "urlconf", None)) is not None:
+            found = get_resolver(urlconf).resolve(request.path_info)
+            if _view_of(found) is not _view_of(match):
+                raise Http404
+            match = found
+        request.resolver_match = match
+        # As an authentication class of the view would do, after the middleware.
+        vars(request).update(request.mcp_caller)
+        _check_tenant(request)
+        return match
+
+
+@lru_cache(maxsize=20)
+def _chain(paths: tuple[str, ...], *, is_async: bool) -> _ViewMiddleware:
+    return _ViewMiddleware(paths, is_async=is_async)
+
+
+def _check_tenant(request: ToolRequest) -> None:
+    """Raise PermissionDenied for a request at another tenant than that of the caller."""
+    tenant = tenants.of_request(request)
+    if tenant and tenant != request.mcp_frame.principal.tenant:
+        raise PermissionDenied
+
+
+def _view_of(match: ResolverMatch) -> Any:
+    """What identifies a view: each URLconf may have a function of its own for one class."""
+    return getattr(match.func, "cls", match.func)
+
+
+def _prepare(request: Any, match: ResolverMatch) -> None:
+    """Set what middleware reads of a request: its caller, and the session of a browser."""
+    request.mcp_match = match
+    request.mcp_caller = {name: vars(request)[name] for name in CALLER}
+    # AuthenticationMiddleware takes these instead of the user of the session.
+    request._cached_user = request._acached_user = request.user
+    session = request.mcp_frame.session
+    if session is not None:
+        request.session = session
+        if session.session_key is not None:
+            request.COOKIES[settings.SESSION_COOKIE_NAME] = session.session_key
+
+
+def _with_response(get_response: Any) -> Any:
+    """``get_response``, which returns a response where it raises an exception.
+
+    Middleware receives a response with a status, as around every view. The exception of a failure
+    is raised at the end, for the log and the hooks of tools.
+    """
+    if iscoroutinefunction(get_response):
+
+        async def respond_async(request: Any) -> Any:
+            try:
+                return await get_response(request)
+            except Exception as error:
+                return _response_of(request, error)
+
+        return respond_async
+
+    def respond(request: Any) -> Any:
+        try:
+            return get_response(request)
+        except Exception as error:
+            return _response_of(request, error)
+
+    return respond
+
+
+def _response_of(request: Any, error: Exception) -> HttpResponseBase:
+    if isinstance(error, tuple(STATUSES)):
+        return response_to(error)
+    response = JsonResponse({}, status=500)
+    request.mcp_failure = (error, response)
+    return response
+
+
+def _outcome(request: Any, response: HttpResponseBase) -> HttpResponseBase:
+    error, of_error = getattr(request, "mcp_failure", (None, None))
+    if error is not None and response is of_error:
+        raise error
+    is_anonymous = responses.is_anonymous(request.mcp_frame)
+    if is_anonymous and chain.is_login(response.headers.get("Location")):
+        raise AuthenticationRequired
+    return response
+
+
+def _clear_cache(*, setting: str, **_: Any) -> None:
+    if setting in {"DJANGO_MCP", "MIDDLEWARE"}:
+        _chain.cache_clear()
+
+
+setting_changed.connect(_clear_cache, dispatch_uid="django_mcp.view_middleware")

@@ -1,0 +1,1 @@
+"""What the page about tenants uses of django-tenants, without its databases."""
