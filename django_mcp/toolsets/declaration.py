@@ -41,6 +41,16 @@ PERIODS: Mapping[str, Any] = {
 }
 RESERVED = ("search", "ordering", "limit", "cursor", "group_by", "aggregates")
 """Arguments which are no filters."""
+NUMBERS: Mapping[str, float] = {
+    "page_size": 1,
+    "max_page_size": 1,
+    "max_groups": 1,
+    "max_text": 1,
+    "max_characters": 1,
+    "max_deleted": 0,
+    "statement_timeout": 0.001,
+}
+"""The least value of each limit."""
 MAX_ORDERED = 500
 """Characters of the longest text by which rows are sorted: cursors contain it."""
 
@@ -130,6 +140,7 @@ def read(toolset: BaseToolset) -> Declaration:
         declared["groups"] = reader.groups()
     with noted():
         declared["aggregations"] = reader.aggregations()
+    reader.check_numbers()
     reader.problems.raise_all()
     return Declaration(
         model=model, columns=tuple(columns.values()), orderings=orderings, **declared
@@ -162,6 +173,23 @@ class _Reader:
         if repeated:
             raise ConfigurationError(f"{self.where}.{attribute} has {repeated[0]!r} twice")
         return names
+
+    def check_numbers(self) -> None:
+        """Note each limit that is no number, or too small to answer anything."""
+        for name, least in NUMBERS.items():
+            value = getattr(self._toolset, name)
+            is_number = type(value) is int or (type(value) is float and name == "statement_timeout")
+            with self.problems.noted():
+                if not is_number or value < least:
+                    raise ConfigurationError(
+                        f"{self.where}.{name} is {value!r}: write {least} or more"
+                    )
+        size, most = self._toolset.page_size, self._toolset.max_page_size
+        with self.problems.noted():
+            if type(size) is type(most) is int and size > most:
+                raise ConfigurationError(
+                    f"{self.where}.page_size is {size}, more than max_page_size, {most}"
+                )
 
     def operations(self) -> tuple[str, ...]:
         operations = self.names("operations")

@@ -54,6 +54,11 @@ from tests.toolsets.toolsets import tickets
         ({"options": {"publish": {}}}, "options for 'publish': no operation"),
         ({"permissions": {"view": None}}, "options for 'view': no operation"),
         ({"model": "Ticket"}, "give a model"),
+        ({"page_size": 0}, "page_size is 0: write 1 or more"),
+        ({"page_size": 30, "max_page_size": 20}, "page_size is 30, more than max_page_size, 20"),
+        ({"max_groups": -1}, "max_groups is -1: write 1 or more"),
+        ({"max_text": "50"}, "max_text is '50': write 1 or more"),
+        ({"statement_timeout": 0}, "statement_timeout is 0: write 0.001 or more"),
     ],
 )
 def test_wrong_declaration_is_rejected_with_the_remedy(
