@@ -125,6 +125,7 @@ async def test_spans_and_metrics_have_no_values_and_no_session_id(
     assert session_id not in everything
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("meta", [SENT, {}])
 async def test_retry_that_brings_requested_input_is_linked_to_the_attempt_before(
     collected: Collected, meta: dict[str, str]
