@@ -55,10 +55,13 @@ class Principal:
     @property
     def key(self) -> str:
         """The identity to which sessions, cursors and signed state are bound."""
-        key = f"{self.scheme}:{self.subject}"
-        if self.endpoint:
-            key = f"{key} {self.endpoint}"
-        return f"{beginning_of(self.tenant)}{key}" if self.tenant else key
+        return f"{self.identity} {self.endpoint}" if self.endpoint else self.identity
+
+    @property
+    def identity(self) -> str:
+        """Who the caller is at every endpoint of their tenant: limits count them by it."""
+        identity = f"{self.scheme}:{self.subject}"
+        return f"{beginning_of(self.tenant)}{identity}" if self.tenant else identity
 
     @property
     def place(self) -> str:

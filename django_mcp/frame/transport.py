@@ -137,7 +137,7 @@ def caller_key(principal: Principal, transport: Transport | None) -> str:
     IPv6 address only the network counts, because one client has all the addresses of a /64. What
     the path of the server captured does not count, because a caller may choose it.
     """
-    identity = f"{principal.scheme}:{principal.subject}"
+    identity = principal.identity
     if principal.subject or not isinstance(transport, HttpTransport):
         return identity
     return f"{identity} {network_of(transport.remote_ip or '')}"
