@@ -266,6 +266,8 @@ def encode_result(frame: Frame, result: Result) -> bytes:
         result = {"structuredContent": result}
     if isinstance(result, UrlElicitationRequired):
         result = require_urls(frame, result)
+        if isinstance(result, McpError) and tools.is_for_model(result, frame):
+            result = tools.error_result(tools.needs_capability(result))
     if isinstance(result, McpError):
         return encode_error(frame, result)
     server = frame.server

@@ -23,6 +23,7 @@ from django_mcp.protocol.errors import (
     InternalError,
     InvalidParams,
     McpError,
+    MissingClientCapability,
     ToolError,
 )
 from django_mcp.protocol.limits import MAX_IDENTIFIER, cut
@@ -180,6 +181,10 @@ def _failed(tool: ToolComponent, frame: Frame, error: Exception) -> dict[str, An
         return error_result(str(error))
     except ClientError as client_error:
         return error_result(client_error.description)
+    except MissingClientCapability as missing:
+        if not is_for_model(missing, frame):
+            raise
+        return error_result(needs_capability(missing))
     except McpError:
         raise
     except (InvalidOutput, UnserializableResult):
@@ -189,6 +194,23 @@ def _failed(tool: ToolComponent, frame: Frame, error: Exception) -> dict[str, An
     except Exception:
         failures.report_unexpected(frame, error, "The tool %s failed", name)
         return error_result(f"{FAILED}{failures.debug_details(frame, error)}")
+
+
+def is_for_model(error: McpError, frame: Frame) -> bool:
+    """Whether the model of a client is told that the client lacks a capability, by a result.
+
+    Revisions without sessions have an error for it, which says what the client has to declare.
+    """
+    return (
+        isinstance(error, MissingClientCapability)
+        and frame.message.method == "tools/call"
+        and frame.get_mcp_session_id() is not None
+        and not frame.exchange.is_task_run
+    )
+
+
+def needs_capability(error: McpError) -> str:
+    return f"{error}. The tool cannot go on with this client: tell the user so."
 
 
 def error_result(text: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any, Literal
 
 import pytest
@@ -23,7 +24,23 @@ WITHOUT_ELICITATION = ("2024-11-05", "2025-03-26")
 FORMS_ONLY = "2025-06-18"
 WITH_URL_MODE = ("2025-11-25", STATELESS)
 
-MISSING_CAPABILITY_CODE = dict.fromkeys(SESSION_VERSIONS, -32600) | {STATELESS: -32021}
+MISSING_CAPABILITY_CODE = -32021
+
+
+async def assert_lacks(call: Awaitable[Any], version: str, capability: str | None = None) -> None:
+    """Assert that the client is told, or its model, that it lacks a capability."""
+    if version == STATELESS:
+        error = await error_of(call)
+        assert error.code == MISSING_CAPABILITY_CODE
+        needed: Any = error.data["requiredCapabilities"]
+        for name in (capability or "").split(".") if capability else ():
+            needed = needed[name]
+        return
+    result = await call
+    assert result["isError"]
+    assert "cannot go on with this client" in result.text
+    assert capability is None or f"the capability {capability}" in result.text
+
 
 with_form_mode = pytest.mark.parametrize("mcp_version", [FORMS_ONLY, *WITH_URL_MODE])
 with_url_mode = pytest.mark.parametrize("mcp_version", WITH_URL_MODE)
@@ -155,9 +172,8 @@ async def test_multiple_choice_elicitation_is_rejected_before_2025_11_25(
         if mcp_version in WITH_URL_MODE:
             assert (await client.call_tool("choose_several")).text == "{'extras': ['box']}"
             return
-        error = await error_of(client.call_tool("choose_several"))
+        await assert_lacks(client.call_tool("choose_several"), mcp_version)
 
-    assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
     assert user.received == []
 
 
@@ -191,9 +207,7 @@ async def test_elicitation_is_rejected_without_client_capability(
 
     async with client_for(shop(), elicitation=user, capabilities={}) as client:
         for name in ("order", "choose", "pay"):
-            error = await error_of(client.call_tool(name))
-            assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
-            assert "elicitation" in error.data["requiredCapabilities"]
+            await assert_lacks(client.call_tool(name), mcp_version, "elicitation")
 
     assert user.received == []
 
@@ -207,22 +221,21 @@ async def test_empty_elicitation_capability_allows_only_forms(
 
     async with client_for(shop(), elicitation=user, capabilities={"elicitation": {}}) as client:
         await client.call_tool("choose")
-        error = await error_of(client.call_tool("pay"))
+        await assert_lacks(client.call_tool("pay"), mcp_version, "elicitation.url")
 
-    assert error.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
     assert len(user.received) == 1
 
 
 @spec("ELIC-05", "2026/ELI-02")
 @with_url_mode
 async def test_form_elicitation_is_rejected_for_clients_with_only_url_mode(
-    client_for: ClientFor,
+    client_for: ClientFor, mcp_version: str
 ) -> None:
     user = RecordingResponder({"action": "accept"})
     only_url_mode: dict[str, Any] = {"elicitation": {"url": {}}}
 
     async with client_for(shop(), elicitation=user, capabilities=only_url_mode) as client:
-        await error_of(client.call_tool("choose"))
+        await assert_lacks(client.call_tool("choose"), mcp_version, "elicitation.form")
         assert (await client.call_tool("pay")).text == "accept None"
 
 
@@ -251,9 +264,8 @@ async def test_url_elicitation_is_rejected_in_2025_06_18(client_for: ClientFor) 
     user = RecordingResponder({"action": "accept"})
 
     async with client_for(shop(), elicitation=user, version=FORMS_ONLY) as client:
-        error = await error_of(client.call_tool("pay"))
+        await assert_lacks(client.call_tool("pay"), FORMS_ONLY)
 
-    assert error.code == MISSING_CAPABILITY_CODE[FORMS_ONLY]
     assert user.received == []
 
 
@@ -289,13 +301,14 @@ async def test_url_elicitation_required_is_converted_to_the_revision(
             url = "https://example.com/pay"
             assert user.received == [{"mode": "url", "url": url, "message": "Please pay first"}]
             return
-        error = await error_of(client.call_tool("enter", {"back": back}))
+        call = client.call_tool("enter", {"back": back})
+        if mcp_version != "2025-11-25":
+            await assert_lacks(call, mcp_version, "elicitation.url")
+            assert (await client.call_tool("enter")).text == "Welcome."
+            return
+        error = await error_of(call)
         assert (await client.call_tool("enter")).text == "Welcome."
 
-    if mcp_version != "2025-11-25":
-        assert error.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
-        assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
-        return
     (page,) = error.data["elicitations"]
     assert error.code == -32042
     assert page == {
@@ -312,10 +325,7 @@ async def test_url_elicitation_required_is_rejected_without_url_capability(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(gate(), capabilities={"elicitation": {"form": {}}}) as client:
-        error = await error_of(client.call_tool("enter"))
-
-    assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
-    assert error.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
+        await assert_lacks(client.call_tool("enter"), mcp_version, "elicitation.url")
 
 
 # Sampling.
@@ -393,8 +403,7 @@ async def test_sampling_with_audio_is_rejected_in_2024_11_05(
     async with client_for(studio(), sampling=model) as client:
         call = client.call_tool("think", {"messages": [message(AUDIO)]})
         if mcp_version == "2024-11-05":
-            error = await error_of(call)
-            assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
+            await assert_lacks(call, mcp_version)
         else:
             await call
 
@@ -409,10 +418,9 @@ async def test_sampling_is_rejected_without_client_capability(
     model = RecordingResponder(sampling_result())
 
     async with client_for(studio(), sampling=model, capabilities=capabilities) as client:
-        error = await error_of(client.call_tool("think", {"messages": [message(TEXT)]}))
+        call = client.call_tool("think", {"messages": [message(TEXT)]})
+        await assert_lacks(call, mcp_version, "sampling")
 
-    assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
-    assert error.data == {"requiredCapabilities": {"sampling": {}}}
     assert model.received == []
 
 
@@ -451,8 +459,7 @@ async def test_sampling_with_tools_requires_the_sampling_tools_capability(
         if declared and mcp_version in WITH_URL_MODE:
             await call
         else:
-            error = await error_of(call)
-            assert error.data == {"requiredCapabilities": {"sampling": {"tools": {}}}}
+            await assert_lacks(call, mcp_version, "sampling.tools")
 
     assert len(model.received) == bool(declared and mcp_version in WITH_URL_MODE)
 
