@@ -29,7 +29,7 @@ from django_mcp.components.declaration import ViewPermission
 from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.runtime.signing import DjangoSigner
 from django_mcp.server.options import ServerOptions
-from django_mcp.server.server import Server
+from django_mcp.server.server import Server, created
 
 default = Server("mcp")
 """The site's default server, to which the bare decorators add."""
@@ -68,6 +68,8 @@ class Broken:
 
 
 _broken: list[Broken] = []
+_forgotten: WeakSet[Server] = WeakSet()
+"""The servers that the import of the modules has created, and not registered."""
 
 
 def discover() -> None:
@@ -77,6 +79,7 @@ def discover() -> None:
     commands that do not, such as ``migrate``.
     """
     _broken.clear()
+    before = set(created)
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, "mcp"):
             name = f"{app.name}.mcp"
@@ -88,11 +91,23 @@ def discover() -> None:
                 _broken.append(Broken(name, error))
                 watch_dir = functools.partial(_watch, app.path)
                 autoreload_started.connect(watch_dir, weak=False, dispatch_uid=f"{name} is broken")
+    _forgotten.clear()
+    _forgotten.update(set(created) - before - set(servers()))
 
 
 def _watch(folder: str, sender: Any, **_: Any) -> None:
     """Let ``runserver`` reload when a module is corrected that could not be imported."""
     sender.watch_dir(folder, "mcp.py")
+
+
+def unregistered() -> tuple[Server, ...]:
+    """Return the servers with components that no module ``mcp`` has as an attribute.
+
+    Those that are created later, by a test for instance, are none of them.
+    """
+    left = (server for server in _forgotten if _servers.get(server.name) is not server)
+    with_components = (server for server in left if any(server.components.registered()))
+    return tuple(sorted(with_components, key=lambda server: server.name))
 
 
 def broken() -> tuple[Broken, ...]:

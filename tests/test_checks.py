@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from django.contrib.auth.backends import ModelBackend
@@ -992,3 +993,39 @@ def test_connections_that_pile_up_are_reported(
         assert "W069" not in get_findings(deploy=True)
     finally:
         del connections.settings["other"]
+
+
+def test_server_of_an_imported_module_that_is_no_attribute_of_mcp_is_reported(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten, empty = Server("forgotten", authenticators=[PUBLIC]), Server("empty")
+
+    @forgotten.tool
+    def look() -> str:
+        """Looks at something."""
+        return "seen"
+
+    monkeypatch.setattr(registry, "_forgotten", {server, forgotten, empty})
+    assert set(get_findings()) == {"W073"}
+    assert "'forgotten'" in get_findings()["W073"].msg
+
+    monkeypatch.setitem(registry._servers, "forgotten", forgotten)
+    assert "W073" not in get_findings()
+
+
+def test_discovery_knows_the_servers_that_its_modules_have_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    earlier = Server("earlier")
+    made: list[Server] = []
+
+    def import_module(name: str) -> ModuleType:
+        made.append(Server("made"))
+        return ModuleType(name)
+
+    monkeypatch.setattr(registry, "import_module", import_module)
+    monkeypatch.setattr(registry, "_forgotten", WeakSet())
+    registry.discover()
+    assert made
+    assert set(made) == set(registry._forgotten)
+    assert earlier not in registry._forgotten

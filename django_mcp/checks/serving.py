@@ -84,6 +84,19 @@ def check_mount() -> Found:
         yield from _of_runserver(applications)
 
 
+@check()
+def check_registered() -> Found:
+    for server in registry.unregistered():
+        source = next(iter(server.components.registered())).source
+        yield Warning(
+            f"The Server {server.name!r}, with a component in {source}, is not registered: no "
+            "mcp.py has it as an attribute, so that it is neither mounted nor checked.",
+            hint="In the mcp.py of an app, import the server itself from its module. If it is not "
+            "to be served over HTTP, silence this check.",
+            id="django_mcp.W073",
+        )
+
+
 def mounting() -> dict[Interface, tuple[str, bool]]:
     """The applications of this project by their interface, and whether each mounts all servers."""
     applications = _applications()

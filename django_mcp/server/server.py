@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from weakref import WeakSet
 
 from django_mcp.components import stored
 from django_mcp.components.base import (
@@ -54,6 +55,9 @@ DEFAULT_PAGE_SIZE = 50
 Target = TypeVar("Target")
 Handler = Callable[..., Any] | type | str | None
 """A function, a component class, the dotted path of either, or None."""
+
+created: WeakSet[Server] = WeakSet()
+"""The servers of this process, for the check of those that nobody registers."""
 
 
 class Server(Hooks):
@@ -133,6 +137,7 @@ class Server(Hooks):
         self.set_log_rate_limit(log_rate_limit)
 
     def _make_parts(self, capabilities: Json | None) -> None:
+        created.add(self)
         self.components: ComponentCollection = ComponentCollection(self)
         self.capabilities = Capabilities(self, capabilities)
         self.notifications = Notifications(self)
