@@ -54,3 +54,16 @@ async def test_context_kept_after_the_handler_has_no_transaction(
     left: Context = await rollback.run(copy_context)
 
     assert not await pools.run(left.run, begins_transaction)
+
+
+def test_connection_that_may_not_be_used_fails_no_handler_without_queries(
+    tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """As one that an earlier test has left open, on the thread of this one."""
+    with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
+        connections[alias].ensure_connection()
+        with django_db_blocker.block():
+            handler = rollback.HandlerTransaction()
+            handler.begin()
+            handler.end()
+        connections[alias].close()
