@@ -49,7 +49,8 @@ class SimpleMcpConfig(AppConfig):
         stored.MODULE_CHECKS[:] = [_is_installed]
         declaration.VIEW_PERMISSIONS[:] = [_has_permission]
         # The adapter of bytes stays the first.
-        arguments.ADAPTERS[1:] = django_arguments.ADAPTERS
+        arguments.ADAPTERS[:] = django_arguments.ADAPTERS
+        arguments.CONVERSIONS.update(django_arguments.CONVERSIONS)
         serializers.BUILT_IN.update(django_values.TABLE)
         serializers.SITE_TABLES[:] = [django_values.site_table]
         serializers.clear_cache()

@@ -1,7 +1,8 @@
 """Arguments of types that JSON does not have, and repairs of what models send instead of a value.
 
-An adapter says how a type is listed and validated. ``bytes`` has one here; ``apps.py`` adds those
-of Django's types.
+An adapter says how a class in an annotation is listed and validated. A conversion changes values of
+one type wherever they are, such as in a field of a model: ``bytes`` are base64. ``apps.py`` adds
+those of Django's types.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from abc import ABC, abstractmethod
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import EncodedBytes
+from pydantic_core import PydanticCustomError
 
 from django_mcp.components.base import Invoke
 from django_mcp.protocol import jsonrpc
@@ -23,6 +25,14 @@ from django_mcp.protocol.errors import McpError
 from django_mcp.protocol.limits import MAX_VALUES
 
 MAX_REPAIRS = 16
+
+
+class Conversion(NamedTuple):
+    """What is done with a value before or after pydantic validates it."""
+
+    moment: Literal["before", "after"]
+    function: Callable[[Any], Any]
+
 
 Adapter = Callable[[type, Sequence[Any]], Any]
 """Returns the metadata for a class, given that of its annotation; None for any other class."""
@@ -61,21 +71,8 @@ class Deferred(ABC):
         """Return the values of ``others`` for an async handler."""
 
 
-class Base64:
-    """The metadata of ``bytes``: they are sent as base64 (RFC 4648, section 4)."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return core_schema.no_info_before_validator_function(_decode_base64, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        listed = handler(schema)
-        listed.pop("format", None)
-        sizes = {name: listed.pop(name) for name in ("minLength", "maxLength") if name in listed}
-        encoded = {name: -(-size // 3) * 4 for name, size in sizes.items()}
-        return {**listed, "contentEncoding": "base64", **encoded}
-
-
-def _decode_base64(value: Any) -> Any:
+def decode_base64(value: Any) -> Any:
+    """Return the bytes that a string of base64 stands for (RFC 4648, section 4)."""
     if not isinstance(value, str):
         return value
     try:
@@ -84,12 +81,45 @@ def _decode_base64(value: Any) -> Any:
         raise PydanticCustomError("base64", "Input should be base64") from error
 
 
-def _of_bytes(kind: type, metadata: Sequence[Any]) -> Any:
-    return Base64() if kind is bytes else None
+def base64_schema(listed: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of bytes, whose lengths are those of base64."""
+    sizes = {name: size for name, size in listed.items() if name in ("minLength", "maxLength")}
+    encoded = {name: -(-size // 3) * 4 for name, size in sizes.items()}
+    return {"type": "string", "contentEncoding": "base64", **encoded}
 
 
-ADAPTERS: list[Adapter] = [_of_bytes]
+ADAPTERS: list[Adapter] = []
 """Port: adapters, tried in this order. apps.py adds those of Django's types."""
+CONVERSIONS: dict[str, Conversion] = {"bytes": Conversion("before", decode_base64)}
+"""Port: the conversions of values, wherever they are in an argument, by their core schema of
+pydantic. apps.py adds that of datetimes."""
+
+
+def converting(core: Any) -> Any:
+    """Return a core schema in which each value of a type in ``CONVERSIONS`` is converted."""
+    if isinstance(core, list | tuple):
+        return type(core)(map(converting, core))
+    if not isinstance(core, dict):
+        return core
+    if isinstance(
+        getattr(core.get("function", {}).get("function"), "__self__", None), EncodedBytes
+    ):
+        return core  # It decodes by itself.
+    changed = {
+        name: member if name in NO_SCHEMAS else converting(member) for name, member in core.items()
+    }
+    conversion = CONVERSIONS.get(str(core.get("type")))
+    # What its author wants without or with a time zone stays.
+    if conversion is None or "tz_constraint" in core:
+        return changed
+    convert = {"type": "no-info", "function": conversion.function}
+    return {"type": f"function-{conversion.moment}", "function": convert, "schema": changed}
+
+
+NO_SCHEMAS = frozenset(
+    {"cls", "config", "default", "expected", "function", "metadata", "ref", "serialization"}
+)
+"""Members of core schemas that hold none."""
 
 
 def adapted(annotation: Any, metadata: Sequence[Any] = ()) -> Any:
@@ -174,14 +204,18 @@ CONTAINERS = frozenset(
 """Errors of pydantic where a list or an object is expected."""
 
 
-def repaired(arguments: dict[str, Any], problems: Sequence[Any]) -> dict[str, Any] | None:
+def repaired(
+    arguments: dict[str, Any], problems: Sequence[Any], optional: Collection[str] = ()
+) -> dict[str, Any] | None:
     """Return arguments in which the values of some errors are repaired, or None.
 
-    A string with the JSON of an object or a list becomes that value, where one is expected, and a
-    float without a fraction an integer, as JSON has no other numbers. Strings that contain too many
-    values stay.
+    Null for an argument that is ``optional`` means that it is not given. A string with the JSON of
+    an object or a list becomes that value, where one is expected, and a float without a fraction
+    an integer, as JSON has no other numbers. Strings that contain too many values stay.
     """
-    changed: Any = arguments
+    wrong = {problem["loc"][0] for problem in problems if problem["loc"]}
+    without = without_nulls(arguments, wrong & {*optional})
+    changed: Any = arguments if without is None else without
     for problem in problems[:MAX_REPAIRS]:
         kind = problem["type"]
         path = problem["loc"]
@@ -190,6 +224,19 @@ def repaired(arguments: dict[str, Any], problems: Sequence[Any]) -> dict[str, An
         elif kind == "int_type":
             changed = _replaced(changed, path, _as_integer)
     return None if changed is arguments else changed
+
+
+def without_nulls(arguments: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+    """Return the arguments without those of ``names`` that are null; None if there are none."""
+    nulls = {name for name in names if arguments.get(name, False) is None}
+    if not nulls:
+        return None
+    return {name: value for name, value in arguments.items() if name not in nulls}
+
+
+def optional_names(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The properties of a JSON Schema that are not required."""
+    return frozenset(schema.get("properties", ())) - {*schema.get("required", ())}
 
 
 def _replaced(value: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> Any:

@@ -70,8 +70,8 @@ class Options(TypedDict, total=False):
     requests_input: bool | None
     """Whether the handler requests input from the client; its writes before that are rolled back
     where the client sends the input by a retry."""
-    complete: Mapping[str, Callable[..., Any]] | None
-    """Functions that suggest values, by argument."""
+    complete: Mapping[str, Callable[..., Any] | Sequence[str]] | None
+    """Functions that suggest values, by argument, or the values themselves."""
 
 
 class ComponentAttributes:
@@ -227,8 +227,15 @@ class ComponentSource:
                     f"{self.where} completes {argument!r}, which is none of its arguments "
                     f"({', '.join(names) or 'it has none'})"
                 )
-            completers[argument] = completer(function)
+            is_list = isinstance(function, list | tuple)
+            completers[argument] = (
+                _choice_completer(tuple(map(str, function))) if is_list else completer(function)
+            )
         return completers
+
+    def _is_annotated_as_read(self) -> bool:
+        annotations = self.get("annotations")
+        return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
     def _meta(self) -> Json | None:
         value: Json | None = self.get("meta")
@@ -275,7 +282,7 @@ class ComponentSource:
     def _permission(self) -> Permission | None:
         permission = self.raw("permission")
         if asks_about_views(permission):
-            is_read = self.get("read_only") or self.reads_only
+            is_read = self.reads_only or self.get("read_only") or self._is_annotated_as_read()
             return ViewPermission(permission, self.name(), "GET" if is_read else "POST")
         is_named = isinstance(permission, str) and ("." in permission or permission in USER_CHECKS)
         if callable(permission) and signatures.is_for_views(permission):

@@ -29,6 +29,7 @@ from django_mcp.components.signature import UNIONS, is_frame
 from django_mcp.protocol import preencoded
 from django_mcp.protocol.content import CONTENT, Message
 from django_mcp.protocol.errors import Json, McpError, ToolError
+from django_mcp.protocol.schema import walk
 
 UNSTRUCTURED = (None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty)
 """Return annotations without structured content."""
@@ -59,7 +60,8 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
     """A type that pydantic supports; a model is also filled from the attributes of a row."""
     with supported_types(f"The return value of {where}", kind):
         adapter = _adapter(kind)
-        schema = adapter.json_schema(mode="serialization", schema_generator=UntitledJsonSchema)
+        schema = adapter.json_schema(mode="serialization", schema_generator=OutputJsonSchema)
+    drop_formats(schema)
     validate = adapter.validator.validate_python
     check_numbers = _check_of_numbers(adapter)
     is_plain = preencoded.orjson is not None and _is_plain(adapter)
@@ -90,6 +92,29 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
         return check_value(value)
 
     return OutputSchema(schema, encode, check, adapter.validate_json)
+
+
+class OutputJsonSchema(UntitledJsonSchema):
+    """JSON Schema that every value meets: clients reject a whole answer for one that does not."""
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        # Before pydantic 2.14, with a pattern that 0E-10 does not match.
+        return {"type": "string"}
+
+
+MET_FORMATS = frozenset({"binary", "date", "ipv4", "ipv6", "uuid"})
+"""Formats of JSON Schema that all values of a type of Python have. A time may lack an offset, a
+duration may have fractions or a sign, and an address may have other letters than those of ASCII."""
+
+
+def drop_formats(schema: dict[str, Any]) -> None:
+    """Remove the formats of the types in a schema that not all their values have."""
+    pending: list[Any] = [schema]
+    while pending:
+        part = pending.pop()
+        if part.get("format", "uuid") not in MET_FORMATS:
+            del part["format"]
+        pending += [child.schema for child in walk.children(part)]
 
 
 def _validated(validate: Callable[..., Any], value: Any) -> Any:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Unpack
 
 from pydantic import BaseModel
 
 from django_mcp.components import declaration, stored
 from django_mcp.components.argument_types import MAX_NODES, is_small
-from django_mcp.components.arguments import decoded, non_strings
-from django_mcp.components.base import Component, ConfigurationError, LargeArguments
+from django_mcp.components.arguments import decoded, non_strings, optional_names
+from django_mcp.components.base import (
+    Component,
+    ConfigurationError,
+    InvalidArguments,
+    LargeArguments,
+)
 from django_mcp.components.declaration import ComponentAttributes, Options
 from django_mcp.components.schemas import InputSchema
 from django_mcp.protocol.errors import Json
@@ -68,7 +73,7 @@ def prompt_component(target: Any, **options: Unpack[PromptOptions]) -> PromptCom
     return PromptComponent(
         name=source.name(),
         complete=source.completers(properties, source.signature.parameters),
-        input=_decode_json(arguments),
+        input=_without_empty(_decode_json(arguments)),
         arguments=tuple(_listed(arguments.schema)),
         **call._asdict(),
         **source.common(),
@@ -153,6 +158,32 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
         return validate_decoded(decode(given))
 
     return InputSchema(arguments.schema, validate, validate_large)
+
+
+def _without_empty(arguments: InputSchema) -> InputSchema:
+    """Leave out optional arguments that are empty where that is no value of their type.
+
+    A client with a field for each argument sends an empty string for one that is not filled in.
+    """
+    optional = optional_names(arguments.schema)
+    return arguments.map(partial(_validated_without_empty, optional)) if optional else arguments
+
+
+def _validated_without_empty(
+    optional: Collection[str], validate: Callable[[dict[str, Any]], Any]
+) -> Callable[[dict[str, Any]], Any]:
+    def validate_filled_in(given: dict[str, Any]) -> Any:
+        try:
+            return validate(given)
+        except InvalidArguments:
+            filled_in = {
+                name: value for name, value in given.items() if value != "" or name not in optional
+            }
+            if len(filled_in) == len(given):
+                raise
+            return validate(filled_in)
+
+    return validate_filled_in
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

@@ -6,7 +6,7 @@ Everything is compiled once, at registration; a call uses ``InputSchema.validate
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -21,8 +21,12 @@ from pydantic_core import SchemaError
 from django_mcp.components import argument_types, serializers
 from django_mcp.components.arguments import (
     adapted,
+    base64_schema,
+    converting,
     decode_containers,
     non_strings,
+    optional_names,
+    without_nulls,
 )
 from django_mcp.components.arguments import repaired as arguments_with_repairs
 from django_mcp.components.base import (
@@ -34,6 +38,7 @@ from django_mcp.components.base import (
 from django_mcp.components.signature import Parameter, Signature
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.schema import compiler
+from django_mcp.protocol.schema.shapes import accepts_null
 from django_mcp.protocol.schema.steps import MAX_STEPS, TooManySteps
 
 MAX_PROBLEMS = 8
@@ -77,6 +82,10 @@ class UntitledJsonSchema(GenerateJsonSchema):
         number = r"^[-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?$"
         return _or_digits(schema, super().float_schema(schema), number)
 
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:
+        listed = super().bytes_schema(schema)
+        return base64_schema(listed) if self.mode == "validation" else listed
+
 
 def _or_digits(schema: Any, listed: dict[str, Any], pattern: str) -> dict[str, Any]:
     """A number, or its digits as a string where ``Field(strict=False)`` says so."""
@@ -112,19 +121,35 @@ def _no_input() -> InputSchema:
 
 def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool) -> InputSchema:
     parameters = [p._replace(annotation=adapted(p.annotation)) for p in parameters]
-    names = {_field_name(p.name): p.name for p in parameters}
-    fields: dict[str, Any] = {_field_name(p.name): _field(p) for p in parameters}
+    names = _field_names([p.name for p in parameters])
+    fields: dict[str, Any] = {
+        field: _field(field, p) for field, p in zip(names, parameters, strict=True)
+    }
     config = ConfigDict(extra="forbid", protected_namespaces=())
     what = f"A parameter of {where}"
     with supported_types(what, *(p.annotation for p in parameters)):
         model = create_model("Arguments", __config__=config, **fields)
         whole = _input_of_model(model, what, strict_numbers)
+    # Any value is valid for a parameter without an annotation.
+    may_be_anything = [p.name for p in parameters if not p.is_annotated and p.has_default]
+    if may_be_anything:
+        whole = whole.map(partial(_dropping_nulls, may_be_anything))
     if all(field == name for field, name in names.items()):
         return whole.map(_reading_fields)
     return whole.map(partial(_reading_fields_as, names))
 
 
 Validate = Callable[[dict[str, Any]], Any]
+
+
+def _dropping_nulls(names: Sequence[str], validate: Validate) -> Validate:
+    """``validate``, for which null means that one of ``names`` is not given."""
+
+    def validate_given(arguments: dict[str, Any]) -> Any:
+        without = without_nulls(arguments, names)
+        return validate(arguments if without is None else without)
+
+    return validate_given
 
 
 def _reading_fields(validate: Validate) -> Validate:
@@ -165,20 +190,45 @@ def _declared_schema(schema: Json, where: str) -> InputSchema:
         )
     validator = compiled(whole, where)
     containers = {*non_strings(whole)}
+    optional = [name for name in optional_names(whole) if not _takes_null(whole, name)]
 
     def validate(arguments: dict[str, Any], max_steps: int = STEPS_IN_LOOP) -> dict[str, Any]:
         try:
             problems = validator.problems(arguments, max_steps=max_steps)
-            if problems and (repaired := decode_containers(arguments, containers)) is not None:
-                arguments = repaired
-                problems = validator.problems(arguments, max_steps=max_steps)
+            for repair, names in ((decode_containers, containers), (without_nulls, optional)):
+                if problems and (repaired := repair(arguments, names)) is not None:
+                    arguments = repaired
+                    problems = validator.problems(arguments, max_steps=max_steps)
         except TooManySteps:
             raise LargeArguments from None
         if problems:
-            raise InvalidArguments(problems)
+            raise InvalidArguments(_with_unknown(whole, arguments) or problems)
         return compiler.with_defaults(whole, arguments)
 
     return InputSchema(whole, validate, partial(validate, max_steps=MAX_STEPS))
+
+
+def _with_unknown(schema: Json, arguments: Mapping[str, Any]) -> str | None:
+    """What is said of arguments that a schema does not have, and of no others; None without any."""
+    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
+        return None
+    accepted = [*schema.get("properties", ())]
+    unknown = [name for name in arguments if name not in accepted][:MAX_PROBLEMS]
+    clauses = [f"{_short(name)}: {_unknown(accepted)}" for name in unknown]
+    return "; ".join(clauses) or None
+
+
+def _unknown(accepted: Sequence[str]) -> str:
+    return f"unknown argument (accepted: {', '.join(accepted) or 'none'})"
+
+
+def _takes_null(schema: Json, name: str) -> bool:
+    """Whether null is a value of a property, and so does not mean that it is left out."""
+    described = schema["properties"][name]
+    reference = described.get("$ref") if isinstance(described, Mapping) else None
+    if isinstance(reference, str):
+        described = schema.get("$defs", {}).get(reference.rpartition("/")[2], described)
+    return accepts_null(described)
 
 
 def input_of(declared: Any, where: str, *, strict_numbers: bool = False) -> InputSchema:
@@ -209,7 +259,7 @@ def _clause(problem: Any, accepted: Sequence[str]) -> str:
         case "missing":
             text = "required, but missing"
         case "extra_forbidden" if len(problem["loc"]) == 1:
-            text = f"unknown argument (accepted: {', '.join(accepted) or 'none'})"
+            text = _unknown(accepted)
         case "extra_forbidden":
             text = "unknown here"
         case _:
@@ -221,15 +271,25 @@ def _short(text: str) -> str:
     return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"
 
 
-def _field_name(name: str) -> str:
-    """A valid name of a field of a pydantic model; its alias is the parameter's name."""
-    return f"arg_{name}" if name.startswith("_") or hasattr(BaseModel, name) else name
+def _field_names(names: Sequence[str]) -> dict[str, str]:
+    """Return the parameters by the names of their fields in a pydantic model.
+
+    Where those are not valid, or not free, the name of the parameter becomes an alias.
+    """
+    fields: dict[str, str] = {}
+    for name in names:
+        field = name
+        taken = {*names, *fields} - {name}
+        while field.startswith("_") or hasattr(BaseModel, field) or field in taken:
+            field = f"arg_{field.lstrip('_')}_"
+        fields[field] = name
+    return fields
 
 
-def _field(parameter: Parameter) -> Any:
+def _field(name: str, parameter: Parameter) -> Any:
     kind = parameter.annotation if parameter.is_annotated else Any
-    default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-    if _field_name(parameter.name) != parameter.name:
+    default = parameter.default if parameter.has_default else ...
+    if name != parameter.name:
         kind = Annotated[kind, Field(alias=parameter.name)]
     return (kind, default)
 
@@ -244,7 +304,8 @@ def _input_of_model(model: type[BaseModel], what: str, strict_numbers: bool) -> 
     schema.pop("title", None)
     accepted = tuple(schema.get("properties", ()))
     declared: Any = model.__pydantic_core_schema__
-    validation = _Validation(declared, what, strict_numbers, accepted)
+    optional = optional_names(schema)
+    validation = _Validation(declared, what, strict_numbers, accepted, optional)
     return InputSchema(schema, validation.in_loop, validation.in_thread)
 
 
@@ -256,13 +317,21 @@ class _Validation:
     """
 
     def __init__(
-        self, declared: Any, what: str, strict_numbers: bool, accepted: Sequence[str]
+        self,
+        declared: Any,
+        what: str,
+        strict_numbers: bool,
+        accepted: Sequence[str],
+        optional: Collection[str],
     ) -> None:
         argument_types.check(declared, what)
         core = argument_types.prepared(declared, strict_numbers=strict_numbers)
         types = argument_types.read(core)
         self._accepted = accepted
+        self._optional = optional
         self._is_small = types.small_enough()
+        # Not read before: what a conversion costs is known, unlike that of other functions.
+        core = converting(core)
         failing_fast = argument_types.prepared(core, fail_fast=True)
         self._validate = argument_types.validator_of(failing_fast).validate_python
         if types.has_chosen_hash:
@@ -300,7 +369,7 @@ class _Validation:
     ) -> Any:
         """Validate repaired arguments; raises InvalidArguments if they are not valid either."""
         for _ in range(MAX_REPAIRS):
-            repaired = arguments_with_repairs(arguments, _problems(error))
+            repaired = arguments_with_repairs(arguments, _problems(error), self._optional)
             if repaired is None:
                 break
             try:

@@ -289,6 +289,8 @@ def json_fallback(value: Any) -> Any:
         return serialize(value)
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, bytearray | memoryview):
+        raise UnserializableResult(f"A value of type {kind.__qualname__} has {BYTES_REMEDY}")
     for protocol, remedy in TABLES:
         if hasattr(kind, protocol):
             raise UnserializableResult(f"A value of type {kind.__qualname__} {remedy}")
@@ -318,14 +320,60 @@ What they mean by a missing value is theirs to say, so they are not converted in
 def not_serializable(value: Any, error: Exception) -> UnserializableResult:
     """The error for ``value``, with the remedy; it does not contain the value."""
     if isinstance(error, UnserializableResult):
-        return error
-    # pydantic repeats the error of the fallback in its own.
-    _, is_unsupported, words = str(error).partition(f"{UnserializableResult.__name__}: ")
-    if is_unsupported:
-        return UnserializableResult(words)
-    return UnserializableResult(
-        f"A returned {type(value).__qualname__} is not JSON serializable ({error}). {SUPPORTED}"
-    )
+        words = str(error)
+    elif BYTES_ERROR in str(error):
+        words = f"A returned {type(value).__qualname__} has {BYTES_REMEDY}"
+    else:
+        # pydantic repeats the error of the fallback in its own.
+        _, is_unsupported, words = str(error).partition(f"{UnserializableResult.__name__}: ")
+        kind = type(value).__qualname__
+        if not is_unsupported:
+            words = f"A returned {kind} is not JSON serializable ({error}). {SUPPORTED}"
+    return UnserializableResult(f"{words}{_where_in(value)}")
+
+
+BYTES_ERROR = "invalid utf-8 sequence"
+"""What pydantic says of bytes that are no text."""
+BYTES_REMEDY = (
+    "bytes, which JSON does not have: return them as base64 (base64.b64encode(data).decode()), a "
+    "URL of them, or a file by Response.file(…)"
+)
+MAX_SEARCHED = 1_000
+"""Members of a collection that are searched for the one that is no JSON."""
+
+
+def _where_in(value: Any) -> str:
+    """Where the first part of a value is that is not JSON serializable; nothing if it is whole."""
+    path: list[str] = []
+    for _ in range(MAX_DEPTH):
+        members = islice(_members_of(value), MAX_SEARCHED)
+        wrong = next(((name, member) for name, member in members if _is_wrong(member)), None)
+        if wrong is None:
+            break
+        path.append(str(wrong[0]))
+        value = wrong[1]
+    return f" (at {'.'.join(path)})" if path else ""
+
+
+MAX_DEPTH = 20
+"""Levels of a value that are searched."""
+
+
+def _members_of(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, list | tuple):
+        yield from enumerate(value)
+    elif isinstance(value, BaseModel):
+        yield from value
+
+
+def _is_wrong(member: Any) -> bool:
+    try:
+        to_json(member, fallback=json_fallback)
+    except NOT_SERIALIZABLE:
+        return True
+    return False
 
 
 # Numbers that JSON does not have.

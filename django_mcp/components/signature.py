@@ -67,6 +67,10 @@ class Parameter(NamedTuple):
     def is_annotated(self) -> bool:
         return self.annotation is not inspect.Parameter.empty
 
+    @property
+    def has_default(self) -> bool:
+        return self.default is not inspect.Parameter.empty
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:

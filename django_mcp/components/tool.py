@@ -10,8 +10,14 @@ from typing import Any, ClassVar, Literal, Unpack, cast, get_args
 
 from pydantic import BaseModel
 
-from django_mcp.components import declaration, outputs, stored, views
-from django_mcp.components.base import Component, ConfigurationError, explain, listed
+from django_mcp.components import declaration, outputs, serializers, stored, views
+from django_mcp.components.base import (
+    Component,
+    ConfigurationError,
+    UnserializableResult,
+    explain,
+    listed,
+)
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.outputs import OutputSchema
 from django_mcp.components.schemas import InputSchema
@@ -66,6 +72,7 @@ class Tool(ComponentAttributes):
 
     input_schema: Any = None
     output_schema: Any = None
+    annotations: Any = None
     task_support: Any = None
     task_after: Any = None
     read_only: Any = None
@@ -168,6 +175,8 @@ class ToolOptions(Options, total=False):
     task_after: float | None
     """Seconds after which a running call is continued as a task, where the server decides; 0: at
     once. By default at once for "required", and after 5 seconds for "optional"."""
+    annotations: Json | None
+    """What clients are told besides the hints, such as ``{"category": "billing"}``; any keys."""
     read_only: bool | None
     destructive: bool | None
     idempotent: bool | None
@@ -192,11 +201,6 @@ class ToolOptions(Options, total=False):
 def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
     """The component of a function, a Tool class or an instance of one."""
     source = declaration.read(target, Tool, "execute", options, ToolOptions)
-    if source.raw("annotations") is not None:
-        raise ConfigurationError(
-            f"{source.where} has annotations: write the hints {', '.join(HINTS)}, the title as "
-            "title, and anything else into meta"
-        )
     arguments, call = _read_input(source)
     view = _view(source)
     app_only = bool(source.get("app_only"))
@@ -207,7 +211,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         complete=source.completers(arguments.schema.get("properties", ())),
         input=arguments,
         output=_read_output(source),
-        annotations=_hints(source) or None,
+        annotations=_annotations(source) or None,
         task_support=_task_support(source),
         task_after=_task_after(source),
         param_headers=param_headers,
@@ -241,10 +245,33 @@ def _read_input(source: ComponentSource) -> tuple[InputSchema, CallConvention]:
     )
 
 
-def _hints(source: ComponentSource) -> dict[str, Any]:
-    """The hints that are declared, under the names of the protocol."""
-    hints = {member: source.get(option) for option, member in HINTS.items()}
-    return {member: hint for member, hint in hints.items() if hint is not None}
+def _annotations(source: ComponentSource) -> dict[str, Any]:
+    """The annotations of the author, and the hints under the names of the protocol."""
+    declared = source.get("annotations")
+    if declared is not None and not isinstance(declared, Mapping):
+        raise ConfigurationError(f"The annotations of {source.where} are {declared!r}: give a dict")
+    try:
+        annotations: dict[str, Any] = serializers.jsonable(dict(declared or {}))
+    except UnserializableResult as error:
+        raise ConfigurationError(
+            f"The annotations of {source.where} are no JSON: {error}"
+        ) from error
+    for option, member in HINTS.items():
+        hint = source.get(option)
+        annotated = annotations.get(member)
+        if annotated is not None and not isinstance(annotated, bool):
+            raise ConfigurationError(
+                f"{member} in the annotations of {source.where} is {annotated!r}: write True or "
+                "False"
+            )
+        if None not in (hint, annotated) and hint != annotated:
+            raise ConfigurationError(
+                f"{source.where} has {option}={hint!r} and {member} {annotated!r} in its "
+                "annotations: write one of them"
+            )
+        if hint is not None:
+            annotations[member] = hint
+    return annotations
 
 
 def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str, Any]:

@@ -186,7 +186,7 @@ async def run(
             answer = await run_sync(*_steps(handler, arguments, frame, read))
     except BaseException as raised:
         try:
-            _raise_failure(raised, frame)
+            _raise_failure(raised, frame, handler)
         except AuthenticationRequired as error:
             failure = _challenge(handler, frame, error)
         except Exception as error:
@@ -228,7 +228,7 @@ def _steps(
 ) -> tuple[Any, ...]:
     """The function that calls a synchronous handler and what is around it, and its arguments."""
     # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
-    steps: tuple[Any, ...] = (_invoke, handler.invoke, arguments, frame, read)
+    steps: tuple[Any, ...] = (_invoke, handler, arguments, frame, read)
     if TRANSACTIONS:
         steps = (TRANSACTIONS[0].call, function_of(handler), *steps)
     if frame.server.has_hook("around_call"):
@@ -236,19 +236,19 @@ def _steps(
     return steps
 
 
-def _raise_failure(raised: BaseException, frame: Frame) -> NoReturn:
+def _raise_failure(raised: BaseException, frame: Frame, handler: Handler) -> NoReturn:
     """Raise the error for an exception of a handler; to be called from within ``except``."""
     expected_failure = failures.expected(unwrapped(raised), frame)
     if expected_failure is not None:
         raise expected_failure from raised
-    raise_outcome(raised, frame)
+    raise_outcome(raised, frame, handler)
 
 
 PASSING = (Exception, InputRequired)
 """What ``raise_outcome`` always raises as it is."""
 
 
-def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
+def raise_outcome(raised: BaseException, frame: Frame, handler: Handler | None = None) -> NoReturn:
     """Raise the error for an exception of a handler; to be called from within ``except``.
 
     ================================================== =======================================
@@ -275,11 +275,24 @@ def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
         is_passed_on = frame.cancellation.requested or is_task_cancelled
     elif isinstance(error, GeneratorExit):
         is_passed_on = _is_closed(raised)
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+        # So Python tells it of a coroutine, without its name.
+        raise _ended_with(error.__cause__, handler) from raised
     if not is_passed_on:
-        raise RuntimeError(f"The handler ended with {type(error).__name__}") from raised
+        raise _ended_with(error, handler) from raised
     if error is raised:
         raise
     raise error from raised
+
+
+def _ended_with(error: BaseException, handler: Handler | None) -> RuntimeError:
+    """The error for an exception that nobody must raise, with the name of the handler."""
+    function = None if handler is None else function_of(handler)
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__qualname__", None)
+    where = f"{function.__module__}.{name}" if name else "The handler"
+    return RuntimeError(f"{where} ended with {type(error).__name__}")
 
 
 def _is_closed(raised: BaseException) -> bool:
@@ -316,17 +329,16 @@ def _within(frame: Frame, function: Callable[..., Answer], *arguments: Any) -> A
     return answer
 
 
-def _invoke(
-    invoke: Callable[..., Any], arguments: tuple[Any, ...], frame: Frame, read: Read
-) -> Answer:
+def _invoke(handler: Handler, arguments: tuple[Any, ...], frame: Frame, read: Read) -> Answer:
     """Call a synchronous handler and read what it returns, on the same thread."""
     try:
+        invoke: Any = handler.invoke  # Never None: see handler_of.
         returned = invoke(*arguments, frame)
     except CONTROL as error:
         if is_interrupted_by_user(error):
             raise
         # Where it is raised: further out, it would be that of a function of this package.
-        raise RuntimeError(f"The handler ended with {type(error).__name__}") from error
+        raise _ended_with(error, handler) from error
     return _read(returned, frame, read)
 
 

@@ -23,6 +23,7 @@ from django_mcp.forms import files, messages
 from django_mcp.forms.schemas import field_schema
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
+from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.saving import KEY_CHANGED, KeyGuard
 from django_mcp.server.server import Server
 
@@ -197,8 +198,9 @@ def form_data(form: Any, arguments: Mapping[str, Any]) -> tuple[Any, MultiValueD
             if value is not None:
                 uploads[key] = files.uploaded(name, value)
             continue
-        shown = field_value(field, value) if name in arguments else initial_value(form, name)
-        for suffix, values in widget_values(field, shown):
+        is_given = name in arguments
+        shown = field_value(field, value) if is_given else initial_value(form, name)
+        for suffix, values in widget_values(field, shown, is_given=is_given):
             data.setlist(f"{key}{suffix}", values)
     return data, uploads
 
@@ -223,11 +225,16 @@ def html_names(field: forms.Field, key: str) -> list[str]:
     """Return the names of the inputs of a field."""
     widget: Any = field.widget
     if isinstance(widget, forms.MultiWidget):
-        suffixes: list[str] = getattr(widget, "widgets_names")  # noqa: B009 - unknown to django-stubs
-        return [f"{key}{suffix}" for suffix in suffixes]
+        return [f"{key}{suffix}" for suffix in suffixes(widget)]
     if isinstance(widget, forms.SelectDateWidget):
         return [f"{key}_{part}" for part in ("year", "month", "day")]
     return [key]
+
+
+def suffixes(widget: forms.MultiWidget) -> list[str]:
+    """Return what the inputs of a widget have after the name of their field."""
+    names: list[str] = getattr(widget, "widgets_names")  # noqa: B009 - unknown to django-stubs
+    return names
 
 
 def initial_value(form: Any, name: str) -> Any:
@@ -238,29 +245,44 @@ def initial_value(form: Any, name: str) -> Any:
 
 def field_value(field: forms.Field, value: Any) -> Any:
     """Return an argument as the value with which the widget of its field is rendered."""
+    if value is None:
+        return None
     if isinstance(field, forms.JSONField):
         return json.dumps(value)
-    if isinstance(field, forms.SplitDateTimeField) and value is not None:
+    if isinstance(field, forms.SplitDateTimeField):
         return field.prepare_value(parsed_datetime(value))
-    return value
+    return dates.for_form(value) if isinstance(field, forms.DateTimeField) else value
 
 
 def parsed_datetime(text: str) -> Any:
     try:
-        return forms.DateTimeField().to_python(text)
+        parsed = forms.DateTimeField().to_python(text)
+        return None if parsed is None else dates.to_site(parsed)
     except ValidationError as error:
         raise ToolError(f"{text[:40]!r}: {' '.join(error.messages)}") from error
+    except ValueError as error:
+        raise ToolError(f"{text[:40]!r}: {error}") from error
 
 
-def widget_values(field: forms.Field, value: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the values that the widget of a field sends, with the suffixes of their names."""
-    if value is None:
-        return
-    if isinstance(field.widget, forms.MultiWidget):
-        parts = field.widget.decompress(value) or ()
-        yield from ((f"_{index}", [part]) for index, part in enumerate(parts))
-    else:
-        yield "", [*value] if isinstance(value, list | tuple) else [value]
+def widget_values(
+    field: forms.Field, value: Any, *, is_given: bool = False
+) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the values that the widget of a field sends, with the suffixes of their names.
+
+    None that is given empties the field: a browser sends an empty input, not none at all.
+    """
+    widget: Any = field.widget
+    if isinstance(widget, forms.MultiWidget):
+        if value is not None or is_given:
+            parts = widget.decompress(value) or [None] * len(widget.widgets)
+            for suffix, part in zip(suffixes(widget), parts, strict=False):
+                yield suffix, ["" if part is None else part]
+    elif isinstance(value, list | tuple):
+        yield "", [*value]
+    elif value is not None:
+        yield "", [value]
+    elif is_given and not isinstance(widget, forms.SelectMultiple):
+        yield "", [""]
 
 
 def error_lines(form: Any) -> Iterator[str]:

@@ -13,12 +13,12 @@ from rest_framework.utils.model_meta import get_field_info
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.forms import files
-from django_mcp.forms.schemas import key_schema
 from django_mcp.rest import filters, openapi, parameters, spectacular
 from django_mcp.rest.operations import Operation
 from django_mcp.rest.parameters import QueryParameter
 from django_mcp.rest.routes import argument_schema
 from django_mcp.rest.serializers import accepts_files, body_schema, input_schema
+from django_mcp.runtime.django_types.field_types import key_schema
 
 Schema = dict[str, Any]
 

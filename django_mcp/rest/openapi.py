@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from django_mcp.protocol.schema.shapes import or_null, without_list_of_types
+
 Schema = dict[str, Any]
 
 COMPONENTS = "#/components/schemas/"
@@ -33,8 +35,8 @@ def to_json_schema(schema: Any, *, hidden: str = "readOnly") -> Any:
         changed["required"] = [name for name in schema["required"] if name in changed["properties"]]
     if "example" in schema:
         changed.setdefault("examples", [to_json_value(schema["example"])])
-    changed = _exclusive(changed)
-    return _nullable(changed) if schema.get("nullable") is True else changed
+    changed = without_list_of_types(_exclusive(changed))
+    return or_null(changed) if schema.get("nullable") is True else changed
 
 
 def _member(key: str, value: Any, hidden: str) -> Any:
@@ -74,18 +76,6 @@ def _exclusive(schema: Schema) -> Schema:
     return schema
 
 
-def _nullable(schema: Schema) -> Schema:
-    kind = schema.get("type")
-    if isinstance(kind, str) and kind not in ("array", "object"):
-        with_null = {**schema, "type": [kind, "null"]}
-        if "enum" in schema:
-            with_null["enum"] = [*(each for each in schema["enum"] if each is not None), None]
-        return with_null
-    described = {key: it for key, it in schema.items() if key in ("title", "description")}
-    rest = {key: it for key, it in schema.items() if key not in described}
-    return {**described, "anyOf": [rest, {"type": "null"}]}
-
-
 def with_examples(schema: Schema, described: Mapping[str, Any]) -> Schema:
     """Return ``schema`` with the examples of a parameter or a body, of an object by its members."""
     named = described.get("examples") or {}
@@ -107,13 +97,6 @@ def of_members(schema: Schema) -> Schema:
         properties[name] = {**member, "examples": values} if values else member
     kept = {key: value for key, value in schema.items() if key != "examples"}
     return {**kept, "properties": properties}
-
-
-def nullable(schema: Schema) -> Schema:
-    """Return ``schema`` with null; one without any type has it already."""
-    if not schema or "null" in (schema.get("type") or ()):
-        return schema
-    return _nullable(schema)
 
 
 def definitions(schema: Any, components: Mapping[str, Any]) -> dict[str, Any]:

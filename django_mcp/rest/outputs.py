@@ -15,7 +15,8 @@ from typing import Any
 from rest_framework import fields, generics, mixins, relations, serializers, views
 from rest_framework.renderers import JSONRenderer
 
-from django_mcp.rest.openapi import map_schemas, nullable, to_json_schema
+from django_mcp.protocol.schema.shapes import or_null
+from django_mcp.rest.openapi import map_schemas, to_json_schema
 from django_mcp.rest.operations import Operation
 
 Schema = dict[str, Any]
@@ -73,7 +74,7 @@ def serializer_schema(serializer: Any) -> Schema | None:
         return None
     token = _open.set((*_open.get(), key))
     try:
-        members = {name: nullable(_of_field(field)) for name, field in shown.items()}
+        members = {name: or_null(_of_field(field)) for name, field in shown.items()}
     finally:
         _open.reset(token)
     return {"type": "object", "properties": members}
@@ -130,7 +131,7 @@ def _type(kind: str) -> Callable[[Any], Schema]:
 
 def _list(child: str) -> Callable[[Any], Schema]:
     def build(field: Any) -> Schema:
-        return {"type": "array", "items": nullable(_of_field(getattr(field, child)))}
+        return {"type": "array", "items": or_null(_of_field(getattr(field, child)))}
 
     return build
 

@@ -142,7 +142,7 @@ def _of_filter(name: str, item: Any) -> Iterator[QueryParameter]:
 
 def _schema(name: str, field: forms.Field) -> Schema:
     try:
-        schema = field_schema(name, field)
+        schema = field_schema(name, field, is_nullable=False)
     except ConfigurationError:
         schema = {"type": "string"}
     return {key: it for key, it in schema.items() if key not in ("title", "default")}

@@ -18,9 +18,17 @@ from rest_framework.settings import api_settings
 from rest_framework.validators import UniqueTogetherValidator
 
 from django_mcp.forms import files
-from django_mcp.forms.schemas import MAX_CHOICES, key_schema
 from django_mcp.protocol.schema.regex import search
-from django_mcp.rest.openapi import nullable
+from django_mcp.protocol.schema.shapes import Choices, or_null
+from django_mcp.runtime.django_types.field_types import (
+    MAX_CHOICES,
+    STRING,
+    TypeName,
+    bound,
+    field_type,
+    key_schema,
+    with_bounds,
+)
 
 Schema = dict[str, Any]
 
@@ -99,7 +107,7 @@ def member_schema(field: Any) -> Schema:
     """Return the schema of a field of a serializer, with its title, help text and default."""
     schema = input_schema(field)
     if field.allow_null:
-        schema = nullable(schema)
+        schema = or_null(schema)
     texts = (str(field.help_text or ""), schema.get("description"))
     members = {
         "title": _title(field),
@@ -187,7 +195,7 @@ def _list(field: Any) -> Schema:
 
 def item_schema(child: Any) -> Schema:
     schema = input_schema(child)
-    return nullable(schema) if child.allow_null else schema
+    return or_null(schema) if child.allow_null else schema
 
 
 def _string(field: Any, **members: Any) -> Schema:
@@ -201,8 +209,18 @@ def _string(field: Any, **members: Any) -> Schema:
     )
 
 
-def _formatted(name: str) -> Callable[[Any], Schema]:
-    return lambda field: _string(field, format=name)
+def _of_type(name: TypeName) -> Callable[[Any], Schema]:
+    def build(field: Any) -> Schema:
+        return dict(field_type(name).argument)
+
+    return build
+
+
+def _text(name: TypeName) -> Callable[[Any], Schema]:
+    def build(field: Any) -> Schema:
+        return {**field_type(name).argument, **_string(field)}
+
+    return build
 
 
 def _temporal(name: str, setting: str) -> Callable[[Any], Schema]:
@@ -217,45 +235,20 @@ def _temporal(name: str, setting: str) -> Callable[[Any], Schema]:
     return build
 
 
-def _number(kind: str) -> Callable[[Any], Schema]:
+def _number(name: TypeName) -> Callable[[Any], Schema]:
     def build(field: Any) -> Schema:
-        return _without_none(
-            type=kind, minimum=_bound(field.min_value), maximum=_bound(field.max_value)
-        )
+        limits = _without_none(minimum=bound(field.min_value), maximum=bound(field.max_value))
+        return with_bounds(dict(field_type(name).argument), limits)
 
     return build
 
 
-def _decimal(field: Any) -> Schema:
-    # As a string it keeps its digits.
-    return {"anyOf": [_number("number")(field), {"type": "string", "maxLength": 50}]}
-
-
-def _bound(value: Any) -> int | float | None:
-    if value is None or isinstance(value, int):
-        return value
-    return float(value) if isfinite(value) else None
-
-
 def _choice(field: Any) -> Schema:
-    """Return the schema of a choice; ``nullable`` adds null. Choices may be made later."""
-    values = [value for value in field.choices if value is not None]
-    if field.allow_blank and "" not in values:
-        values.append("")
-    if not values or len(values) > MAX_CHOICES:
+    """Return the schema of a choice; ``or_null`` adds null. Choices may be made later."""
+    choices = Choices.of(field.choices.items())
+    if not 0 < len(choices) <= MAX_CHOICES:
         return {}
-    labels = {str(value): str(label) for value, label in field.choices.items() if value}
-    is_labelled = any(value.casefold() != label.casefold() for value, label in labels.items())
-    description = "; ".join(f"{value}: {label}" for value, label in labels.items())
-    schema: Schema = {"enum": values}
-    kinds = {type(value) for value in values}
-    if len(kinds) == 1 and (kind := kinds.pop()) in TYPES:
-        schema["type"] = TYPES[kind]
-    return {**schema, "description": description} if is_labelled else schema
-
-
-TYPES: Mapping[type, str] = {str: "string", int: "integer", bool: "boolean"}
-"""Of choices; those of one field may have several."""
+    return choices.enum(may_be_blank=field.allow_blank or "" in field.choices)
 
 
 def _choices(field: Any) -> Schema:
@@ -276,7 +269,7 @@ def _several_related(field: Any) -> Schema:
 
 def _slug(field: Any) -> Schema:
     queryset = field.queryset
-    return {"type": "string"} if queryset is None else key_schema(queryset.model, field.slug_field)
+    return dict(STRING) if queryset is None else key_schema(queryset.model, field.slug_field)
 
 
 def _regex(field: Any) -> Schema:
@@ -310,22 +303,20 @@ SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
     fields.JSONField: lambda field: {},
     fields.MultipleChoiceField: _choices,
     fields.ChoiceField: _choice,
-    fields.BooleanField: lambda field: {"type": "boolean"},
+    fields.BooleanField: _of_type("boolean"),
     fields.IntegerField: _number("integer"),
     fields.FloatField: _number("number"),
-    fields.DecimalField: _decimal,
-    fields.EmailField: _formatted("email"),
-    fields.URLField: _formatted("uri"),
+    fields.DecimalField: _number("decimal"),
+    fields.EmailField: _text("email"),
+    fields.URLField: _text("uri"),
     fields.RegexField: _regex,
-    fields.UUIDField: lambda field: {"type": "string", "format": "uuid"},
+    fields.UUIDField: _of_type("uuid"),
+    fields.IPAddressField: _of_type("address"),
     fields.CharField: _string,
     fields.DateField: _temporal("date", "DATE_INPUT_FORMATS"),
     fields.DateTimeField: _temporal("date-time", "DATETIME_INPUT_FORMATS"),
     fields.TimeField: _temporal("time", "TIME_INPUT_FORMATS"),
-    fields.DurationField: lambda field: {
-        "type": "string",
-        "description": "A duration such as 2 03:30:00",
-    },
+    fields.DurationField: _of_type("duration"),
     fields.FileField: lambda field: files.schema(field.max_length),
     fields.Field: lambda field: {},
 }

@@ -11,7 +11,14 @@ from django.db.models import Count, DateField, F, Value
 
 from django_mcp.toolsets import access
 from django_mcp.toolsets.base import BaseToolset
-from django_mcp.toolsets.declaration import FUNCTIONS, PERIODS, Aggregation, Declaration, Group
+from django_mcp.toolsets.declaration import (
+    FUNCTIONS,
+    PERIODS,
+    Aggregation,
+    Column,
+    Declaration,
+    Group,
+)
 from django_mcp.toolsets.queries import query_check
 from django_mcp.toolsets.queries.query_check import Allowed
 from django_mcp.toolsets.queries.statement_time import limited
@@ -91,7 +98,10 @@ def _group(visible_rows: VisibleRows, group: Group) -> Any:
 def _shown(
     row: dict[str, Any], groups: Sequence[Group], aggregations: Sequence[Aggregation]
 ) -> dict[str, Any]:
-    values = {group.name: row[f"toolset_group_{n}"] for n, group in enumerate(groups)}
+    values = {
+        group.name: _written(row[f"toolset_group_{n}"], group.column)
+        for n, group in enumerate(groups)
+    }
     for n, item in enumerate(aggregations):
         values[item.name] = _number(row[f"toolset_aggregate_{n}"], item)
     return {**values, "count": row[COUNT]}
@@ -99,5 +109,13 @@ def _shown(
 
 def _number(value: Any, item: Aggregation) -> Any:
     """MariaDB adds integers to decimals."""
-    is_integer = item.column.kind.schema.get("type") == "integer" and item.function != "avg"
-    return int(value) if is_integer and isinstance(value, Decimal) else value
+    if item.column.kind.name != "integer":
+        return _written(value, item.column)
+    if not isinstance(value, Decimal):
+        return value
+    return float(value) if item.function == "avg" else int(value)
+
+
+def _written(value: Any, column: Column) -> Any:
+    write = column.kind.write
+    return value if write is None else write(value)

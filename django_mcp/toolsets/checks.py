@@ -1,4 +1,4 @@
-"""System checks of toolsets: related models whose rows nothing limits, and forgotten models."""
+"""System checks of toolsets: rows that nothing limits, forgotten models, and large integers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 from django import forms
 from django.apps import AppConfig, apps
 from django.core.checks import CheckMessage, Warning, register
+from django.core.validators import MaxValueValidator
+from django.db import models
 from django.db.models import Model
 
 from django_mcp import registry
@@ -64,6 +66,50 @@ def check_models(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Chec
         if value.__module__ == module.__name__ and not value.__subclasses__()
         if getattr(value, "model", None) is None
     ]
+
+
+MAX_SAFE_INTEGER = 2**53
+"""JavaScript has no integers beyond it, but floats."""
+
+
+@register("django_mcp")
+def check_large_integers(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    columns_by_toolset: dict[str, list[str]] = {}
+    for server in registry.servers():
+        for toolset in access.of_server(server):
+            with suppress(ConfigurationError):
+                columns = declaration.read(toolset).columns
+                names = [column.name for column in columns if _may_be_large(column.path.field)]
+                if names:
+                    columns_by_toolset[
+                        f"{type(toolset).__module__}.{type(toolset).__qualname__}"
+                    ] = names
+    if not columns_by_toolset:
+        return []
+    listed = "; ".join(
+        f"{where} ({', '.join(names)})" for where, names in columns_by_toolset.items()
+    )
+    return [
+        Warning(
+            f"Toolsets return integers that may be larger than {MAX_SAFE_INTEGER:,}: {listed}. "
+            "Clients in JavaScript round them.",
+            hint=(
+                "If such values exist, return a string, as a CharField or a GeneratedField has it; "
+                "otherwise add a MaxValueValidator to the field, or silence this check."
+            ),
+            id="django_mcp.W060",
+        )
+    ]
+
+
+def _may_be_large(column: Any) -> bool:
+    """Whether a column is made for large integers that nothing limits; counted keys are not."""
+    is_counted: bool = isinstance(column, models.AutoField)
+    if is_counted or not isinstance(column, models.BigIntegerField):
+        return False
+    limits = [each for each in column.validators if isinstance(each, MaxValueValidator)]
+    bounds = [each.limit_value for each in limits if isinstance(each.limit_value, int)]
+    return not column.choices and min(bounds, default=MAX_SAFE_INTEGER + 1) > MAX_SAFE_INTEGER
 
 
 def _unlimited(server: Server, toolset: BaseToolset) -> Iterator[CheckMessage]:

@@ -19,6 +19,7 @@ from django.db.models.functions import (
 )
 
 from django_mcp.components.base import ConfigurationError, Problems, listed
+from django_mcp.runtime.django_types.field_types import is_composite
 from django_mcp.toolsets import lookups
 from django_mcp.toolsets.kinds import Kind, Schema, described, kind_of
 from django_mcp.toolsets.lookups import Filter
@@ -104,6 +105,16 @@ class Declaration:
     ordering: tuple[str, ...]
     groups: Mapping[str, Group] = field(default_factory=dict)
     aggregations: Mapping[str, Aggregation] = field(default_factory=dict)
+    writers: Sequence[tuple[int, Callable[[Any], Any]]] = field(init=False)
+    """The positions of columns whose values are written in another way than pydantic's."""
+
+    def __post_init__(self) -> None:
+        writers = [
+            (position, column.kind.write)
+            for position, column in enumerate(self.columns)
+            if column.kind.write is not None
+        ]
+        object.__setattr__(self, "writers", writers)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -233,6 +244,17 @@ class _Reader:
         return column
 
     def primary_key(self) -> Column:
+        """The column that decides among rows; a unique one, if the key has several columns."""
+        if is_composite(self._model._meta.pk):
+            names = [self._toolset.key] if self._toolset.key else self._fields
+            columns = [self.column(name, "fields") for name in names]
+            unique = next((column for column in columns if _is_unique(column.path)), None)
+            if unique is None:
+                raise ConfigurationError(
+                    f"{self.where}: the primary key of {self._model.__name__} has several "
+                    "columns, so that a unique field has to identify its rows: add one to fields"
+                )
+            return unique
         path = resolve(self._model, "pk", self.where)
         return Column(path=path, kind=kind_of(path.field, self.where))
 
@@ -276,7 +298,7 @@ class _Reader:
         if is_long or kind.family == "other":
             raise ConfigurationError(
                 f"{self.where}.{attribute} names {name!r}, a {type(column.path.field).__name__}: "
-                "rows are sorted by numbers, dates, and texts of at most "
+                "rows are sorted by numbers, dates, durations, and texts of at most "
                 f"{MAX_ORDERED} characters"
             )
         return column
@@ -342,6 +364,7 @@ AGGREGATES: Mapping[str, tuple[str, ...]] = {
     "date": ("min", "max"),
     "datetime": ("min", "max"),
     "time": ("min", "max"),
+    "duration": ("sum", "avg", "min", "max"),
 }
 
 

@@ -10,13 +10,13 @@ from pydantic import Field
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.toolsets.kinds import (
-    DATE,
     MAX_ARGUMENT,
     Family,
     Kind,
     Schema,
     described,
     joined,
+    of_name,
     text_argument,
     title_of,
 )
@@ -118,10 +118,10 @@ def _flag(kind: Kind) -> Argument:
 
 
 ANY: frozenset[Family] = frozenset(
-    {"number", "text", "boolean", "date", "datetime", "time", "other"}
+    {"number", "text", "boolean", "date", "datetime", "time", "duration", "other"}
 )
 TEXT: frozenset[Family] = frozenset({"text"})
-ORDERED: frozenset[Family] = frozenset({"number", "text", "date", "datetime", "time"})
+ORDERED: frozenset[Family] = frozenset({"number", "text", "date", "datetime", "time", "duration"})
 DATES: frozenset[Family] = frozenset({"date", "datetime"})
 
 LOOKUPS: Mapping[str, Lookup] = {
@@ -151,7 +151,7 @@ def _part(low: int, high: int) -> Kind:
 TRANSFORMS: Mapping[str, tuple[frozenset[Family], Kind]] = {
     "date": (
         frozenset({"datetime"}),
-        Kind(family="date", schema={"type": "string", "format": "date"}, annotation=DATE),
+        of_name("date"),
     ),
     "year": (DATES, _part(2, 9998)),
     "quarter": (DATES, _part(1, 4)),

@@ -247,7 +247,7 @@ class Reader:
         )
         longest = sum(kind.max_length or OTHER_LENGTH for kind in kinds)
         if not is_cut and longest * len(rows) <= self.toolset.max_characters:
-            return [dict(zip(names, row, strict=False)) for row in rows]
+            return [dict(zip(names, self._written(row), strict=False)) for row in rows]
         shown: list[dict[str, Any]] = []
         room = self.toolset.max_characters
         for row in rows:
@@ -260,9 +260,20 @@ class Reader:
 
     def _row(self, row: Sequence[Any], longest: int) -> dict[str, Any]:
         columns = self.declaration.columns
+        values = self._written(row)
         return {
-            column.name: _cut(value, longest) for column, value in zip(columns, row, strict=False)
+            column.name: _cut(value, longest)
+            for column, value in zip(columns, values, strict=False)
         }
+
+    def _written(self, row: Sequence[Any]) -> Sequence[Any]:
+        """The values of a row as they are in JSON, where pydantic writes others."""
+        if not self.declaration.writers:
+            return row
+        values = [*row]
+        for position, write in self.declaration.writers:
+            values[position] = write(values[position])
+        return values
 
 
 PAGING = ("cursor", "limit")

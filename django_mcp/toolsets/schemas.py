@@ -9,9 +9,10 @@ from django.utils.functional import Promise
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from django_mcp.protocol.limits import MAX_CURSOR
+from django_mcp.protocol.schema.shapes import or_null
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import Aggregation, Column, Declaration, Group
-from django_mcp.toolsets.kinds import Schema, described, nullable, text_argument
+from django_mcp.toolsets.kinds import Schema, described, text_argument
 from django_mcp.toolsets.lookups import filter_schema
 
 MAX_SEARCH = 200
@@ -144,7 +145,7 @@ def row_schema(declaration: Declaration) -> Schema:
 
 def page_schema(declaration: Declaration) -> Schema:
     items = {"type": "array", "items": row_schema(declaration)}
-    cursor = {"type": ["string", "null"], "description": "Null on the last page"}
+    cursor = or_null({"type": "string", "description": "Null on the last page"})
     return _object({"items": items, "next_cursor": cursor})
 
 
@@ -169,14 +170,15 @@ def groups_schema(declaration: Declaration) -> Schema:
 
 def _group_schema(group: Group) -> Schema:
     if group.period is None:
-        return nullable(group.column.schema)
+        return or_null(group.column.schema)
     titled = group.column.path.titled
     return described({"type": "string", "format": "date"}, titled, is_nullable=True)
 
 
 def _aggregate_schema(item: Aggregation) -> Schema:
-    is_average = item.function == "avg" and item.column.kind.schema["type"] != "string"
-    schema = {"type": "number"} if is_average else item.column.kind.schema
+    kind = item.column.kind
+    is_average = item.function == "avg" and kind.name == "integer"
+    schema = {"type": "number"} if is_average else kind.schema
     return described(schema, item.column.path.titled, is_nullable=True)
 
 

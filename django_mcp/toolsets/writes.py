@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ImproperlyConfigured
 from django.db import IntegrityError, router, transaction
-from django.db.models import ForeignKey, ManyToManyField, Model, OneToOneField, QuerySet
+from django.db.models import (
+    NOT_PROVIDED,
+    ForeignKey,
+    ManyToManyField,
+    Model,
+    OneToOneField,
+    QuerySet,
+)
 from django.forms import BaseModelForm, modelform_factory
 from django.forms.models import apply_limit_choices_to_to_formfield
-from django.utils.choices import flatten_choices
-from pydantic import Field
 
 from django_mcp.components.base import SEPARATOR, ConfigurationError, Problems
 from django_mcp.protocol.errors import ToolError
-from django_mcp.runtime.django_types.fields import FieldKind, entry_of
+from django_mcp.runtime.django_types import dates
+from django_mcp.runtime.django_types.field_types import of_form_field
 from django_mcp.runtime.django_types.saving import ChangedKey, KeyGuard, key_names
 from django_mcp.toolsets import access
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import Declaration
-from django_mcp.toolsets.kinds import MAX_CHOICES, Schema, kind_of, nullable
 from django_mcp.toolsets.queries.statement_time import limited
 from django_mcp.toolsets.queries.visible_rows import is_everything
 from django_mcp.toolsets.reading import Reader
@@ -31,11 +36,6 @@ from django_mcp.toolsets.schemas import Arguments, Parameter
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
-
-MAX_TEXT = 100_000
-"""Characters of a text that is written, if its field has no limit."""
-MAX_RELATED = 100
-"""Related rows that are written in one field."""
 
 
 class JsonWidget(forms.Widget):
@@ -227,7 +227,8 @@ def _check_form_fields(
         missing = [
             repr(name)
             for name, field in writable.items()
-            if not (field.many_to_many or field.blank or field.has_default() or name in names)
+            if not (field.null or field.blank or _has_default(field) or name in names)
+            if not field.many_to_many
         ]
         if missing:
             verb = "have" if len(missing) > 1 else "has"
@@ -238,6 +239,12 @@ def _check_form_fields(
             )
     if problems:
         raise ConfigurationError(SEPARATOR.join(problems))
+
+
+def _has_default(field: Any) -> bool:
+    """Whether a new row has a value of the model or, since Django 5.0, of the database."""
+    of_database = getattr(field, "db_default", NOT_PROVIDED)
+    return bool(field.has_default() or of_database is not NOT_PROVIDED)
 
 
 def _writable(model: Any) -> list[Any]:
@@ -271,31 +278,26 @@ def parameters(
 
 
 def _parameter(name: str, field: forms.Field, where: str, *, is_required: bool) -> Parameter:
-    entry = entry_of(field, FIELDS)
-    if entry is None:
+    argument = of_form_field(field)
+    if argument is None:
         raise ConfigurationError(
             f"{where} writes {name!r}, a {type(field).__name__}, which JSON cannot have: give the "
             "class a JSON Schema with register_field_kind, or leave the field out of write_fields "
             "or of the form"
         )
-    if isinstance(entry, FieldKind):
-        annotation = entry.annotation
-        schema = entry.schema
-    else:
-        annotation, schema = entry(field)
-    if not field.required:
-        annotation = annotation | None
-        schema = nullable(schema)
     texts = {"title": field.label, "description": field.help_text}
-    described = {**{member: text for member, text in texts.items() if text}, **schema}
+    described = {**{member: text for member, text in texts.items() if text}, **argument.schema}
     # A field with a default is required in a form of Django, but its value need not be sent.
     has_initial = field.initial is not None
-    return Parameter(annotation, described, is_required=is_required and not has_initial)
+    return Parameter(argument.annotation, described, is_required=is_required and not has_initial)
 
 
 def _form_value(field: forms.Field, value: Any) -> Any:
     if isinstance(field, forms.JSONField):
-        return json.dumps(value)
+        # Null empties the field; it is no value that the database refuses.
+        return "" if value is None and not field.required else json.dumps(value)
+    if isinstance(field, forms.DateTimeField):
+        return dates.for_form(value)
     return value
 
 
@@ -338,83 +340,3 @@ def _keep_hidden(form: Any, sent: Mapping[str, Any], using: str) -> None:
             visible: Any = field.queryset
             hidden = present.exclude(pk__in=visible.values("pk"))
             form.cleaned_data[name] = [*form.cleaned_data[name], *hidden]
-
-
-def _related(field: Any) -> tuple[Any, Schema]:
-    options = field.queryset.model._meta
-    target = options.get_field(field.to_field_name) if field.to_field_name else options.pk
-    while target.is_relation:
-        target = target.target_field
-    kind = kind_of(target, "A form")
-    return kind.annotation, kind.input_schema
-
-
-def _several_related(field: Any) -> tuple[Any, Schema]:
-    annotation, schema = _related(field)
-    return (
-        Annotated[list[annotation], Field(max_length=MAX_RELATED)],  # type: ignore[valid-type]
-        {"type": "array", "items": schema, "maxItems": MAX_RELATED},
-    )
-
-
-def _choice(field: Any) -> tuple[Any, Schema]:
-    choices: list[tuple[Any, Any]] = [*flatten_choices(field.choices)]
-    pairs = [(value, label) for value, label in choices if value != ""]
-    values = tuple(value for value, _ in pairs)
-    if not 0 < len(values) <= MAX_CHOICES or not all(type(v) in (str, int) for v in values):
-        return str, {"type": "string", "maxLength": MAX_TEXT}
-    kinds = sorted({"string" if isinstance(value, str) else "integer" for value in values})
-    enum = [{"const": value, "title": label} for value, label in pairs]
-    return Literal[values], {"type": kinds if len(kinds) > 1 else kinds[0], "oneOf": enum}
-
-
-def _several_choices(field: Any) -> tuple[Any, Schema]:
-    one: Any
-    one, schema = _choice(field)
-    return (
-        Annotated[list[one], Field(max_length=MAX_CHOICES)],
-        {"type": "array", "items": schema, "maxItems": MAX_CHOICES},
-    )
-
-
-def _text(field: Any, **members: Any) -> tuple[Any, Schema]:
-    longest = min(getattr(field, "max_length", None) or MAX_TEXT, MAX_TEXT)
-    schema = {"type": "string", "maxLength": longest, **members}
-    return Annotated[str, Field(max_length=longest)], schema
-
-
-def _formatted(name: str) -> Callable[[Any], tuple[Any, Schema]]:
-    annotation = Annotated[str, Field(max_length=100)]
-    return lambda field: (annotation, {"type": "string", "format": name})
-
-
-def _decimal(field: Any) -> tuple[Any, Schema]:
-    schema = {"anyOf": [{"type": "number"}, {"type": "string"}], **_bounds(field)}
-    return Annotated[str | int | float, Field()], schema
-
-
-def _bounds(field: Any) -> Schema:
-    bounds = {"minimum": field.min_value, "maximum": field.max_value}
-    return {name: value for name, value in bounds.items() if isinstance(value, int | float)}
-
-
-FIELDS: Mapping[type[forms.Field], Callable[[Any], tuple[Any, Schema]]] = {
-    forms.ModelMultipleChoiceField: _several_related,
-    forms.ModelChoiceField: _related,
-    forms.MultipleChoiceField: _several_choices,
-    forms.ChoiceField: _choice,
-    forms.NullBooleanField: lambda field: (bool | None, {"type": ["boolean", "null"]}),
-    forms.BooleanField: lambda field: (bool, {"type": "boolean"}),
-    forms.DecimalField: _decimal,
-    forms.FloatField: lambda field: (float, {"type": "number", **_bounds(field)}),
-    forms.IntegerField: lambda field: (int, {"type": "integer", **_bounds(field)}),
-    forms.DateTimeField: _formatted("date-time"),
-    forms.DateField: _formatted("date"),
-    forms.TimeField: lambda field: (str, {"type": "string"}),
-    forms.DurationField: _formatted("duration"),
-    forms.UUIDField: _formatted("uuid"),
-    forms.JSONField: lambda field: (Any, {}),
-    forms.EmailField: lambda field: _text(field, format="email"),
-    forms.CharField: _text,
-}
-"""The type and the schema of each class of form fields; a subclass has those of its base."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from base64 import b64encode
 from contextlib import suppress
-from typing import Annotated, Any
+from datetime import date
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field
@@ -214,3 +215,106 @@ class TestDocstrings:
         tool = tool_component(find)
         assert tool.description == docstring
         assert "description" not in tool.input_schema["properties"]["name"]
+
+
+MISSING: Any = None
+"""A default that its annotation does not allow."""
+
+
+class TestNullOfAnOptionalArgument:
+    """Hosts send null for what a model leaves out."""
+
+    def test_null_means_that_an_argument_with_a_default_is_not_given(self) -> None:
+        def find(
+            sku: str,
+            size: int = 5,
+            tags: list[int] = MISSING,
+            color: Literal["red", "blue"] = "red",
+            anything: Any = 7,
+            label: str | None = "none",
+        ) -> None: ...
+
+        del find.__annotations__["anything"]
+        schema = tool_component(find).input
+        names = ("size", "tags", "color", "anything", "label")
+        nulls: dict[str, Any] = dict.fromkeys(names)
+        for validate in (schema.validate, schema.validate_large):
+            assert validate is not None
+            given = validate({"sku": "a", **nulls})
+            # A type with null takes it as its value.
+            defaults = {"size": 5, "tags": None, "color": "red", "anything": 7, "label": None}
+            assert given == {"sku": "a", **defaults}
+            with pytest.raises(InvalidArguments, match="^sku: Input should be a valid string"):
+                validate({"sku": None, **nulls})
+            with pytest.raises(InvalidArguments, match="^size: Input should be a valid integer"):
+                validate({"sku": "a", "tags": None, "size": "x"})
+
+    def test_null_in_a_value_is_no_missing_argument(self) -> None:
+        assert problem(Inner, {"x": 1, "tags": None}) == "a.tags: Input should be a valid list"
+
+    def test_null_means_the_same_with_a_json_schema(self) -> None:
+        schema = {
+            "type": "object",
+            "properties": {
+                "sku": {"type": "string"},
+                "size": {"type": "integer", "default": 5},
+                "color": {"type": ["string", "null"]},
+            },
+            "required": ["sku"],
+            "additionalProperties": False,
+        }
+        read = tool_component(lambda arguments: None, name="find", input_schema=schema).input
+        given = {"sku": "a", "size": None, "color": None}
+        assert read.validate(given) == {"sku": "a", "size": 5, "color": None}
+        with pytest.raises(InvalidArguments, match="sku"):
+            read.validate({"sku": None})
+        with pytest.raises(InvalidArguments) as caught:
+            read.validate({"sku": "a", "toolCallId": None})
+        unknown = "toolCallId: unknown argument (accepted: sku, size, color)"
+        assert caught.value.problems == unknown
+
+    def test_unknown_argument_is_refused_with_those_that_there_are(self) -> None:
+        def find(sku: str, size: int = 5) -> None: ...
+
+        with pytest.raises(InvalidArguments) as caught:
+            tool_component(find).validate_input({"sku": "a", "toolCallId": None})
+        assert caught.value.problems == "toolCallId: unknown argument (accepted: sku, size)"
+
+    def test_optional_argument_of_a_prompt_may_be_null_or_empty(self) -> None:
+        def greet(
+            name: str = "you",
+            count: int = 1,
+            day: date | None = None,
+            *,
+            words: tuple[str, ...] = (),
+        ) -> str:
+            return ""
+
+        read = prompt_component(greet).input
+        names = ("name", "count", "day", "words")
+        defaults = {"name": "you", "count": 1, "day": None, "words": ()}
+        assert read.validate(dict.fromkeys(names)) == defaults
+        assert read.validate(dict.fromkeys(names, "")) == defaults
+        assert read.validate({"name": ""})["name"] == ""
+        with pytest.raises(InvalidArguments, match="^count: "):
+            read.validate({"name": "", "count": "x"})
+
+
+def test_parameters_may_have_any_names_that_python_has() -> None:
+    def find(
+        copy: int, arg_copy: int, arg_copy_: int, _x: int, __x: int, model_config: int = 6
+    ) -> None: ...
+
+    component = tool_component(find)
+    values = {"copy": 1, "arg_copy": 2, "arg_copy_": 3, "_x": 4, "__x": 5}
+    assert [*component.input_schema["properties"]] == [*values, "model_config"]
+    assert component.validate_input(values) == {**values, "model_config": 6}
+
+
+def test_values_to_complete_may_be_listed() -> None:
+    def show(sku: str) -> str:
+        return sku
+
+    component = prompt_component(show, complete={"sku": ["Apple", "Avocado", "Beet"]})
+    completer = component.complete["sku"]
+    assert completer.invoke("a", {}, None) == ["Apple", "Avocado"]

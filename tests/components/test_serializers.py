@@ -319,3 +319,55 @@ class TestTable:
         kind = dict[str, type(value)] if annotated else None  # type: ignore[misc]
         tool = tool_component(lambda: None, name="it", output_schema=kind)
         assert tool_result(tool, {"of": value})["structuredContent"] == {"of": expected}
+
+
+class Packet(BaseModel):
+    data: bytes
+
+
+BYTES: list[Any] = [
+    {"rows": [{"data": b"\xff"}]},
+    {"rows": [Packet(data=b"\xff")]},
+    {"rows": [{"data": memoryview(b"text")}]},
+    {"rows": [{"data": bytearray(b"\xff")}]},
+]
+
+
+@pytest.mark.parametrize("value", BYTES)
+def test_bytes_in_a_result_are_an_error_with_place_and_remedy(value: Any) -> None:
+    with pytest.raises(UnserializableResult) as caught:
+        jsonable(value)
+    assert "bytes, which JSON does not have: return them as base64" in str(caught.value)
+    assert str(caught.value).endswith("(at rows.0.data)")
+
+
+def test_value_without_a_form_in_json_is_named_by_its_place() -> None:
+    with pytest.raises(UnserializableResult, match=r"\(at permissions\.1\)$"):
+        jsonable({"name": "a", "permissions": [1, object(), object()]})
+    with pytest.raises(UnserializableResult) as caught:
+        jsonable(object())
+    assert "(at" not in str(caught.value)
+
+
+def test_ranges_of_postgresql_are_objects() -> None:
+    ranges = pytest.importorskip("psycopg.types.range")
+    days = ranges.DateRange(date(2026, 1, 1), None, "[)")
+    assert jsonable([{"days": days, "none": ranges.Range(empty=True)}]) == [
+        {
+            "days": {"lower": "2026-01-01", "upper": None, "bounds": "[)"},
+            "none": {"lower": None, "upper": None, "bounds": "empty"},
+        }
+    ]
+
+
+def test_image_with_an_alpha_channel_is_sent_as_png() -> None:
+    images = pytest.importorskip("PIL.Image")
+
+    @tool_component
+    def picture() -> Any:
+        image = images.new("RGBA", (2, 2))
+        image.format = "JPEG"
+        return image
+
+    (block,) = tool_result(picture, picture.handler())["content"]  # type: ignore[misc]
+    assert block["mimeType"] == "image/png"

@@ -86,6 +86,29 @@ class TestToolFunction:
             "_meta": {"example/team": "shop"},
         }
 
+    def test_annotations_of_any_kind_are_listed_beside_the_hints(self) -> None:
+        own = {"confidence": 0.9, "category": "billing", "tags": ["a"], "idempotentHint": True}
+        tool = tool_component(greet, annotations=own, read_only=True, idempotent=True)
+        assert tool.descriptor()["annotations"] == {**own, "readOnlyHint": True}
+        assert tool.reads_only
+
+        class Annotated(Tool):
+            annotations: Any = {"category": "billing", "readOnlyHint": True}
+
+            def execute(self) -> int:
+                return 1
+
+        class Computed(Annotated):
+            def annotations(self) -> dict[str, Any]:
+                return {"category": "computed"}
+
+        assert tool_component(Annotated).annotations == {
+            "category": "billing",
+            "readOnlyHint": True,
+        }
+        assert tool_component(Annotated).reads_only
+        assert tool_component(Computed).annotations == {"category": "computed"}
+
     def test_server_side_options_are_not_part_of_the_descriptor(self) -> None:
         def allowed(frame: Any) -> bool:
             return True
@@ -383,14 +406,19 @@ class TestConfigurationErrors:
     def test_invalid_option_is_rejected_with_a_remedy(self, options: Any, remedy: str) -> None:
         assert remedy in configuration_error(greet, **options)
 
-    def test_annotations_of_a_class_are_rejected_with_the_remedy(self) -> None:
-        class Titled(Tool):
-            annotations = {"title": "A", "readOnlyHint": True}
-
-            def execute(self) -> int:
-                return 1
-
-        assert "read_only" in configuration_error(Titled)
+    @pytest.mark.parametrize(
+        ("options", "remedy"),
+        [
+            ({"read_only": True, "annotations": {"readOnlyHint": False}}, "write one of them"),
+            ({"annotations": {"readOnlyHint": "yes"}}, "write True or False"),
+            ({"annotations": ["a"]}, "give a dict"),
+            ({"annotations": {"a": object()}}, "are no JSON"),
+        ],
+    )
+    def test_annotations_that_contradict_or_are_no_json_are_rejected(
+        self, options: Any, remedy: str
+    ) -> None:
+        assert remedy in configuration_error(greet, **options)
 
     def test_object_that_is_not_a_tool_is_rejected(self) -> None:
         class NoTool:

@@ -113,13 +113,15 @@ async def test_call_fails_and_the_next_one_works(
         assert (await client.call_tool("good")).text == "good"
 
 
+@pytest.mark.parametrize("tool", ["tool", "tool_async"])
 @pytest.mark.parametrize("error", [StopIteration, SystemExit])
-async def test_log_says_that_the_handler_ended_with_it(
-    error: type[BaseException], caplog: pytest.LogCaptureFixture
+async def test_log_says_which_handler_ended_with_it(
+    error: type[BaseException], tool: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Client(server_raising(error), raise_exceptions=False) as client:
-        assert (await client.call_tool("tool"))["isError"]
-    assert f"RuntimeError: The handler ended with {error.__name__}" in caplog.text
+        assert (await client.call_tool(tool))["isError"]
+    name = f"{__name__}.server_raising.<locals>.{tool}"
+    assert f"RuntimeError: {name} ended with {error.__name__}" in caplog.text
     assert "_invoke at" not in caplog.text
 
 

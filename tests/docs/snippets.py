@@ -237,8 +237,8 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
         ),
         returns("return dune", A_MODEL),
         returns("return Book.objects.all()", A_MODEL),
-        returns("return list(Book.objects.all())", A_MODEL),
-        returns('return {"book": dune}', A_MODEL),
+        returns("return list(Book.objects.all())", f"{A_MODEL} (at 0)"),
+        returns('return {"book": dune}', f"{A_MODEL} (at book)"),
         returns("return dune", RETURNS_MODEL, "Book"),
         returns("return Book.objects.all()", RETURNS_MODEL, "list[Book]"),
         returns(
@@ -398,13 +398,16 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             'return {"cover": Image.new("RGB", (8, 8))}',
             (
                 "Error: A value of type Image is an image. Return it by itself, or in "
-                "Response.tool().file(…)"
+                "Response.tool().file(…) (at cover)"
             ),
         ),
         returns('return dune.text.open("rb")', "/media/books/dune.txt"),
         returns(
             'return BytesIO(b"report")',
-            ("Error: A value of type BytesIO is a file. Return Response.file(…), or its URL"),
+            (
+                "Error: A value of type BytesIO is a file. Return Response.file(…), or its URL. To "
+                "take a file, annotate bytes, or register a form with a FileField by form_tool"
+            ),
         ),
         Snippet(
             (

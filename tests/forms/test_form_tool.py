@@ -11,10 +11,14 @@ import pytest
 from django import forms
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils import timezone
 
 from django_mcp import ConfigurationError, Frame, Server, ToolError, registry
-from django_mcp.forms import form_tool, schemas
+from django_mcp.forms import form_tool
 from django_mcp.forms.files import MAX_FILE_BYTES
+from django_mcp.forms.schemas import field_schema
+from django_mcp.runtime.django_types.field_types import MAX_CHOICES, key_schema
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.spec import spec
@@ -341,10 +345,10 @@ def test_declaration_reads_no_rows(server: Server) -> None:
 
 
 def test_many_choices_are_not_listed() -> None:
-    many = [(str(number), str(number)) for number in range(schemas.MAX_CHOICES + 1)]
+    many = [(str(number), str(number)) for number in range(MAX_CHOICES + 1)]
 
-    assert schemas.choices_schema(many) == {"type": "string"}
-    assert len(schemas.choices_schema(many[1:])["enum"]) == schemas.MAX_CHOICES
+    assert field_schema("size", forms.ChoiceField(choices=many)) == {"type": "string"}
+    assert len(field_schema("size", forms.ChoiceField(choices=many[1:]))["enum"]) == MAX_CHOICES
 
 
 @pytest.mark.parametrize(
@@ -357,4 +361,99 @@ def test_many_choices_are_not_listed() -> None:
     ],
 )
 def test_key_schema_is_that_of_the_referenced_field(model: Any, field: str, kind: str) -> None:
-    assert schemas.key_schema(model, field)["type"] == kind
+    assert key_schema(model, field)["type"] == kind
+
+
+class Size(models.IntegerChoices):
+    SMALL = 1, "Small"
+    LARGE = 2, "Large"
+
+
+class SizeForm(forms.Form):
+    size = forms.TypedChoiceField(choices=Size, coerce=int)
+    other = forms.TypedChoiceField(choices=Size, coerce=int, required=False, empty_value=None)
+    prices = forms.DecimalField(required=False, max_value=9)
+
+
+@pytest.mark.usefixtures("db")
+def test_integer_choices_are_integers_as_in_toolsets(server: Server) -> None:
+    form_tool(SizeForm, server=server, on_valid=lambda form, _: form.cleaned_data)
+
+    properties = tool_schema(server, "size")["properties"]
+    assert (properties["size"]["type"], properties["size"]["enum"]) == ("integer", [1, 2])
+    assert properties["size"]["oneOf"][1] == {"const": 2, "title": "Large"}
+    cleaned = call(server, "size", {"size": 2, "other": None, "prices": "3.20"}).structured
+    assert cleaned == {"size": 2, "other": None, "prices": "3.20"}
+    assert call(server, "size", {"size": 3}).is_error
+    assert "less than or equal to 9" in call(server, "size", {"size": 1, "prices": "9.5"}).text
+
+
+class WholeTicketForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = Ticket
+        fields = ("assignee", "closed", "priority")
+
+
+def test_null_empties_an_optional_field_of_an_instance(server: Server, customer: Customer) -> None:
+    user = User.objects.create(username="ann")
+    ticket = Ticket.objects.create(
+        subject="Printer", customer=customer, assignee=user, closed=timezone.now()
+    )
+    kwargs = {"instance": ticket}
+    form_tool(WholeTicketForm, server=server, name="change", form_kwargs=lambda frame: kwargs)
+
+    # A field that may not be empty has null for "not given".
+    result = call(server, "change", {"assignee": None, "closed": None, "priority": None})
+
+    assert not result.is_error, result
+    ticket.refresh_from_db()
+    assert (ticket.assignee, ticket.closed, ticket.priority) == (None, None, "normal")
+
+
+@pytest.mark.usefixtures("db")
+@pytest.mark.parametrize("text", ["2026-03-01T12:00:00+02:00", "2026-03-01T10:00:00Z"])
+def test_time_with_an_offset_becomes_one_of_a_site_without_time_zones(
+    server: Server, settings: Any, text: str
+) -> None:
+    settings.USE_TZ = False
+    settings.TIME_ZONE = "UTC"
+    form_tool(MomentsForm, server=server, on_valid=lambda form, _: form.cleaned_data)
+
+    cleaned = call(server, "moments", {"at": text, "split": text}).structured
+
+    assert cleaned == {"at": "2026-03-01T10:00:00", "split": "2026-03-01T10:00:00"}
+
+
+class MomentsForm(forms.Form):
+    at = forms.DateTimeField()
+    split = forms.SplitDateTimeField()
+
+
+class PhoneWidget(forms.MultiWidget):
+    def __init__(self) -> None:
+        super().__init__({"country": forms.TextInput, "number": forms.TextInput})
+
+    def decompress(self, value: str | None) -> list[str | None]:
+        return [*value.split(" ", 1)] if value else [None, None]
+
+
+class PhoneField(forms.CharField):
+    widget = PhoneWidget
+
+    def clean(self, value: list[str]) -> str:
+        cleaned: str = super().clean(" ".join(filter(None, value or ())))
+        return cleaned
+
+
+class PhoneForm(forms.Form):
+    phone = PhoneField(required=False)
+
+
+@pytest.mark.usefixtures("db")
+@pytest.mark.parametrize(("given", "cleaned"), [("49 30123", "49 30123"), (None, "")])
+def test_widget_with_named_inputs_is_filled_in(
+    server: Server, given: str | None, cleaned: str
+) -> None:
+    form_tool(PhoneForm, server=server, on_valid=lambda form, _: form.cleaned_data)
+
+    assert call(server, "phone", {"phone": given}).structured == {"phone": cleaned}

@@ -379,6 +379,7 @@ class TestComponents:
                 title="Add",
                 input_schema={"type": "object", "properties": {"a": {"type": "integer"}}},
                 output_schema={"type": "object"},
+                annotations={"confidence": 0.9, "category": "math"},
                 read_only=True,
                 meta={"example.com/key": 1},
                 task_support="optional",
@@ -394,7 +395,7 @@ class TestComponents:
             "description": "Adds",
             "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}},
             "outputSchema": {"type": "object"},
-            "annotations": {"readOnlyHint": True},
+            "annotations": {"confidence": 0.9, "category": "math", "readOnlyHint": True},
             "execution": {"taskSupport": "optional"},
             "_meta": {"example.com/key": 1},
         }

@@ -12,8 +12,8 @@ from rest_framework.response import Response
 from rest_framework.validators import UniqueTogetherValidator
 
 from django_mcp import Server
+from django_mcp.protocol.schema.shapes import or_null
 from django_mcp.rest import availability, rest_tools
-from django_mcp.rest.openapi import nullable
 from django_mcp.rest.serializers import input_schema, member_schema
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Customer
@@ -82,11 +82,11 @@ class Size(models.IntegerChoices):
         (serializers.ChoiceField(choices=[]), {}),
         (
             serializers.ChoiceField(choices=[(None, "-"), ("a", "A")], allow_null=True),
-            {"type": ["string", "null"], "enum": ["a", None]},
+            {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
         ),
         (
             serializers.ChoiceField(choices=["", "a"], allow_null=True, allow_blank=True),
-            {"type": ["string", "null"], "enum": ["", "a", None]},
+            {"anyOf": [{"type": "string", "enum": ["a", ""]}, {"type": "null"}]},
         ),
         (
             serializers.ChoiceField(choices=Size.choices),
@@ -106,7 +106,7 @@ def test_field_accepts_what_its_values_are(field: Any, expected: Any) -> None:
 
 def test_null_is_added_once() -> None:
     schema = {"type": "string", "enum": ["a", None]}
-    assert nullable(schema) == {"type": ["string", "null"], "enum": ["a", None]}
+    assert or_null(schema) == {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}
 
 
 def test_fields_that_are_unique_together_are_required() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pydantic import AwareDatetime, Base64Bytes, BaseModel
 
 from django_mcp import ConfigurationError, Frame, Lookup, Server
 from django_mcp.components.tool import tool_component
@@ -157,3 +158,56 @@ class TestDatetime:
     ) -> None:
         settings.USE_TZ = False
         assert validate({"time": "2026-07-01T10:00"})["time"].tzinfo is None
+        aware = validate({"time": "2026-07-01T10:00+05:00"})["time"]
+        assert aware.isoformat() == "2026-07-01T05:00:00"
+
+    def test_datetime_in_models_is_that_of_the_site(self, settings: Settings) -> None:
+        validate = tool_component(keep).validate_input
+        given = {"at": "2026-07-01T10:00", "moments": ["2026-07-01T10:00+05:00"], "data": "aGk="}
+        arguments = {"document": {**given, "inner": given}, "by_name": {"a": given}}
+        with timezone.override("Europe/Zurich"):
+            kept = validate(arguments)
+        for document in (kept["document"], kept["document"].inner, kept["by_name"]["a"]):
+            assert document.at.isoformat() == "2026-07-01T10:00:00+02:00"
+            assert document.moments[0].isoformat() == "2026-07-01T10:00:00+05:00"
+            assert document.data == b"hi"
+
+        settings.USE_TZ = False
+        kept = validate(arguments)
+        for document in (kept["document"], kept["document"].inner, kept["by_name"]["a"]):
+            assert document.at.isoformat() == "2026-07-01T10:00:00"
+            assert document.moments[0].isoformat() == "2026-07-01T05:00:00"
+
+    def test_types_that_say_more_than_datetime_and_bytes_are_left_to_pydantic(self) -> None:
+        validate = tool_component(sent).validate_input
+        given = validate({"letter": {"at": "2026-07-01T10:00+05:00", "text": "aGk="}})["letter"]
+        assert given.at.utcoffset() == timedelta(hours=5)
+        assert given.text == b"hi"
+        with pytest.raises(ValueError, match="should have timezone info"):
+            validate({"letter": {"at": "2026-07-01T10:00", "text": "aGk="}})
+
+    def test_bytes_in_models_are_listed_and_read_as_base64(self) -> None:
+        component = tool_component(keep)
+        listed = component.input_schema["$defs"]["Document"]["properties"]["data"]
+        assert listed == {"type": "string", "contentEncoding": "base64"}
+        wrong = {"document": {"at": "2026-07-01T10:00Z", "data": "not base64"}}
+        with pytest.raises(ValueError, match=r"document\.data: Input should be base64"):
+            component.validate_input(wrong)
+
+
+class Document(BaseModel):
+    at: datetime
+    data: bytes
+    moments: list[datetime] = []
+    inner: Document | None = None
+
+
+class Letter(BaseModel):
+    at: AwareDatetime
+    text: Base64Bytes
+
+
+def keep(document: Document, by_name: dict[str, Document] | None = None) -> None: ...
+
+
+def sent(letter: Letter) -> None: ...

@@ -9,20 +9,25 @@ from typing import Any
 import pytest
 from django import forms
 from django.core.checks import CheckMessage, run_checks
+from django.core.validators import MaxValueValidator
+from django.db import models
+from django.test.utils import isolate_apps
 
 from django_mcp import Server, registry
 from django_mcp.toolsets import ModelToolset
 from tests.toolsets.toolsets import customers, tickets
 
 
-def found(*toolsets: type[ModelToolset]) -> list[CheckMessage]:
+def found(
+    *toolsets: type[ModelToolset], id: str = "django_mcp_toolsets.W001"
+) -> list[CheckMessage]:
     server = Server("desk")
     for toolset in toolsets:
         toolset.__mcp_register__(server)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_servers", {"desk": server})
         messages = run_checks(tags=["django_mcp"])
-    return [each for each in messages if each.id == "django_mcp_toolsets.W001"]
+    return [each for each in messages if each.id == id]
 
 
 def test_toolset_without_model_is_reported_unless_others_are_derived_from_it(
@@ -103,3 +108,28 @@ def test_toolset_with_own_rules_for_related_rows_is_not_named(desk_app: Any) -> 
         return model._default_manager.none()
 
     assert found(tickets(desk_app, get_related_queryset=get_related_queryset)) == []
+
+
+def test_columns_for_large_integers_are_named_and_keys_are_not() -> None:
+    with isolate_apps("tests.toolsets.desk"):
+
+        class Measured(models.Model):
+            id = models.BigAutoField(primary_key=True)
+            serial = models.BigIntegerField()
+            size = models.PositiveBigIntegerField(null=True)
+            count = models.IntegerField()
+            limited = models.BigIntegerField(validators=[MaxValueValidator(2**53)])
+            barely = models.BigIntegerField(validators=[MaxValueValidator(2**53 + 1)])
+            chosen = models.BigIntegerField(choices=[(1, "One")])
+            price = models.DecimalField(max_digits=30, decimal_places=2)
+            other = models.ForeignKey("self", models.CASCADE)
+
+            class Meta:
+                app_label = "toolset_desk"
+
+        names = [field.name for field in Measured._meta.fields]
+        declared = {"model": Measured, "fields": names, "permissions": None}
+        (message,) = found(type("Many", (ModelToolset,), declared), id="django_mcp.W060")
+        fields = {"model": Measured, "fields": ["id", "count", "limited"]}
+        assert not found(type("Few", (ModelToolset,), fields), id="django_mcp.W060")
+    assert message.msg.endswith(".Many (serial, size, barely). Clients in JavaScript round them.")

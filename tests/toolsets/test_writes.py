@@ -99,6 +99,23 @@ def test_update_sets_null(call: Any, desk: Desk) -> None:
     assert (ticket(desk, 1)["price"], ticket(desk, 1)["due"]) == (None, None)
 
 
+def test_null_for_a_column_that_cannot_be_null_is_an_error_of_its_field(desk: Desk) -> None:
+    call = desk.serve(tickets(desk.models, write_fields=["data"], operations=["update"]))
+    with pytest.raises(ToolFailed, match=r"^data: This field cannot be null\.$"):
+        call("update_ticket", number=1, data=None)
+    assert ticket(desk, 1)["data"]["color"] == "red"
+
+
+def test_null_means_not_given_for_a_field_that_cannot_be_empty(call: Any, desk: Desk) -> None:
+    updated = call("update_ticket", number=1, subject=None, status=None, price="4.20")
+    assert (updated["subject"], updated["status"], updated["price"]) == (
+        "Printer 1",
+        "open",
+        "4.20",
+    )
+    assert call("list_tickets", number=1, status=None, search=None)["items"][0]["number"] == 1
+
+
 def test_update_with_nothing_to_change_is_rejected(call: Any) -> None:
     with pytest.raises(ToolFailed, match="send at least one field"):
         call("update_ticket", number=1)

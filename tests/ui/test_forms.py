@@ -154,3 +154,39 @@ def test_form_with_files_is_refused_with_the_reason(server: Server) -> None:
 
     with pytest.raises(ConfigurationError, match="file field 'scan', and a view can send no files"):
         form_view(UploadForm, server=server, on_valid=lambda form, frame: None)
+
+
+def test_options_about_what_a_form_changes_are_those_of_the_tool_that_submits(
+    server: Server,
+) -> None:
+    options: dict[str, Any] = {
+        "destructive": True,
+        "idempotent": True,
+        "open_world": False,
+        "approval": "helpdesk.add_ticket",
+        "log_arguments": ["subject"],
+        "task_support": "optional",
+    }
+    form_view(TicketForm, server=server, **options)
+
+    show: Any = server.components.find("tool", "ticket_form")
+    submit: Any = server.components.find("tool", "submit_ticket")
+    assert show.annotations == {"readOnlyHint": True}
+    assert (show.approval, show.log_arguments, show.task_support) == (None, (), "forbidden")
+    assert submit.annotations == {
+        "destructiveHint": True,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
+    assert submit.approval.permission == "helpdesk.add_ticket"
+    assert (submit.log_arguments, submit.task_support) == (("subject",), "optional")
+
+
+def test_arguments_of_the_model_override_initial_values_of_the_site(server: Server) -> None:
+    initial = {"subject": "From the site", "description": "From the site"}
+    form_view(TicketForm, server=server, form_kwargs=lambda frame: {"initial": initial})
+
+    html = html_of(SyncClient(server).call_tool("ticket_form", {"subject": "From the model"}))
+
+    assert 'value="From the model"' in html
+    assert html.count("From the site") == 1

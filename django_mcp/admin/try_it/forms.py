@@ -7,7 +7,7 @@ rows of each list, so that rows are added and removed without a script.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
@@ -98,14 +98,12 @@ class SchemaForm(forms.Form):
         """The names of the fields, by the paths with which a tool's answer names the values."""
         labels = {}
         for value in places.values_of(self.place):
-            for path in _paths(value.pointer):
-                labels[path] = self.key(value)
+            labels[_path(value.pointer)] = self.key(value)
         for rows in places.lists_of(self.place):
             first = next(places.values_of(rows), None)
             if first is not None:
-                for path in _paths(rows.pointer):
-                    labels.setdefault(path, self.key(first))
-        return labels
+                labels.setdefault(_path(rows.pointer), self.key(first))
+        return {path: key for path, key in labels.items() if path}
 
 
 class Item:
@@ -167,7 +165,7 @@ class Item:
         return f"{ROWS}{self.name}"
 
 
-MISSING_MEMBER = re.compile(r"(?:^|; |: )(arguments[^\s:;]*): '([^']+)' (is a required property)")
+MISSING_MEMBER = re.compile(r"(?:^|; |: )([^\s:;]+): '([^']+)' (is a required property)")
 """A clause of a JSON Schema, which names the object of the value that is missing."""
 
 
@@ -230,13 +228,9 @@ def _moved(key: str, name: str, removed: int) -> str | None:
     return f"{match[1] or ''}{name}/{index}{match[3] or ''}"
 
 
-def _paths(pointer: str) -> Iterable[str]:
-    """Return how answers name a value: ``lines.0.number`` and ``arguments.lines[0].number``."""
-    names = pointers.names_of(pointer)
-    if not names:
-        return ()
-    steps = [f"[{name}]" if name.isdecimal() else f".{name}" for name in names]
-    return (".".join(names), f"arguments{''.join(steps)}")
+def _path(pointer: str) -> str:
+    """Return how answers name a value: ``lines.0.number``; nothing for all of the arguments."""
+    return ".".join(pointers.names_of(pointer))
 
 
 def _problems(text: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -248,7 +242,8 @@ def _problems(text: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]
     if not labels:
         return
     for match in MISSING_MEMBER.finditer(text):
-        name = labels.get(f"{match[1]}.{match[2]}")
+        path = match[2] if match[1] == "arguments" else f"{match[1]}.{match[2]}"
+        name = labels.get(path)
         if name is not None:
             yield name, match[3]
     longest_first = sorted(labels, key=len, reverse=True)

@@ -167,19 +167,23 @@ def _sentences(errors: Sequence[Any], name: str) -> list[str]:
 
 
 def _sentence(error: Any, name: str) -> str:
-    """Return path and problem, such as "arguments.age: 'x' is not of type 'integer'"."""
+    """Return path and problem, such as "lines.0.sku: 1 is not of type 'string'"."""
     link(error)
     error = best_match([error])
     steps_of_path = [_path_step(step) for step in error.absolute_path]
-    path = name + "".join(steps_of_path)
-    text = f"{path}: {_problem(error)}"
+    # As pydantic and REST framework name a value: what contains all of it goes without saying.
+    outer = [] if name in WHOLE and steps_of_path else [name]
+    text = f"{'.'.join([*outer, *steps_of_path])}: {_problem(error)}"
     return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"
 
 
+WHOLE = ("arguments", "the value")
+"""Names of a value that is everything that is validated."""
+
+
 def _path_step(step: str | int) -> str:
-    if isinstance(step, str) and step.isidentifier():
-        return f".{step}"
-    return f"[{shown(step)}]"
+    is_plain = isinstance(step, int) or step.isidentifier()
+    return str(step) if is_plain else shown(step)
 
 
 def _problem(error: Any) -> str:

@@ -1,25 +1,25 @@
-"""Arguments of Django's types: rows of a model, choices with their labels, and aware datetimes."""
+"""Arguments of Django's types: rows of a model, choices with their labels, and datetimes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist, ValidationError
 from django.db.models import Choices, IntegerField, Model, QuerySet, UUIDField
-from django.forms.utils import from_current_timezone
 from pydantic import Field as PydanticField
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from django_mcp.components.arguments import Adapter, Deferred, Lookup
+from django_mcp.components.arguments import Adapter, Conversion, Deferred, Lookup
 from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol.limits import cut
+from django_mcp.runtime.django_types import dates
+from django_mcp.runtime.django_types.field_types import is_composite
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,11 @@ def _field(model: type[Model], name: str) -> Any:
             field = model._meta.get_field(name)
         except FieldDoesNotExist as error:
             raise ConfigurationError(f"A Lookup names {name!r}: {error}") from error
+    if is_composite(field):
+        raise ConfigurationError(
+            f"The primary key of {model.__name__} has several columns: annotate a unique field of "
+            f'it, as in Annotated[{model.__name__}, Lookup(field="code")]'
+        )
     if not getattr(field, "unique", False):
         raise ConfigurationError(
             f"A Lookup names {model.__name__}.{name}, which is not unique: name a field of which "
@@ -149,25 +154,12 @@ def _of_choices(kind: type, metadata: Sequence[Any]) -> Any:
     return _ChoicesAdapter(kind) if issubclass(kind, Choices) and len(kind) else None
 
 
-class _DatetimeAdapter:
-    """The metadata of ``datetime``: without an offset, it is in the current time zone."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return core_schema.no_info_after_validator_function(_make_aware, handler(source))
-
-
-def _make_aware(value: datetime) -> datetime:
-    if value.tzinfo is not None or not settings.USE_TZ:
-        return value
+def _to_site(value: datetime) -> datetime:
     try:
-        aware: datetime = from_current_timezone(value)
-    except ValidationError as error:
+        return dates.to_site(value)
+    except ValueError as error:
         raise PydanticCustomError("datetime", "Input should be a time with an offset") from error
-    return aware
 
 
-def _of_datetime(kind: type, metadata: Sequence[Any]) -> Any:
-    return _DatetimeAdapter() if kind is datetime else None
-
-
-ADAPTERS: tuple[Adapter, ...] = (_of_model, _of_choices, _of_datetime)
+ADAPTERS: tuple[Adapter, ...] = (_of_model, _of_choices)
+CONVERSIONS: Mapping[str, Conversion] = {"datetime": Conversion("after", _to_site)}

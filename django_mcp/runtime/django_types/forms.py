@@ -11,6 +11,9 @@ from django.utils.choices import flatten_choices
 
 from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.schemas import InputSchema
+from django_mcp.protocol.schema.shapes import Choices
+from django_mcp.runtime.django_types import dates
+from django_mcp.runtime.django_types.field_types import bound
 from django_mcp.runtime.django_types.fields import FieldKind, entry_of
 
 Schema = dict[str, Any]
@@ -31,12 +34,16 @@ def input_schema_of(declared: Any) -> InputSchema | None:
     }
 
     def clean(content: dict[str, Any]) -> dict[str, Any]:
-        form = declared(data=content)
+        form = declared(data={name: _sent(fields.get(name), content[name]) for name in content})
         if not form.is_valid():
             raise InvalidArguments("; ".join(_error_messages(form)))
         return dict(form.cleaned_data)
 
     return InputSchema(schema, clean)
+
+
+def _sent(field: Any, value: Any) -> Any:
+    return dates.for_form(value) if isinstance(field, forms.DateTimeField) else value
 
 
 def _error_messages(form: forms.BaseForm) -> Iterable[str]:
@@ -73,30 +80,27 @@ def _formatted(name: str) -> Callable[[Any], Schema]:
 
 def _number(kind: str) -> Callable[[Any], Schema]:
     def build(field: Any) -> Schema:
-        minimum = _bound(field.min_value)
-        return {"type": kind, "minimum": minimum, "maximum": _bound(field.max_value)}
+        minimum = bound(field.min_value)
+        return {"type": kind, "minimum": minimum, "maximum": bound(field.max_value)}
 
     return build
 
 
-def _bound(value: Any) -> int | float | None:
-    """Return a limit as JSON number: a Decimal becomes a float, a function is left out."""
-    if value is None or isinstance(value, int):
-        return value
-    return None if callable(value) else float(value)
-
-
 def _multiple_choice(field: Any) -> Schema:
-    return {"type": "array", "items": {"anyOf": _choices(field)}}
+    choices = _choices(field)
+    items = {"anyOf": choices} if choices else {"type": "string"}
+    return {"type": "array", "items": items}
+
+
+def _choice(field: Any) -> Schema:
+    choices = _choices(field)
+    return {"type": "string", "oneOf": choices} if choices else {"type": "string"}
 
 
 def _choices(field: Any) -> list[Schema]:
-    pairs: Iterable[tuple[Any, Any]] = flatten_choices(field.choices)
-    choices = [
-        {"const": str(value), "title": str(label)}
-        for value, label in pairs
-        if value is not None and str(value)
-    ]
+    pairs = Choices.of(flatten_choices(field.choices)).pairs
+    # A client's form has strings only.
+    choices = [{"const": str(value), "title": str(label)} for value, label in pairs]
     if len(choices) > MAX_CHOICES:
         raise ConfigurationError(
             f"A form has {len(choices)} choices, at most {MAX_CHOICES} fit: use a CharField"
@@ -107,7 +111,7 @@ def _choices(field: Any) -> list[Schema]:
 SCHEMAS: Mapping[type[forms.Field], Callable[[Any], Schema]] = {
     forms.MultipleChoiceField: _multiple_choice,
     forms.ModelMultipleChoiceField: _multiple_choice,
-    forms.ChoiceField: lambda field: {"type": "string", "oneOf": _choices(field)},
+    forms.ChoiceField: _choice,
     forms.BooleanField: lambda field: {"type": "boolean"},
     forms.IntegerField: _number("integer"),
     forms.FloatField: _number("number"),

@@ -73,6 +73,15 @@ def _file(file: FieldFile) -> str | None:
         return str(file.name)
 
 
+def _range(value: Any) -> dict[str, Any]:
+    """Return the ends of a range of PostgreSQL, and whether they belong to it: ``[)``."""
+    bounds = "empty"
+    if not value.isempty:
+        start = "[" if value.lower_inc else "("
+        bounds = f"{start}]" if value.upper_inc else f"{start})"
+    return {"lower": value.lower, "upper": value.upper, "bounds": bounds}
+
+
 def _page(page: Page[Any]) -> dict[str, Any]:
     return {
         "results": page.object_list,
@@ -111,6 +120,8 @@ def _image(image: Any) -> ContentResponse:
     """Return the bytes of an image of Pillow, in its own format or as PNG."""
     data = BytesIO()
     form = image.format if image.format in IMAGE_FORMATS else "PNG"
+    if form == "JPEG" and image.mode not in JPEG_MODES:
+        form = "PNG"  # It keeps the alpha channel.
     if form == "PNG" and image.mode not in PNG_MODES:
         image = image.convert("RGB")
     image.save(data, form)
@@ -120,6 +131,7 @@ def _image(image: Any) -> ContentResponse:
 
 IMAGE_FORMATS = ("GIF", "JPEG", "PNG", "WEBP")
 """Formats that models and clients read."""
+JPEG_MODES = ("1", "L", "RGB", "CMYK")
 PNG_MODES = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")
 
 
@@ -151,7 +163,10 @@ def _words(text: str) -> Callable[[type], str]:
 
 FORM_WORDS = _words("is a form. Return form.errors or form.cleaned_data")
 ITERATOR_WORDS = _words("can be read once, and only here. Return a list: list(…)")
-FILE_WORDS = _words("is a file. Return Response.file(…), or its URL")
+FILE_WORDS = _words(
+    "is a file. Return Response.file(…), or its URL. To take a file, annotate bytes, or register a "
+    "form with a FileField by form_tool"
+)
 IMAGE_WORDS = _words("is an image. Return it by itself, or in Response.tool().file(…)")
 REQUEST_WORDS = _words("is for views. Annotate Frame instead, which has the user")
 MANAGER_WORDS = _words("is a manager. Return .values(…) of it, or a list of pydantic models")
@@ -179,6 +194,8 @@ TABLE: Mapping[type | str, Serializer] = {
     BaseForm: Unsupported(FORM_WORDS),
     BaseFormSet: Unsupported(FORM_WORDS),
     LazyObject: _unwrapped,
+    "psycopg.types.range.Range": _range,
+    "psycopg2._range.Range": _range,
     "builtins.generator": Unsupported(ITERATOR_WORDS),
     "builtins.map": Unsupported(ITERATOR_WORDS),
     "builtins.filter": Unsupported(ITERATOR_WORDS),

@@ -12,6 +12,7 @@ from django.db.models.sql import Query
 from django.db.models.sql.datastructures import Join
 
 from django_mcp.components.base import ConfigurationError
+from django_mcp.runtime.django_types.field_types import is_composite
 
 SEPARATOR = "__"
 MAX_RELATIONS = 3
@@ -62,6 +63,11 @@ def resolve(model: type[Model], name: str, where: str) -> Path:
     relations = list(_relations(model, steps, name, where))
     current = relations[-1].related_model if relations else model
     field = _field(current, last, name, where)
+    if is_composite(field):
+        raise ConfigurationError(
+            f"{where} names {name!r}, but the primary key of {current.__name__} has several "
+            f"columns: name them ({', '.join(field.field_names)}), or a unique field"
+        )
     reference = name
     if field.is_relation and not _is_parent_link(field):
         _require_single(field, current, name, where)
