@@ -109,11 +109,17 @@ def _shown(operations: Sequence[str]) -> str:
 
 
 def _left_out(servers: Sequence[Server]) -> Iterator[CheckMessage]:
-    """The tools that some callers do not have, by the cause."""
-    for reader, authenticators, operations in _by_cause(servers, availability.without_token):
+    """The tools that some callers do not have: one message for all that one declaration opens."""
+    readers: dict[str, dict[str, None]] = {}
+    operations: dict[str, dict[str, None]] = {}
+    for where, reader, authenticators in _of(servers, availability.without_token):
+        readers.setdefault(authenticators, {})[reader] = None
+        operations.setdefault(authenticators, {})[where] = None
+    for authenticators, found_readers in readers.items():
         yield Warning(
-            f"{reader} may read request.auth, and decides about {_shown(operations)}. Callers of "
-            f"{authenticators} have no token of the API: for them, these are no tools.",
+            f"request.auth may be read by {_shown([*found_readers])}: by what decides about "
+            f"{_shown([*operations[authenticators]])}. Callers of {authenticators} have no token "
+            "of the API: for them, these are no tools.",
             hint=(
                 "Say what request.auth is for such callers: by auth=… of rest_tools, or for all "
                 'views by DJANGO_MCP["REST_AUTH"]. If the view may treat them like a login by '
@@ -121,9 +127,16 @@ def _left_out(servers: Sequence[Server]) -> Iterator[CheckMessage]:
             ),
             id="django_mcp_rest.W002",
         )
-    for classes, authenticators, operations in _by_cause(servers, availability.without_class):
+    yield from _of_other_classes(servers)
+
+
+def _of_other_classes(servers: Sequence[Server]) -> Iterator[CheckMessage]:
+    operations: dict[tuple[str, str], dict[str, None]] = {}
+    for where, classes, authenticators in _of(servers, availability.without_class):
+        operations.setdefault((classes, authenticators), {})[where] = None
+    for (classes, authenticators), places in operations.items():
         yield Warning(
-            f"{_shown(operations)}: these accept callers of {classes} only. For callers of "
+            f"{_shown([*places])}: these accept callers of {classes} only. For callers of "
             f"{authenticators}, they are no tools.",
             hint=(
                 "Leave them out by exclude=…, or accept these callers by authenticated_by=[…] with "
@@ -132,6 +145,15 @@ def _left_out(servers: Sequence[Server]) -> Iterator[CheckMessage]:
             ),
             id="django_mcp_rest.W002",
         )
+
+
+def _of(
+    servers: Sequence[Server], left_out: Callable[[Server], Iterator[LeftOut]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield where an operation is, why callers do not have it, and their authenticators."""
+    for server in servers:
+        for where, reason, authenticators in left_out(server):
+            yield where, reason, ", ".join(authenticators)
 
 
 def _secrets(servers: Sequence[Server]) -> Iterator[CheckMessage]:
@@ -150,19 +172,6 @@ def _secrets(servers: Sequence[Server]) -> Iterator[CheckMessage]:
             ),
             id="django_mcp_rest.W004",
         )
-
-
-def _by_cause(
-    servers: Sequence[Server], left_out: Callable[[Server], Iterator[LeftOut]]
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield a reason, the authenticators whose callers it holds for, and the operations."""
-    operations: dict[tuple[str, str], dict[str, None]] = {}
-    for server in servers:
-        for where, reason, authenticators in left_out(server):
-            key = (reason, ", ".join(authenticators))
-            operations.setdefault(key, {})[where] = None
-    for (reason, callers), places in operations.items():
-        yield reason, callers, [*places]
 
 
 SHOWN = 3

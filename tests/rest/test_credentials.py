@@ -490,11 +490,30 @@ def test_check_names_views_that_need_a_token(server: Server, token_server: Serve
 
     (message,) = found(server, "django_mcp_rest.W002")
     assert message.msg == (
-        "TokenPermissions may read request.auth, and decides about "
+        "request.auth may be read by TokenPermissions: by what decides about "
         "tests.rest.test_credentials.Notes.post. Callers of TokenAuthentication have no "
         "token of the API: for them, these are no tools."
     )
     assert found(token_server, "django_mcp_rest.W002") == []
+
+
+def test_check_has_one_message_for_all_that_one_declaration_opens(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = [type(f"Own{number}", (TokenPermissions,), {}) for number in range(5)]
+    views: list[Any] = [
+        type(f"Notes{number}", (Notes,), {"permission_classes": (kind,)})
+        for number, kind in enumerate(kinds)
+    ]
+    patterns = [path(f"{view.__name__}/", view.as_view()) for view in views]
+    monkeypatch.setattr(urls, "urlpatterns", patterns)
+    accepted: dict[str, Any] = {"authenticated_by": Notes.authentication_classes}
+    server.authenticators = [TokensOfPackage()]
+    rest_tools(patterns, read_only=False, server=server, **accepted)
+
+    (message,) = found(server, "django_mcp_rest.W002")
+
+    assert "request.auth may be read by Own0, Own1, Own2 and 2 others: " in message.msg
 
 
 def test_check_has_one_message_for_all_views_of_a_permission_class(
