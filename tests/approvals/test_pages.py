@@ -495,3 +495,35 @@ async def test_server_does_not_start_without_the_app(
 
 def test_migrations_are_complete() -> None:
     call_command("makemigrations", "django_mcp_approvals", check=True, dry_run=True, verbosity=0)
+
+
+# Tenants.
+
+
+def tenant_of(request: Any) -> str | None:
+    """The tenant of a host such as ``one.example.org``."""
+    name, _, rest = request.get_host().partition(".")
+    return name if rest == "example.org" else None
+
+
+def test_pages_show_the_calls_of_their_tenant(
+    key: str, ann: User, bob: User, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = [".example.org", "testserver"]
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "TENANT": f"{__name__}.tenant_of"}
+
+    def listed(who: User, host: str) -> tuple[int, int, int]:
+        browser = browser_of(who)
+        page = browser.get(LIST, headers={"host": host})
+        detail = browser.get(page_of(key), headers={"host": host})
+        return len(page.context["approvals"]), len(page.context["own"]), detail.status_code
+
+    assert listed(bob, "testserver") == (1, 0, 200)
+    assert listed(ann, "testserver") == (0, 1, 200)
+    assert listed(bob, "one.example.org") == (0, 0, 404)
+    principal = Approval.objects.get().principal
+    Approval.objects.update(principal=f"one|{principal}")
+    assert listed(bob, "one.example.org") == (1, 0, 200)
+    assert listed(ann, "one.example.org") == (0, 1, 200)
+    assert listed(bob, "two.example.org") == (0, 0, 404)
+    assert listed(bob, "testserver") == (0, 0, 404)

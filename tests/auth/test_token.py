@@ -358,6 +358,9 @@ async def test_last_use_is_written_at_most_once_a_minute(
     first = await use()
     assert first is not None
     assert await use() == first
+    recently = timezone.now() - timedelta(seconds=50)
+    await PersonalAccessToken.objects.aupdate(last_used_at=recently)
+    assert await use() == recently
     long_ago = timezone.now() - timedelta(seconds=61)
     await PersonalAccessToken.objects.aupdate(last_used_at=long_ago)
     assert await use() > first

@@ -378,3 +378,64 @@ def test_prune_deletes_expired_answers(link: str, ann: User, capsys: Any) -> Non
 
 def test_migrations_are_complete() -> None:
     call_command("makemigrations", "django_mcp_elicitation", check=True, dry_run=True, verbosity=0)
+
+
+@pytest.mark.parametrize(("timeout", "least"), [(1.0, 600), (900.0, 900)])
+async def test_link_is_valid_as_long_as_a_retry_or_the_handler_waits(
+    ann: User, timeout: float, least: int
+) -> None:
+    """A call may be repeated for ten minutes, whatever the handler waits for."""
+    urls: list[str] = []
+    server = bank()
+
+    @server.tool
+    async def ask(frame: Frame) -> str:
+        await aelicit_page(frame, MESSAGE, "connect", timeout=timeout)
+        return "never"
+
+    def answer(request: Any) -> Any:
+        urls.append(request["url"])
+        return decline()
+
+    async with Client(server, version=SESSION, user=ann, elicitation=answer) as client:
+        await client.call_tool("ask")
+
+    link = links.read(urls[0].rstrip("/").rpartition("/")[2])
+    assert link is not None
+    left = link.expires - timezone.now().timestamp()
+    assert least - SECONDS <= left <= least
+
+
+def tenant_of(request: Any) -> str | None:
+    """The tenant of a host such as ``one.example.org``."""
+    name, _, rest = request.get_host().partition(".")
+    return name if rest == "example.org" else None
+
+
+@pytest.mark.parametrize(
+    ("tenant", "host", "status"),
+    [
+        ("", "testserver", 200),
+        ("one", "one.example.org", 200),
+        ("one", "two.example.org", 404),
+        ("one", "testserver", 404),
+        ("", "one.example.org", 404),
+    ],
+)
+def test_link_is_valid_at_the_tenant_of_its_user(
+    ann: User, settings: Any, configure: Any, tenant: str, host: str, status: int
+) -> None:
+    settings.ALLOWED_HOSTS = [".example.org", "testserver"]
+    configure(BASE_URL="https://bank.example", TENANT=f"{__name__}.tenant_of")
+    made = links.Link(
+        id="y" * 22,
+        user=str(ann.pk),
+        server="The bank",
+        message="Pay",
+        view="django_mcp_elicitation:form",
+        form="tests.elicitation.pages_of_tests:BankForm",
+        expires=timezone.now().timestamp() + 60,
+        tenant=tenant,
+    )
+    page = f"/elicitation/form/{links.token_of(made)}/"
+    assert browser_of(ann).get(page, headers={"host": host}).status_code == status
