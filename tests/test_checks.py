@@ -280,6 +280,24 @@ def test_missing_task_runner_is_reported_where_a_tool_supports_tasks(
     assert 'DJANGO_MCP["TASK_RUNNER"]' in get_findings()["E003"].msg
 
 
+def test_calls_that_go_on_in_a_web_process_beside_workers_are_reported(
+    server: Server, settings: Settings
+) -> None:
+    @server.tool(task_support="optional")
+    def work() -> None:
+        """Works."""
+
+    @server.tool(task_support="optional", task_after=0)
+    def work_in_worker() -> None:
+        """Works."""
+
+    assert "W062" not in get_findings()
+    settings.DJANGO_MCP = {"TASK_RUNNER": {"BACKEND": "tests.tasks.runners.ManualRunner"}}
+    message = get_findings()["W062"].msg
+    assert "'work'" in message
+    assert "work_in_worker" not in message
+
+
 def test_missing_frame_processor_is_reported(settings: Settings) -> None:
     settings.DJANGO_MCP = {"FRAME_PROCESSORS": ["example_site.nothing"]}
     assert "'example_site.nothing'" in get_findings()["E004"].msg

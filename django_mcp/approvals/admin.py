@@ -62,6 +62,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         "started_at",
         "ended_at",
         "is_error",
+        "error_text",
     )
     readonly_fields = fields
 

@@ -17,7 +17,7 @@ from django_mcp import conf
 from django_mcp.approvals import answers, cards, decisions, prompts
 from django_mcp.approvals.models import Approval, fingerprint
 from django_mcp.approvals.signals import approval_requested
-from django_mcp.dispatch import task_calls
+from django_mcp.dispatch import task_calls, visibility
 from django_mcp.dispatch.approval import WAITS, Grant, HeldCall, granted
 from django_mcp.dispatch.invocation import Answer
 from django_mcp.frame.frame import Frame
@@ -106,6 +106,8 @@ def _read(key: str) -> Approval:
 async def find_own(frame: Frame, key: str) -> Approval | None:
     """Return the approval with this id, if it is of this caller and this server.
 
+    None also where the caller may not use its tool.
+
     A call whose time is over is noted as such before.
     """
     rows = Approval.objects.filter(pk=key, owner__in=(calls.owner_of(frame), owner_of_call(frame)))
@@ -114,7 +116,9 @@ async def find_own(frame: Frame, key: str) -> Approval | None:
         rows.settle()
         return rows.current().first()
 
-    return await run_retried(find)
+    row = await run_retried(find)
+    is_visible = row is not None and await visibility.may_see_call(frame, row.tool)
+    return row if is_visible else None
 
 
 def owner_of_call(frame: Frame) -> str:
@@ -127,7 +131,7 @@ async def _of_repeated_call(call: HeldCall) -> Approval | None:
     earlier = call.frame.client.earlier_response(prompts.KEY)
     if earlier is None:
         return None
-    row = await find_own(call.frame, earlier[0].removeprefix(prompts.KEY))
+    row = await find_own(call.frame, prompts.id_in(earlier[0]))
     if row is None or (row.tool, row.arguments) != (call.tool.name, call.arguments):
         return None
     return row

@@ -11,8 +11,8 @@ approved    working, not started         a person, in ``decide``                
 running     working or input required,   the runner, or the call that still waits,     one
             started                      by the lease
 completed   completed                    the run                                       one
-failed      failed                       the run; or time: nobody has started it, or   at most one
-                                         its lease has ended
+failed      failed; or completed, with   the run; or time: nobody has started it, or   at most one
+            a result that is an error    its lease has ended
 withdrawn   cancelled, not started       the caller, who cancels the task              none
 stopped     cancelled, started           the caller, who cancels the task              one
 declined    declined                     a person, in ``decide``                       none
@@ -25,12 +25,12 @@ No way leads back, and a task starts once. The changes themselves are those of `
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from django.db import models, router, transaction
+from django.db import models, router
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -46,6 +46,8 @@ from django_mcp.tasks.store import Changed
 MAX_COMMENT = 1000
 """Characters of the comment on a decision."""
 FINGERPRINT = "approval"
+CLIENT = "client"
+"""Where a decision was made that a form of the client has brought."""
 ROUNDING = 1.0
 """Seconds by which a database may round a time."""
 
@@ -162,7 +164,10 @@ class Approval(McpTask):
 
     @property
     def phase(self) -> Phase:
-        return (UNSTARTED if self.started_at is None else STARTED)[self.status]
+        phase = (UNSTARTED if self.started_at is None else STARTED)[self.status]
+        if phase is Phase.COMPLETED and self.status_message == tasks.RETURNED_ERROR:
+            return Phase.FAILED  # As its message says, because lists do not read the result.
+        return phase
 
     @property
     def phase_text(self) -> str:
@@ -183,6 +188,15 @@ class Approval(McpTask):
         """Whether the run ended with an error, which its caller can read."""
         result = self.stored_outcome().get("result") or {}
         return self.phase is Phase.FAILED or bool(self.started_at and result.get("isError"))
+
+    @property
+    def error_text(self) -> str:
+        """What its caller reads of an error; empty if there is none."""
+        result = self.stored_outcome().get("result") or {}
+        if not (self.is_error and result):
+            return ""
+        texts = [item["text"] for item in result.get("content", ()) if item.get("type") == "text"]
+        return "\n".join(texts)
 
     def stored_outcome(self) -> dict[str, Any]:
         """Return the ``result`` or the ``error`` of the call; empty before it has one."""
@@ -259,25 +273,24 @@ class Approval(McpTask):
         if not self.may_decide(user):
             return None
         comment = comment[:MAX_COMMENT]
-        using = router.db_for_write(Approval)
-        with transaction.atomic(using=using):
-            try:
-                is_approval = decision is Decision.APPROVE
-                changed = self._approve() if is_approval else self._decline(comment)
-            except TaskEnded:
-                return None
-            if changed is None:
-                return None
-            Approval.objects.using(using).filter(pk=self.pk).update(
+
+        def note() -> None:
+            Approval.objects.current().filter(pk=self.pk).update(
                 decided_by=str(user.pk),
                 decided_by_name=user.get_username(),
                 decided_at=Now(),
                 decided_in=where,
                 comment=comment,
             )
-        return changed
 
-    def _approve(self) -> Changed | None:
+        try:
+            if decision is Decision.APPROVE:
+                return self._approve(note)
+            return self._decline(note, comment, where)
+        except TaskEnded:
+            return None
+
+    def _approve(self, note: Callable[[], None]) -> Changed | None:
         lifetime = timedelta(seconds=conf.get().approval_lifetime)
         readable = timedelta(seconds=conf.get().task_ttl)
         # The decision prolongs it once, for the run.
@@ -285,17 +298,19 @@ class Approval(McpTask):
             "lease_until": clock.after(lifetime),
             "expires_at": clock.after(lifetime + readable),
         }
-        return store.get().change_here(self.pk, tasks.approve, prolonged)
+        return store.get().change_here(self.pk, tasks.approve, prolonged, follow=note)
 
-    def _decline(self, comment: str) -> Changed | None:
-        message = f"A person has declined this call of {self.tool}. Nothing was done."
+    def _decline(self, note: Callable[[], None], comment: str, where: str) -> Changed | None:
+        # A client is a program: who has filled its form is not known here.
+        by = "Somebody in the client of its user" if where == CLIENT else "A person"
+        message = f"{by} has declined this call of {self.tool}. Nothing was done."
         if comment:
             message += f" The comment was: {comment}"
 
         def decline(task: tasks.Task) -> tasks.Task:
             return tasks.decline(task, message)
 
-        return store.get().change_here(self.pk, decline)
+        return store.get().change_here(self.pk, decline, follow=note)
 
 
 def _timestamp(moment: datetime) -> float:

@@ -1,37 +1,56 @@
-"""Requesting the decision of a caller who may decide: by a form of the client, or on the page."""
+"""Requesting the decision of a caller who may decide: by a form of the client, or on the page.
+
+Hosts answer requests by themselves: they decline all of them where nobody is there, or accept a
+form that needs no value. So a form decides only by a field that has to be filled, and not at once:
+
+==================================== ===================================================
+the client answers                   the call
+==================================== ===================================================
+with ``decision``, after MIN_TIME    is approved or declined, as it says
+with ``decision``, sooner            goes on waiting: nobody has read the question
+accept without ``decision``          is requested again, and then goes on waiting
+decline, cancel, an error, nothing   goes on waiting
+==================================== ===================================================
+"""
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import sync_to_async
 
 from django_mcp.approvals import answers, decisions
-from django_mcp.approvals.models import MAX_COMMENT, Approval, Decision
+from django_mcp.approvals.models import CLIENT, MAX_COMMENT, Approval, Decision
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.frame import Frame
-from django_mcp.protocol.errors import ClientError, MissingClientCapability
+from django_mcp.protocol.errors import ClientError, Json, MissingClientCapability
 from django_mcp.protocol.tasks import Status
 from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import changes
 
 KEY = "approval-"
 """What the key of an input request begins with; the id of the approval follows."""
+SEPARATOR = "/"
+"""What follows then in the key of a form, before the time of the request in milliseconds."""
 PAGE_WAIT = 30.0
 """Seconds for which a repeated call waits for the page: a client may end a call after a minute."""
 MAX_SHOWN = 2000
 """Characters of the arguments in a form of the client; the page shows all of them."""
 
-COMMENT_FORM = {
+MIN_TIME = 1.0
+"""Seconds before which no person has read the question."""
+
+DECISION_FORM = {
     "type": "object",
     "properties": {
+        "decision": {"type": "string", "title": "Decision", "enum": [*map(str, Decision)]},
         "comment": {"type": "string", "title": "Comment", "maxLength": MAX_COMMENT},
     },
+    "required": ["decision"],
 }
 UNANSWERED = (ClientError, TimeoutError, ConnectionError, input_requests.InvalidClientResponse)
-DECISIONS = {"accept": Decision.APPROVE, "decline": Decision.DECLINE}
-"""The decisions of a form; one that was cancelled decides nothing."""
 
 
 async def ask(frame: Frame, row: Approval) -> None:
@@ -55,21 +74,41 @@ async def _may_decide(frame: Frame, row: Approval) -> bool:
 
 async def _ask_by_form(frame: Frame, row: Approval) -> None:
     message = f"Approve this call? {row.title}\n{shown_arguments(row)}"
+    earlier = frame.client.earlier_response(KEY + row.pk + SEPARATOR)
+    if earlier is not None and not _has_decision(earlier[1]):
+        return
+    key = f"{KEY}{row.pk}{SEPARATOR}{int(time.time() * 1000)}" if earlier is None else earlier[0]
     try:
-        response = await frame.client.aelicit(message, COMMENT_FORM, key=KEY + row.pk)
+        response = await frame.client.aelicit(message, DECISION_FORM, key=key)
     except UNANSWERED:
         return
-    decision = DECISIONS.get(response.action)
-    if decision is None:
+    if not response.accepted or time.time() - _asked_at(key) < MIN_TIME:
         return
-    comment = str((response.content or {}).get("comment") or "")
+    decision = Decision(response.content["decision"])
+    comment = str(response.content.get("comment") or "")
     changed = await run_retried(_note_in_client, row, frame.user, decision, comment)
     if changed is not None:
         await changes.publish(changed)
 
 
+def _has_decision(response: Json) -> bool:
+    """Whether a repeated call brings one: it is not requested again and again."""
+    content = response.get("content")
+    return isinstance(content, dict) and content.get("decision") in [*map(str, Decision)]
+
+
+def id_in(key: str) -> str:
+    """Return the id of the approval in the key of an input request."""
+    return key.removeprefix(KEY).partition(SEPARATOR)[0]
+
+
+def _asked_at(key: str) -> float:
+    """Return when the form was requested, by its key: a client that repeats its call brings it."""
+    return int(key.partition(SEPARATOR)[2]) / 1000
+
+
 def _note_in_client(row: Approval, user: Any, decision: Decision, comment: str) -> Any:
-    return decisions.note(row, user, decision, comment=comment, where="client")
+    return decisions.note(row, user, decision, comment=comment, where=CLIENT)
 
 
 async def _ask_by_page(frame: Frame, row: Approval) -> None:

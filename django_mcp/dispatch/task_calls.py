@@ -61,6 +61,9 @@ def _requested(frame: Frame, tool: ToolComponent) -> Plan | None:
     if not frame.server.capabilities.has_tasks(frame.revision):
         return None
     if "task" not in params:
+        # A client knows of a tool behind ``call_tool`` only that a call may be a task.
+        if frame.private.get("is_indirect"):
+            return None
         raise MethodNotFound(f"The tool {cut(tool.name)} can only be called as a task")
     if tool.task_support == "forbidden":
         raise MethodNotFound(f"The tool {cut(tool.name)} cannot be called as a task")
@@ -82,7 +85,7 @@ def _decided(frame: Frame, tool: ToolComponent) -> Plan | None:
     if support == "forbidden" or not frame.server.capabilities.has("tasks"):
         return None
     if not is_declared(frame):
-        if support == "required":
+        if support == "required" and not frame.private.get("is_indirect"):
             raise MissingClientCapability.of(EXTENSION)
         return None
     if tool.task_after is not None:

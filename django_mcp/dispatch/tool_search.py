@@ -25,7 +25,15 @@ FIND = "find_tools"
 CALL = "call_tool"
 MAX_FOUND = 20
 """Definitions of tools in one result: each may have thousands of characters."""
-SHOWN = ("name", "title", "description", "inputSchema")
+SHOWN = (
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+    "execution",
+)
 """What a model reads of a tool before it calls it."""
 
 
@@ -82,7 +90,8 @@ def add(server: Server, component: Component) -> None:
     if present is not None and present.handler is find_tools:
         return
     find = tool_component(find_tools, read_only=True, always_load=True, title="Find tools")
-    call = tool_component(call_tool, always_load=True, title="Call a tool")
+    # Whether a call can be a task depends on the tool that it names.
+    call = tool_component(call_tool, always_load=True, title="Call a tool", task_support="optional")
     for tool in (find, call):
         # What a connection selects is asked of the tools which they lead to.
         server.components.add(replace(tool, is_in_every_selection=True))

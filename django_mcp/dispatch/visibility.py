@@ -107,6 +107,18 @@ async def find(frame: Frame, kind: str, key: str) -> Component | None:
     return None
 
 
+async def may_see_call(frame: Frame, tool: str) -> bool:
+    """Whether the caller may see an earlier call of their user: a task, or an approval.
+
+    They may where they may make this call now: another token of the same user may have fewer
+    scopes, or select other tools. Otherwise the call does not exist for them, as the tool.
+    """
+    try:
+        return await find(frame, "tool", tool) is not None
+    except (AuthenticationRequired, InsufficientScope, UnknownGroup):
+        return False
+
+
 def _find(frame: Frame, kind: str, key: str) -> Component | None:
     """Return the component with this key, unless the connection excludes it."""
     own = frame.private.get("components")

@@ -43,6 +43,9 @@ MAX_MESSAGES = 100
 """Messages to the client which a task keeps until one is there to receive them."""
 MAX_INPUT_REQUESTS = 1000
 """Input requests of one task, in its whole life."""
+RETURNED_ERROR = "The tool returned an error"
+"""The status message of a task whose result says ``isError``. It has nothing of the result, which
+is encrypted where tasks are stored."""
 MAX_STATUS_MESSAGE = 1000
 """Characters of a status message."""
 
@@ -93,6 +96,8 @@ class Task:
     """One task. ``ttl_ms`` counts from its creation."""
 
     id: str
+    tool: str = ""
+    """The tool that was called. Who may not use it now does not see the task."""
     status: Status = Status.WORKING
     created_at: str = ""
     updated_at: str = ""
@@ -229,7 +234,8 @@ def release(task: Task, by: str) -> Task:
 
 def complete(task: Task, result: Json) -> Task:
     """Return the task with its result, also one that says ``isError`` (TASK-09)."""
-    return become(task, Status.COMPLETED, result=result, inputs={})
+    message = RETURNED_ERROR if result.get("isError") else task.message
+    return become(task, Status.COMPLETED, result=result, message=message, inputs={})
 
 
 def fail(task: Task, error: Json) -> Task:

@@ -22,8 +22,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from channels.exceptions import ChannelFull
-from channels.layers import BaseChannelLayer, InMemoryChannelLayer, get_channel_layer
+from channels.exceptions import ChannelFull, InvalidChannelLayerError
+from channels.layers import (
+    BaseChannelLayer,
+    InMemoryChannelLayer,
+    channel_layers,
+    get_channel_layer,
+)
 
 from django_mcp import conf
 from django_mcp.log import log_repeated
@@ -62,6 +67,20 @@ def shared() -> BaseChannelLayer | None:
     """The channel layer of the site, or None if it does not reach other processes."""
     layer = get_channel_layer(conf.get().channel_layer)
     return None if isinstance(layer, InMemoryChannelLayer) else layer
+
+
+def for_receiving() -> BaseChannelLayer | None:
+    """A layer as ``shared``, for the event loop that receives with it.
+
+    A layer of channels_redis receives on one loop only, and a process may have several: that of its
+    server, those on which decisions are followed, and one that a forked child has inherited.
+    """
+    layer = shared()
+    try:
+        own = channel_layers.make_backend(conf.get().channel_layer)
+    except InvalidChannelLayerError:
+        return layer
+    return own if type(own) is type(layer) else layer
 
 
 def process() -> str:

@@ -39,6 +39,8 @@ class LayerChannel:
         self._is_used = is_used
         self.name: str | None = None
         """The channel; None while it is closed."""
+        self._layer: BaseChannelLayer | None = None
+        """The layer that made the channel, which only this event loop uses."""
         self._task: asyncio.Task[None] | None = None
         self._refresh: asyncio.TimerHandle | None = None
         self._leaving: asyncio.TimerHandle | None = None
@@ -66,8 +68,10 @@ class LayerChannel:
 
     async def _open(self) -> None:
         async with self._lock:
-            layer = channel_layer.shared()
-            if self.name is not None or layer is None:
+            if self.name is not None:
+                return
+            layer = self._layer = channel_layer.for_receiving()
+            if layer is None:
                 return
             name = await layer.new_channel()
             self.name = name
@@ -77,7 +81,9 @@ class LayerChannel:
             await self._join(name)
 
     async def _join(self, name: str) -> None:
-        if await channel_layer.attempt(lambda layer: layer.group_add(SITE, name)):
+        layer = self._layer
+        assert layer is not None
+        if await channel_layer.attempt(lambda _: layer.group_add(SITE, name)):
             self.is_failing = False
             self._join_later(REFRESH)
         else:
@@ -139,4 +145,6 @@ class LayerChannel:
         self._leaving = None
         if self._task is not None:
             self._task.cancel()
-        await channel_layer.attempt(lambda layer: layer.group_discard(SITE, name))
+        layer = self._layer
+        assert layer is not None
+        await channel_layer.attempt(lambda _: layer.group_discard(SITE, name))

@@ -115,6 +115,11 @@ class ChannelsPublisher:
     async def ping(self, server: Server, session_id: str, timeout: float) -> None:
         if CONNECTION_BOUND in session_id:
             raise ValueError("A session that ends with its connection needs no ping")
+        await self.request(server, session_id, "ping", {}, timeout)
+
+    async def request(
+        self, server: Server, session_id: str, method: str, params: Json, timeout: float
+    ) -> Any:
         session = await stores.sessions().load(session_id)
         if session is None or session.server != server.name:
             raise LookupError("Session not found")
@@ -123,7 +128,7 @@ class ChannelsPublisher:
             background.spawn(post_to_outbox(session.address, message))
 
         route = ResponseRoute(server, session)
-        await PendingRequests().send_request(route, write, "ping", {}, timeout=timeout)
+        return await PendingRequests().send_request(route, write, method, params, timeout=timeout)
 
     def wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run it now; raises RuntimeError in a thread that runs an event loop."""

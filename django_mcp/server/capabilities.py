@@ -132,7 +132,10 @@ def _has_view(component: Component | Expected) -> bool:
 
 
 def _supports_tasks(component: Component | Expected) -> bool:
-    return getattr(component, "task_support", "forbidden") != "forbidden"
+    # ``call_tool`` supports them for the tools that it leads to.
+    leads_to_others = getattr(component, "is_in_every_selection", False)
+    support = getattr(component, "task_support", "forbidden")
+    return support != "forbidden" and not leads_to_others
 
 
 AVAILABLE: Mapping[str, Callable[[Server], bool]] = {

@@ -50,6 +50,14 @@ class NotificationPublisher(Protocol):
 
     async def ping(self, server: Server, session_id: str, timeout: float) -> None: ...
 
+    async def request(
+        self, server: Server, session_id: str, method: str, params: Json, timeout: float
+    ) -> Any:
+        """Send a request on the stream of a session that belongs to no request; return its result.
+
+        Raises LookupError without such a session.
+        """
+
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine for synchronous code, or soon in a thread that runs an event loop."""
 

@@ -15,7 +15,8 @@ Call = Callable[["Frame"], Awaitable["Answer"]]
 
 
 class TaskPort(Protocol):
-    """A task belongs to the caller who created it: for all others it is None.
+    """A task belongs to the caller who created it: for all others it is None. For the caller as
+    well, where they may not use its tool: another token of a user may have fewer scopes.
 
     The methods raise RuntimeError where the site cannot keep tasks.
     """

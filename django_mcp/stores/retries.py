@@ -24,6 +24,11 @@ class ConcurrentUpdate(Exception):
     """The row has changed since it was read."""
 
 
+def is_conflict(error: Exception) -> bool:
+    """Whether ``error`` is about a concurrent writer, so that another attempt may succeed."""
+    return not isinstance(error, OperationalError) or is_contention(error)
+
+
 def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
     """Run a method on a thread for stores, again while other writers are in conflict."""
 
@@ -35,7 +40,7 @@ def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, 
             try:
                 return method(self, *args, **kwargs)
             except (ConcurrentUpdate, OperationalError) as error:
-                if isinstance(error, OperationalError) and not is_contention(error):
+                if not is_conflict(error):
                     raise
                 if time.monotonic() > deadline:
                     raise StoreBusy from error

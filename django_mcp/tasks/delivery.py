@@ -13,6 +13,10 @@ another request     that one began later                           cancels what 
                                                                    and waits for the end
 empty               the receiver was cancelled                     becomes the receiver
 ==================  =============================================  ==========================
+
+Some clients poll ``tasks/get`` alone. Where the field is empty for ``GRACE`` seconds, the run sends
+its input requests on the stream of the session (``offer``), until a ``tasks/result`` request
+begins.
 """
 
 from __future__ import annotations
@@ -23,27 +27,45 @@ import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any, Protocol
 
 from django_mcp.frame.client import input_requests
-from django_mcp.frame.frame import Frame
 from django_mcp.protocol import tasks
 from django_mcp.protocol.errors import ClientError, Json
-from django_mcp.protocol.tasks import Task
+from django_mcp.protocol.revisions import BY_VERSION, Feature
+from django_mcp.protocol.tasks import Status, Task
+from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import background
+from django_mcp.server.notifications import Notifications
+from django_mcp.server.server import Server
 from django_mcp.tasks import changes, store
-from django_mcp.tasks.calls import owner_of
+from django_mcp.tasks.calls import server_named
 from django_mcp.tasks.store import UNAVAILABLE
 
 logger = logging.getLogger("django_mcp")
 
 
+GRACE = 3.0
+"""Seconds in which a client may make its ``tasks/result`` request, after it was told that input is
+required."""
+
+
+class Way(Protocol):
+    """Where requests to the client are sent."""
+
+    def write(self, message: dict[str, Any], /) -> None: ...
+    async def send_request(
+        self, method: str, params: dict[str, Any], /, *, timeout: float
+    ) -> Any: ...
+
+
 class Delivery:
     """One waiting ``tasks/result`` request."""
 
-    def __init__(self, frame: Frame, task_id: str) -> None:
-        self._frame = frame
+    def __init__(self, way: Way, task_id: str, owner: str) -> None:
+        self._way = way
         self._id = task_id
-        self._owner = owner_of(frame)
+        self._owner = owner
         self._name = secrets.token_urlsafe(9)
         self._store = store.get()
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -69,20 +91,36 @@ class Delivery:
             finally:
                 self._cancel(tuple(self._sending))
 
-    async def _become_receiver(self) -> Task | None:
+    async def offer(self) -> None:
+        """Send input requests while nobody else does, until the task requires no input."""
+        await asyncio.sleep(GRACE)
+        async with changes.hints(self._id, ignored=self._name) as hints:
+            try:
+                task = await self._store.load(self._id, self._owner)
+                while task is not None and task.status is Status.INPUT_REQUIRED:
+                    if not task.receiver:
+                        task = await self._become_receiver(takes_messages=False) or task
+                    self._send_requests(task)
+                    await hints.wait()
+                    task = await self._store.load(self._id, self._owner)
+            finally:
+                self._cancel(tuple(self._sending))
+                await self._release()
+
+    async def _become_receiver(self, *, takes_messages: bool = True) -> Task | None:
         apply = partial(tasks.receive, by=self._name)
         changed = await self._store.change(self._id, apply, owner=self._owner)
         if changed is None:
             return None
         task = await changes.publish(changed, self._name)
-        if task.messages:
+        if task.messages and takes_messages:
             await self._send_messages()
         return task
 
     async def _send_messages(self) -> None:
         changed = await self._store.change(self._id, tasks.take_messages, owner=self._owner)
         for message in () if changed is None else changed.before.messages:
-            self._frame.exchange.write(dict(message))
+            self._way.write(dict(message))
 
     def _send_requests(self, task: Task) -> None:
         """Send what has no response; cancel what is answered, or another request sends now."""
@@ -101,7 +139,7 @@ class Delivery:
         params = tasks.with_related(request["params"], self._id)
         timeout = input_requests.RESPONSE_TIMEOUT
         try:
-            send = self._frame.exchange.send_request
+            send = self._way.send_request
             response: Json = {"result": await send(request["method"], params, timeout=timeout)}
         except ClientError as error:
             described = {"code": error.code, "message": error.message, "data": error.data}
@@ -126,6 +164,40 @@ class Delivery:
             changed = await self._store.change(self._id, apply, owner=self._owner)
             if changed is not None:
                 await changes.publish(changed, self._name)
+
+
+class _SessionStream:
+    """The stream of a session that belongs to no request."""
+
+    def __init__(self, server: Server, session_id: str) -> None:
+        self._server = server
+        self._session_id = session_id
+
+    def write(self, message: dict[str, Any], /) -> None:
+        """Do nothing: the messages of a task are for its ``tasks/result`` request."""
+
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        publisher = Notifications.publisher
+        if publisher is None:
+            raise ConnectionError("Nothing publishes to sessions here")
+        try:
+            return await publisher.request(self._server, self._session_id, method, params, timeout)
+        except LookupError as error:
+            raise ConnectionError("The session has ended") from error
+
+
+async def offer(task_id: str) -> None:
+    """Send the input requests of a task on the stream of its session, if it has one in a store."""
+    row = await store.get().row(task_id)
+    if row is None or not BY_VERSION[row.version].has(Feature.TASKS):
+        return
+    call = store.call_of(row)
+    session_id = call.get("session_id")
+    server = server_named(row.server)
+    if session_id is None or server is None or not call["is_task"]:
+        return
+    if CONNECTION_BOUND not in session_id:
+        await Delivery(_SessionStream(server, session_id), task_id, row.owner).offer()
 
 
 async def answer(task_id: str, owner: str, responses: Mapping[str, Json]) -> Task | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from django_mcp.dispatch import visibility
 from django_mcp.dispatch.invocation import Answer
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import tasks
@@ -34,25 +35,37 @@ class DjangoTasks:
         return await hand_over.run(frame, call, after)
 
     async def get(self, frame: Frame, task_id: str) -> Task | None:
-        return await store.get().load(task_id, owner_of(frame))
+        task = await store.get().load(task_id, owner_of(frame))
+        is_visible = task is not None and await visibility.may_see_call(frame, task.tool)
+        return task if is_visible else None
 
     async def page(
         self, frame: Frame, after: Sequence[str] | None, limit: int
     ) -> tuple[list[Task], Sequence[str] | None]:
-        return await store.get().page(owner_of(frame), after, limit)
+        rows = store.get()
+        owner = owner_of(frame)
+        called = await rows.tools(owner)
+        tools = [tool for tool in called if await visibility.may_see_call(frame, tool)]
+        return await rows.page(owner, tools, after, limit)
 
     async def update(
         self, frame: Frame, task_id: str, responses: Mapping[str, Json]
     ) -> Task | None:
+        if await self.get(frame, task_id) is None:
+            return None
         stored = {key: {"result": response} for key, response in responses.items()}
         return await delivery.answer(task_id, owner_of(frame), stored)
 
     async def cancel(self, frame: Frame, task_id: str) -> Task | None:
+        if await self.get(frame, task_id) is None:
+            return None
         changed = await store.get().change(task_id, tasks.cancel, owner=owner_of(frame))
         return None if changed is None else await changes.publish(changed)
 
     async def wait(self, frame: Frame, task_id: str) -> Task | None:
-        return await delivery.Delivery(frame, task_id).wait()
+        if await self.get(frame, task_id) is None:
+            return None
+        return await delivery.Delivery(frame.exchange, task_id, owner_of(frame)).wait()
 
 
 async def cancel(task_id: str) -> bool:

@@ -47,7 +47,7 @@ from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
 from django_mcp.pubsub import pending_requests
 from django_mcp.runtime import background, request_scope
-from django_mcp.tasks import changes, store
+from django_mcp.tasks import changes, delivery, store
 from django_mcp.tasks.changes import Hints
 from django_mcp.tasks.store import UNAVAILABLE
 
@@ -152,6 +152,7 @@ class Run:
             return waiting_task
 
         await self._change(ask)
+        offering = background.create_task(delivery.offer(self.id))
         await request_scope.release_thread()
         try:
             async with (
@@ -163,6 +164,8 @@ class Run:
         except (TimeoutError, asyncio.CancelledError):
             background.spawn(self._take_responses(keys.values()))
             raise
+        finally:
+            offering.cancel()
         responses = {name: self._task.inputs[key]["response"] for name, key in keys.items()}
         await self._take_responses(keys.values())
         return {name: pending_requests.read(response) for name, response in responses.items()}
@@ -186,8 +189,11 @@ class Run:
             except asyncio.CancelledError:
                 self.cancellation.request(STOPPED["message"])
                 work.cancel()
-                with suppress(Exception):
+                try:
                     await self._end(lambda task: tasks.fail(task, STOPPED))
+                except Exception:
+                    text = "It cannot be stored that a task was stopped: its lease will end"
+                    log_repeated(logging.ERROR, text, exc_info=True)
                 raise
             finally:
                 watching.cancel()

@@ -8,8 +8,7 @@ failed, also where nobody has noted that yet. The clock of all this is that of t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,7 +33,7 @@ from django_mcp.protocol.tasks import Status, Task
 from django_mcp.runtime import signing
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import STEP, StoreBusy, StoreFull, had_outage, in_steps
-from django_mcp.stores.retries import ConcurrentUpdate, retried_on_thread
+from django_mcp.stores.retries import ConcurrentUpdate, is_conflict, retried_on_thread
 from django_mcp.tasks import clock
 from django_mcp.tasks.clock import Now
 
@@ -238,35 +237,60 @@ class TaskStore:
         return self._apply(row, apply)
 
     def change_here(
-        self, task_id: str, apply: Apply, columns: Mapping[str, Any] = NOTHING
+        self,
+        task_id: str,
+        apply: Apply,
+        columns: Mapping[str, Any] = NOTHING,
+        *,
+        follow: Callable[[], object] | None = None,
     ) -> Changed | None:
-        """``change`` on this thread, in its transaction, with columns that a task value lacks."""
+        """``change`` on this thread, with columns that a task value lacks.
+
+        ``follow`` writes more in the same transaction. Each attempt has one of its own: with
+        repeatable reads, the same transaction would read the same row again and again.
+        """
         for _ in range(ATTEMPTS):
-            row = self._find(task_id)
-            if row is None:
-                return None
             try:
-                if self._is_overdue(row):
+                with transaction.atomic(using=self._alias):
+                    row = self._find(task_id)
+                    if row is None:
+                        return None
+                    if not self._is_overdue(row):
+                        changed = self._apply(row, apply, columns)
+                        if follow is not None:
+                            follow()
+                        return changed
                     self._settle(row)
-                    continue
-                return self._apply(row, apply, columns)
-            except ConcurrentUpdate:
-                continue
+            except (ConcurrentUpdate, OperationalError) as error:
+                if not is_conflict(error):
+                    raise
         raise StoreBusy
 
     def settle_here(self, task_ids: Iterable[str]) -> None:
         """Note on this thread which of these tasks have ended by time alone."""
         for row in self._every().filter(pk__in=list(task_ids)[:STEP]):
             if self._is_overdue(row):
-                with suppress(ConcurrentUpdate):  # Somebody else has noted it.
-                    self._settle(row)
+                try:
+                    with transaction.atomic(using=self._alias):
+                        self._settle(row)
+                except (ConcurrentUpdate, OperationalError) as error:
+                    if not is_conflict(error):
+                        raise
+                    # Somebody else has noted it.
+
+    @retried_on_thread
+    def tools(self, owner: str) -> list[str]:
+        """Return the names of the tools of which the owner has tasks."""
+        rows = self._rows().filter(owner=owner).order_by("tool")
+        return list(rows.values_list("tool", flat=True).distinct())
 
     @retried_on_thread
     def page(
-        self, owner: str, after: Sequence[str] | None, limit: int
+        self, owner: str, tools: Collection[str], after: Sequence[str] | None, limit: int
     ) -> tuple[list[Task], Sequence[str] | None]:
-        """Return the owner's tasks after a sort key, the oldest first, and that of the last one."""
-        rows = self._rows().filter(owner=owner).order_by("created_at", "id")
+        """Return the owner's tasks of these tools after a sort key, the oldest first, and that of
+        the last one."""
+        rows = self._rows().filter(owner=owner, tool__in=tools).order_by("created_at", "id")
         if after is not None:
             rows = rows.filter(_after(after))
         page = list(rows[: limit + 1])
@@ -356,6 +380,7 @@ class TaskStore:
         lifetime = row.expires_at - row.created_at
         return Task(
             id=row.id,
+            tool=row.tool,
             status=Status(row.status),
             created_at=_rfc3339(row.created_at),
             updated_at=_rfc3339(row.updated_at),

@@ -24,6 +24,7 @@ def server(configure: Any, monkeypatch: pytest.MonkeyPatch) -> Server:
     configure(BASE_URL="https://till.example")
     monkeypatch.setattr(changes, "POLL", 0.02)
     monkeypatch.setattr(prompts, "PAGE_WAIT", 0.05)
+    monkeypatch.setattr(prompts, "MIN_TIME", 0.0)
     till.carried_out.clear()
     till.released.clear()
     server = till.till()

@@ -211,3 +211,21 @@ async def test_large_arguments_do_not_wait_for_an_approval(server: Server, ann: 
         assert "too large" in text_of(result)
         assert not await Approval.objects.aexists()
         assert id_of(await client.call_tool("pay", {"amount": 7, "note": "x" * most}))
+
+
+async def test_status_of_a_call_is_unknown_to_a_token_without_the_scope_of_its_tool(
+    server: Server, bob: User
+) -> None:
+    @server.tool(approval=PERMISSION, scopes=["admin"])
+    def pay_as_admin(amount: int) -> str:
+        return f"Paid {amount}"
+
+    async with Client(server, user=bob, scopes=["admin"]) as admin:
+        held = await admin.call_tool("pay_as_admin", {"amount": 1})
+        key = id_of(held)
+        assert id_of(await admin.call_tool("approval_status", {"id": key})) == key
+    async with Client(server, user=bob, scopes=["shop"]) as other:
+        answer = await other.call_tool("approval_status", {"id": key})
+        unknown = await other.call_tool("approval_status", {"id": "A" * 22})
+    assert answer["isError"]
+    assert text_of(answer) == text_of(unknown)

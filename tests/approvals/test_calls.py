@@ -12,8 +12,8 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 
-from django_mcp import McpError, Server
-from django_mcp.approvals import answers
+from django_mcp import McpError, Server, ToolError
+from django_mcp.approvals import answers, prompts
 from django_mcp.approvals.holding import RUN_WAIT
 from django_mcp.approvals.models import Approval, Decision, Phase
 from django_mcp.approvals.signals import approval_decided, approval_requested
@@ -171,8 +171,31 @@ async def test_failure_of_the_tool_is_its_result(server: Server, ann: User, bob:
         result = await client.call_tool("approval_status", {"id": key})
     assert result["isError"]
     assert "failed unexpectedly" in text_of(result)
-    assert (await Approval.objects.aget()).phase == Phase.COMPLETED
+    assert (await Approval.objects.for_lists().aget()).phase == Phase.FAILED
     assert carried_out == [7]
+
+
+async def test_error_of_an_approved_call_is_shown_as_failed_with_its_text(
+    server: Server, ann: User, bob: User
+) -> None:
+    @server.tool(approval=PERMISSION)
+    def refuse(amount: int) -> str:
+        raise ToolError("The drawer is <empty>")
+
+    async with Client(server, user=ann) as client:
+        key = id_of(await client.call_tool("refuse", {"amount": 7}))
+        await decide(key, bob)
+        assert "is <empty>" in text_of(await client.call_tool("approval_status", {"id": key}))
+
+    def look(path: str) -> str:
+        return browser_of(ann).get(path).text
+
+    own = await sync_to_async(look)("/approvals/")
+    detail = await sync_to_async(look)(page_of(key))
+    for page in (own, detail):
+        assert "<dd>failed</dd>" in page
+        assert "carried out" not in page
+    assert "The drawer is &lt;empty&gt;" in detail
 
 
 async def test_invalid_arguments_are_rejected_before_an_approval_is_stored(
@@ -271,7 +294,11 @@ async def test_call_within_a_call_that_its_client_approved_does_not_wait_for_it(
     version: str, server: Server, bob: User
 ) -> None:
     async with Client(
-        server, version=version, user=bob, elicitation=accept(comment="Go"), capabilities=FORM_ONLY
+        server,
+        version=version,
+        user=bob,
+        elicitation=accept(decision="approve"),
+        capabilities=FORM_ONLY,
     ) as client:
         async with asyncio.timeout(RUN_WAIT / 2):
             result = await client.call_tool("pay_twice", {"amount": 7})
@@ -281,14 +308,21 @@ async def test_call_within_a_call_that_its_client_approved_does_not_wait_for_it(
 
 # The client supports input requests, and the caller may approve.
 
+APPROVED = {"decision": "approve"}
+
 
 @BOTH
 @pytest.mark.parametrize(
     ("response", "phase", "expected"),
     [
-        (accept(comment="For Eve"), Phase.COMPLETED, '"paid":7'),
-        (accept(), Phase.COMPLETED, '"paid":7'),
-        (decline(), Phase.DECLINED, "declined"),
+        (accept(decision="approve", comment="For Eve"), Phase.COMPLETED, '"paid":7'),
+        (accept(decision="approve"), Phase.COMPLETED, '"paid":7'),
+        (accept(decision="decline"), Phase.DECLINED, "Somebody in the client of its user has"),
+        # Hosts answer so without a person.
+        ({"action": "accept", "content": {}}, Phase.WAITING, "waits"),
+        ({"action": "accept", "content": {"comment": "Go"}}, Phase.WAITING, "waits"),
+        ({"action": "accept", "content": {"decision": "yes"}}, Phase.WAITING, "waits"),
+        (decline(), Phase.WAITING, "waits"),
         (cancel(), Phase.WAITING, "waits"),
     ],
 )
@@ -299,15 +333,16 @@ async def test_caller_who_may_approve_receives_a_form(
 
     def answer(request: Any) -> Any:
         requests.append(request)
-        return {"action": "accept", "content": {}} if response == accept() else response
+        return response
 
     async with Client(
         server, version=version, user=bob, elicitation=answer, capabilities=FORM_ONLY
     ) as client:
         result = await client.call_tool("pay", {"amount": 7, "note": "for tea"})
     assert expected in text_of(result)
-    assert len(requests) == 1
     assert "amount: 7\nnote: for tea" in requests[0]["message"]
+    assert requests[0]["requestedSchema"]["required"] == ["decision"]
+    assert "default" not in requests[0]["requestedSchema"]["properties"]["decision"]
     row = await Approval.objects.aget()
     assert row.phase == phase
     assert row.decided_in == ("" if phase == Phase.WAITING else "client")
@@ -315,10 +350,25 @@ async def test_caller_who_may_approve_receives_a_form(
     assert carried_out == ([7] if phase == Phase.COMPLETED else [])
 
 
+@BOTH
+@pytest.mark.parametrize("choice", ["approve", "decline"])
+async def test_decision_that_comes_at_once_is_of_no_person(
+    version: str, choice: str, server: Server, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompts, "MIN_TIME", 30.0)
+    answer = accept(decision=choice)
+    async with Client(
+        server, version=version, user=bob, elicitation=answer, capabilities=FORM_ONLY
+    ) as client:
+        assert id_of(await client.call_tool("pay", {"amount": 7}))
+    assert (await Approval.objects.aget()).phase == Phase.WAITING
+    assert carried_out == []
+
+
 async def test_call_that_is_approved_by_a_form_keeps_its_client(server: Server, bob: User) -> None:
     def answer(request: Any) -> Any:
-        named = "drawer" in request["message"]
-        return {"action": "accept", "content": {"number": 3} if named else {}}
+        named = "Which drawer" in request["message"]
+        return {"action": "accept", "content": {"number": 3} if named else APPROVED}
 
     async with Client(
         server, version=SESSION, user=bob, elicitation=answer, capabilities=FORM_ONLY

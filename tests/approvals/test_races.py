@@ -24,7 +24,8 @@ from django_mcp.models import McpTask
 from django_mcp.tasks import store
 from tests.approvals import rows
 from tests.approvals.worker import approver
-from tests.databases import available, scratch_database
+from tests.databases import available, name_of, scratch_database
+from tests.stores.test_database import STRICT_OPTIONS
 from tests.waiting import SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,20 @@ class Router:
     db_for_write = db_for_read
 
 
-@pytest.fixture(scope="module", params=available())
+def with_options(kind: Any, options: Any, suffix: str = "") -> Any:
+    marks = () if isinstance(kind, str) else kind.marks
+    return pytest.param((name_of(kind), options), marks=marks, id=name_of(kind) + suffix)
+
+
+KINDS = [with_options(kind, {}) for kind in available()] + [
+    # Where a transaction reads the same rows again and again, whatever others commit.
+    with_options(kind, {"OPTIONS": STRICT_OPTIONS[name_of(kind)]}, "-strict")
+    for kind in available()
+    if name_of(kind) in STRICT_OPTIONS
+]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def migrated(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -52,10 +66,11 @@ def migrated(
 ) -> Iterator[str]:
     """The alias of a migrated database."""
     folder = tmp_path_factory.mktemp("database")
-    options = SQLITE if request.param == "sqlite3" else {}
+    kind, options = request.param
+    options = SQLITE if kind == "sqlite3" else options
     with (
         django_db_blocker.unblock(),
-        scratch_database(request.param, folder, **options) as alias,
+        scratch_database(kind, folder, **options) as alias,
     ):
         yield alias
 

@@ -179,10 +179,10 @@ async def test_slot_is_held_until_its_thread_returns() -> None:
     async with slot:
         thread.start()
         started.wait(TIMEOUT)
-    assert slot.state is State.HELD
+    states = [slot.state]
     end.set()
     thread.join(TIMEOUT)
-    assert slot.state is State.OUTSIDE
+    assert [*states, slot.state] == [State.HELD, State.OUTSIDE]
 
 
 @pytest.mark.parametrize(("caller", "is_aside"), [("a", False), ("b", True)])

@@ -184,6 +184,56 @@ async def test_malformed_call_is_an_error_that_says_what_is_wrong(
     assert message in result.text
 
 
+@pytest.fixture
+def workshop() -> Server:
+    """A server with a search, and a tool that is always a task."""
+    server = Server("workshop", tool_search=True)
+
+    @server.tool(task_support="required", read_only=True)
+    async def build(height: int) -> dict[str, int]:
+        """Build a tower."""
+        return {"height": height}
+
+    return server
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_search_returns_annotations_and_schemas_of_results(
+    workshop: Server, version: str
+) -> None:
+    async with connect(workshop, version) as client:
+        found = await client.call_tool("find_tools", {"query": "build a tower"})
+    described = found.structured["tools"][0]
+    assert described["annotations"]["readOnlyHint"]
+    assert described["outputSchema"]["type"] == "object"
+    assert described.get("execution") == (
+        {"taskSupport": "required"} if version == SESSION else None
+    )
+
+
+async def test_calls_through_another_tool_may_be_tasks_if_some_tool_supports_them(
+    workshop: Server, office: Server
+) -> None:
+    declared = []
+    for server in (workshop, office):
+        async with connect(server, SESSION) as client:
+            tools = (await client.request("tools/list"))["tools"]
+            call = next(tool for tool in tools if tool["name"] == "call_tool")
+            has_tasks = "tasks" in client.initialize_result["capabilities"]
+            declared.append((call.get("execution"), has_tasks))
+    assert declared == [({"taskSupport": "optional"}, True), (None, False)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_tool_that_is_always_a_task_can_be_called_through_another(
+    workshop: Server, version: str
+) -> None:
+    async with connect(workshop, version) as client:
+        arguments = {"name": "build", "arguments": {"height": 3}}
+        result = await client.call_tool("call_tool", arguments)
+    assert result.structured == {"height": 3}
+
+
 async def test_server_without_the_option_has_no_search() -> None:
     server = Server("plain")
     server.tool(name="a")(nothing)

@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from pydantic import BaseModel
 
 from django_mcp import Frame, Server
-from django_mcp.tasks import changes
+from django_mcp.tasks import changes, delivery
 from django_mcp.testing import Client
 from tests.constants import SetConstants
 from tests.memory_stores import configure
-from tests.waiting import SECONDS
+from tests.waiting import SECONDS, until
 
 __all__ = ["configure"]
 
@@ -62,8 +62,8 @@ class Person:
         return ACCEPTED
 
 
-def client_of(server: Server, who: User, user: Person) -> Client:
-    return Client(server, version="2025-11-25", user=who, elicitation=user.answer)
+def client_of(server: Server, who: User, user: Person, **options: Any) -> Client:
+    return Client(server, version="2025-11-25", user=who, elicitation=user.answer, **options)
 
 
 async def test_question_without_an_answer_is_asked_again_in_another_session() -> None:
@@ -82,6 +82,50 @@ async def test_question_without_an_answer_is_asked_again_in_another_session() ->
 
     assert result["content"] == late["content"] == [{"type": "text", "text": "Hello, Ada!"}]
     assert (gone.asked, back.asked) == (1, 1)
+
+
+async def test_question_is_asked_on_the_stream_of_the_session_if_no_request_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery, "GRACE", 0.05)
+    ada = await User.objects.acreate_user("ada")
+    user = Person()
+    async with (
+        client_of(make_server(), ada, user, transport="http") as client,
+        client.listen(),
+        asyncio.timeout(PATIENCE),
+    ):
+        task = await create(client)
+
+        async def is_completed() -> bool:
+            state: dict[str, Any] = await client.request("tasks/get", task)
+            return bool(state["status"] == "completed")
+
+        # As a client does which polls, and waits for the result at the end alone.
+        await until(is_completed)
+        result = await client.request("tasks/result", task)
+
+    assert result["content"] == [{"type": "text", "text": "Hello, Ada!"}]
+    assert user.asked == 1
+
+
+async def test_question_on_the_stream_of_the_session_is_cancelled_for_a_request_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery, "GRACE", 0.05)
+    ada = await User.objects.acreate_user("ada")
+    user = Person(ignored=1)
+    async with (
+        client_of(make_server(), ada, user, transport="http") as client,
+        client.listen(),
+        asyncio.timeout(PATIENCE),
+    ):
+        task = await create(client)
+        await user.is_asked.wait()
+        result = await client.request("tasks/result", task)
+
+    assert result["content"] == [{"type": "text", "text": "Hello, Ada!"}]
+    assert user.asked == 2
 
 
 async def test_question_is_asked_again_when_its_time_is_over(set_constants: SetConstants) -> None:

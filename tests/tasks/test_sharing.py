@@ -96,7 +96,7 @@ class Shop:
 
 async def create(client: Client, name: str) -> str:
     """Call a tool; return the id of its task."""
-    task = {"task": {}} if client.revision.version == SESSION else {}
+    task: dict[str, Any] = {"task": {}} if client.revision.version == SESSION else {}
     created = await client.request("tools/call", {"name": name, "arguments": {}, **task})
     return str(created["task"]["taskId"] if task else created["taskId"])
 

@@ -229,7 +229,7 @@ class LifeOfTasks(RuleBasedStateMachine):
     def list_(self, owner: str) -> None:
         listed, key = [], None
         while True:
-            page, key = self.run(self.store.page, owner, key, 3)
+            page, key = self.run(self.store.page, owner, ["work"], key, 3)
             listed += page
             if key is None:
                 break
@@ -318,4 +318,4 @@ async def test_cursor_of_no_page_lists_nothing() -> None:
     store = make_store()
     await store.create(new(), holder=None, is_started=False)
 
-    assert await store.page("ada", ("yesterday", "x"), 10) == ([], None)
+    assert await store.page("ada", ["work"], ("yesterday", "x"), 10) == ([], None)
