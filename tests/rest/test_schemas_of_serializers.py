@@ -144,3 +144,33 @@ def test_optional_body_beside_an_argument_of_its_name_stays_optional(
             arguments = {"name": "a"} | ({"data": data} if data else {})
             sent = client.call_tool("searches_create", arguments).structured
             assert sent == {"name": "a", "sent": data}
+
+
+class Looks(viewsets.ViewSet):  # type: ignore[misc]
+    def list(self, request: Any) -> Response:
+        return Response({"sent": request.query_params})
+
+    def create(self, request: Any) -> Response:
+        return Response({"sent": request.data})
+
+
+@pytest.mark.parametrize("is_one_tool", [False, True])
+def test_null_for_an_optional_argument_is_not_sent(
+    server: Server, monkeypatch: pytest.MonkeyPatch, is_one_tool: bool
+) -> None:
+    view = Looks.as_view({"get": "list", "post": "create"})
+    monkeypatch.setattr(urls, "urlpatterns", [path("looks/", view)])
+    text = {"type": "string"}
+    rest_tools(
+        Looks,
+        ["list", "create"],
+        options={"create": {"serializer": Filter}, "list": {"query": {"q": text, "city": text}}},
+        one_tool_per_view=is_one_tool,
+        server=server,
+    )
+
+    with SyncClient(server) as client:
+        for action, given in (("list", {"q": "a"}), ("create", {"name": "a"})):
+            arguments = {**given, "city": None} | ({"action": action} if is_one_tool else {})
+            tool = "looks" if is_one_tool else f"looks_{action}"
+            assert client.call_tool(tool, arguments).structured == {"sent": given}
