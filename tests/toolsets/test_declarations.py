@@ -186,6 +186,21 @@ def test_field_with_many_values_needs_no_default(desk_app: Any) -> None:
     assert "linked_nodes" not in creates.input_schema["properties"]
 
 
+def test_column_that_may_be_null_needs_no_default(desk_app: Any) -> None:
+    server = Server("desk")
+    fields = ["name", "team"]
+    declared = {
+        "model": desk_app.Node,
+        "operations": ["create"],
+        "fields": ["pk", *fields],
+        "write_fields": fields,
+    }
+    nodes: Any = type("Nodes", (ModelToolset,), declared)
+    nodes.__mcp_register__(server)
+    creates: Any = server.components.find("tool", "create_node")
+    assert [*creates.input_schema["properties"]] == fields
+
+
 def test_options_of_an_operation_are_those_of_its_tool(desk_app: Any) -> None:
     server = Server("desk")
     options = {"delete": {"scopes": ["desk:delete"], "title": "Remove"}}
