@@ -187,8 +187,6 @@ async def run(
     except BaseException as raised:
         try:
             _raise_failure(raised, frame, handler)
-        except AuthenticationRequired as error:
-            failure = _challenge(handler, frame, error)
         except Exception as error:
             failure = error
     finally:
@@ -238,7 +236,10 @@ def _steps(
 
 def _raise_failure(raised: BaseException, frame: Frame, handler: Handler) -> NoReturn:
     """Raise the error for an exception of a handler; to be called from within ``except``."""
-    expected_failure = failures.expected(unwrapped(raised), frame)
+    error = unwrapped(raised)
+    if isinstance(error, AuthenticationRequired):
+        raise _challenge(handler, frame, error)
+    expected_failure = failures.expected(error, frame)
     if expected_failure is not None:
         raise expected_failure from raised
     raise_outcome(raised, frame, handler)

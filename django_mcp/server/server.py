@@ -115,7 +115,6 @@ class Server(Hooks):
         self._make_parts(capabilities)
         self.name = name
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
-        self._info_by_version: dict[str, dict[str, Any]] = {}
         self.describe(
             title=title, description=description, icons=[*icons] or None, websiteUrl=website_url
         )
@@ -137,6 +136,7 @@ class Server(Hooks):
         self.set_log_rate_limit(log_rate_limit)
 
     def _make_parts(self, capabilities: Json | None) -> None:
+        self._info_by_version: dict[str, dict[str, Any]] = {}
         created.add(self)
         self.components: ComponentCollection = ComponentCollection(self)
         self.capabilities = Capabilities(self, capabilities)
