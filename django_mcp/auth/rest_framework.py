@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Model
@@ -49,6 +48,8 @@ CROSS_ORIGIN = Challenge(
 
 
 SCHEME = "rest_framework"
+ANONYMOUS = "django.contrib.auth.models.AnonymousUser"
+"""It is imported where it is needed: this module is named in settings, before there are models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         return RESTFrameworkPrincipal(
             scheme=SCHEME,
             subject=subject,
-            user=AnonymousUser() if user is None else user,
+            user=import_string(ANONYMOUS)() if user is None else user,
             scopes=scopes,
             request_auth=auth,
         )

@@ -109,11 +109,11 @@ def check_hidden_login() -> Found:
             if _is_for_users(component) and visibility.policy_of(component, server) == "hidden"
         ]
         if hidden and not _asks_somebody(server):
-            named = ", ".join(repr(component.name) for component in hidden[:SHOWN])
+            names = ", ".join(repr(component.name) for component in hidden[:SHOWN])
             more = f" and {len(hidden) - SHOWN} more" if len(hidden) > SHOWN else ""
             yield Warning(
                 f"Nobody is ever asked to log in at the MCP server {server.name!r}: it accepts "
-                f"anonymous callers, and hides from them {named}{more}, which are for users.",
+                f"anonymous callers, and hides from them {names}{more}, which are for users.",
                 hint=(
                     'Set when_denied="challenged" on the server or on these components, so that '
                     "a client lets its user log in where they call one; or silence this check, "

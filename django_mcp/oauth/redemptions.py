@@ -93,8 +93,8 @@ def repeatable(refresh_token: str, application: Any) -> Redemption | None:
     """Return what a refresh token was just exchanged for, if the same may be answered again."""
     since = timezone.now() - timedelta(seconds=REPEAT_SECONDS)
     rows = current(Redemption).filter(created__gt=since, application=application)
-    found = rows.filter(digest=digest_of(refresh_token)).exclude(response="")
-    redemption: Redemption | None = found.first()
+    repeated = rows.filter(digest=digest_of(refresh_token)).exclude(response="")
+    redemption: Redemption | None = repeated.first()
     if redemption is None or successor_of(redemption, refresh_token) is None:
         return None
     return redemption

@@ -161,7 +161,8 @@ def _without_socket(connection: BaseDatabaseWrapper) -> tuple[type[Exception], .
 
     ``psycopg`` raises an error of its own for a closed one, which is no OSError.
     """
-    return (AttributeError, OSError, ValueError, connection.Database.Error)
+    driver: Any = connection
+    return (AttributeError, OSError, ValueError, driver.Database.Error)
 
 
 def _shut_down(connection: BaseDatabaseWrapper) -> None:

@@ -195,7 +195,8 @@ class _Reader:
                     raise ConfigurationError(
                         f"{self.where}.{name} is {value!r}: write {least} or more"
                     )
-        size, most = self._toolset.page_size, self._toolset.max_page_size
+        size = self._toolset.page_size
+        most = self._toolset.max_page_size
         with self.problems.noted():
             if type(size) is type(most) is int and size > most:
                 raise ConfigurationError(

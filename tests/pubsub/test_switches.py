@@ -20,6 +20,7 @@ from django_mcp.models import SwitchedOff
 from django_mcp.protocol.errors import McpError
 from django_mcp.pubsub import catch_up, switches
 from django_mcp.registry import Entry
+from django_mcp.runtime import pools
 from django_mcp.testing import Client
 from tests.waiting import SECONDS, until
 
@@ -252,6 +253,6 @@ async def test_read_after_the_end_of_the_threads_is_no_error(
     async def ended(*_: Any) -> None:
         raise PoolEnded("This pool of threads was shut down")
 
-    monkeypatch.setattr(switches.pools, "run_in_threads_of", ended)
+    monkeypatch.setattr(pools, "run_in_threads_of", ended)
     await switches.read()
     assert not caplog.messages

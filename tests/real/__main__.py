@@ -25,7 +25,7 @@ def main() -> None:
     if not (FOLDER / "installed").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", PACKAGE], check=True)
-    install = [python, "-m", "pip", "install", "--quiet", "--editable", ROOT]
+    install: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--editable", ROOT]
     subprocess.run(install, check=True)
     (FOLDER / "installed").write_text(PACKAGE)
     (package,) = FOLDER.glob("lib/python*/site-packages/label_studio")
@@ -38,12 +38,13 @@ def main() -> None:
             "LATEST_VERSION_CHECK": "0",
             "PYTHONPATH": os.pathsep.join([str(package), str(HERE / "label_studio_site")]),
         }
-        manage = [python, "-m", "django"]
-        for command in (
+        manage: list[str | Path] = [python, "-m", "django"]
+        commands: tuple[list[str | Path], ...] = (
             [*manage, "migrate", "--verbosity", "0"],
             [*manage, "check"],
             [python, HERE / "compare.py", "1"],
-        ):
+        )
+        for command in commands:
             subprocess.run(command, env=environment, check=True)
 
 

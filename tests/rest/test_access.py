@@ -8,7 +8,8 @@ import pytest
 from django.contrib.auth.models import Permission
 from rest_framework import permissions
 
-from django_mcp import Server, checks, registry
+from django_mcp import Server, registry
+from django_mcp.checks import authentication
 from django_mcp.rest import rest_tool, rest_tools
 from django_mcp.testing import ErrorResponse, SyncClient
 from example_site.helpdesk.models import Ticket
@@ -150,5 +151,5 @@ def test_check_of_public_writes_names_them_before_a_deployment(
     monkeypatch.setattr(registry, "_servers", {"api": server})
     any(server.components.all())
 
-    (message,) = checks.authentication.public_writes()
+    (message,) = authentication.public_writes()
     assert message.msg.endswith("caller_post.")

@@ -16,6 +16,7 @@ from django.utils import translation
 from pytest_django import Settings
 
 from django_mcp import CacheHint, ConfigurationError, Frame, Server, ToolError
+from django_mcp.components.resource import ResourceComponent
 from django_mcp.components.views import FRAGMENT, Policy
 from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
 from django_mcp.rest import rest_tool
@@ -233,6 +234,8 @@ async def test_page_under_the_hash_of_another_page_is_not_kept(
         (page,) = await client.list_resources()
         uri = page["uri"]
         (component,) = server.components.of_kind("resource")
+        assert isinstance(component, ResourceComponent)
+        assert component.view is not None
         assert component.view.listed_uri == uri
         other = f"{uri.rpartition('/')[0]}/{'0' * 12}"
         hints = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterable
 from functools import partial
@@ -131,7 +132,7 @@ def test_process_that_runserver_reloads_waits_for_nothing(
         stopped.append(loop)
         return SimpleNamespace(result=lambda seconds: None)
 
-    monkeypatch.setattr(routing.asyncio, "run_coroutine_threadsafe", stop)
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", stop)
     monkeypatch.setenv("RUN_MAIN", "true" if is_reloaded else "")
     running: Any = SimpleNamespace(has_ended=False, loop=object())
     routing._stop_loop(running)

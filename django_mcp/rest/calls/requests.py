@@ -116,8 +116,8 @@ def host_of(frame: Frame) -> str:
     if isinstance(transport, HttpTransport) and has_host:
         is_default = transport.port == DEFAULT_PORTS.get(transport.scheme)
         return transport.host if is_default else f"{transport.host}:{transport.port}"
-    named = (host.lstrip(".") for host in settings.ALLOWED_HOSTS if "*" not in host)
-    return next(named, "localhost")
+    hosts = (host.lstrip(".") for host in settings.ALLOWED_HOSTS if "*" not in host)
+    return next(hosts, "localhost")
 
 
 DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -92,10 +92,10 @@ class _ViewMiddleware(MiddlewareChain):
         """
         match: ResolverMatch = request.mcp_match
         if (urlconf := getattr(request, "urlconf", None)) is not None:
-            found = get_resolver(urlconf).resolve(request.path_info)
-            if _view_of(found) is not _view_of(match):
+            chosen = get_resolver(urlconf).resolve(request.path_info)
+            if _view_of(chosen) is not _view_of(match):
                 raise Http404
-            match = found
+            match = chosen
         request.resolver_match = match
         # As an authentication class of the view would do, after the middleware.
         vars(request).update(request.mcp_caller)

@@ -136,8 +136,8 @@ async def _within(
 ) -> OpenStream | None:
     """Answer within Django's middleware, or return the stream that begins after it."""
     if exchange.scope["method"] == "GET":
-        known = None if middleware.authenticates else exchange.principal
-        exchange.principal = await django_middleware.check(exchange, known)
+        principal = None if middleware.authenticates else exchange.principal
+        exchange.principal = await django_middleware.check(exchange, principal)
         return await verb(exchange)
     stream = None
 
