@@ -111,7 +111,10 @@ def close_unused() -> None:
     """
     for connection in connections.all(initialized_only=True):
         if connection.connection is not None and not is_in_transaction(connection):
-            _close(connection)
+            try:
+                connection.close()
+            except Exception:
+                _note_broken(connection)
 
 
 def close_before_wait() -> None:

@@ -324,3 +324,13 @@ def test_invalid_names_are_rejected(configure: Configure, settings: Settings) ->
     for settings.DJANGO_MCP in invalid:
         with pytest.raises(ImproperlyConfigured, match="DJANGO_MIDDLEWARE"):
             conf.get()
+
+
+async def test_call_of_a_middleware_of_ones_own_is_synchronous(
+    server: Server, settings: Settings
+) -> None:
+    """It inherits that it can be asynchronous, which its ``__call__`` is not."""
+    use(settings, "sync_tenant", "OwnCall", "async_tenant")
+    reply = await post(server, "tools/call", {"name": "in_thread"}, {"x-tenant": "acme"})
+    assert reply.status == 200
+    assert reply.headers["x-status"] == "200"
