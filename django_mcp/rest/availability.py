@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -50,12 +51,28 @@ def record_tool(server: Server, where: str, credentials: Credentials, secret: st
 
 
 def record_missing(server: Server, where: str, reason: str, *, is_check: bool) -> None:
-    """Remember why an operation is no tool; log it unless a check reports it."""
+    """Remember why an operation is no tool; log a cause once, unless a check reports it."""
     operations = _by_server.setdefault(server, _Operations())
-    if operations.missing.get(where) != reason:
-        operations.missing[where] = reason
-        if not is_check:
-            logger.warning("The MCP server %r lacks a tool: %s", server.name, reason)
+    if operations.missing.get(where) == reason:
+        return
+    cause = cause_of(where, reason)
+    is_known = any(cause_of(*each) == cause for each in _all_missing())
+    operations.missing[where] = reason
+    if not is_check:
+        level = logging.DEBUG if is_known else logging.WARNING
+        logger.log(level, "The MCP server %r lacks a tool: %s", server.name, reason)
+
+
+def cause_of(where: str, reason: str) -> str:
+    """Return a reason without the name of its operation: many actions may share it."""
+    view, _, action = where.rpartition(".")
+    names = (where, view.rpartition(".")[2], action)
+    return re.sub("|".join(rf"\b{re.escape(name)}\b" for name in names if name), "", reason)
+
+
+def _all_missing() -> Iterator[tuple[str, str]]:
+    for operations in _by_server.values():
+        yield from operations.missing.items()
 
 
 def has_views(server: Server) -> bool:

@@ -78,7 +78,7 @@ def _missing(servers: Sequence[Server]) -> Iterator[CheckMessage]:
     names: dict[str, dict[str, None]] = {}
     for server in servers:
         for where, reason in availability.missing(server).items():
-            cause = reason.replace(where, "").replace(where.rpartition(".")[2], "")
+            cause = availability.cause_of(where, reason)
             operations.setdefault(cause, {}).setdefault(where, reason)
             names.setdefault(cause, {})[server.name] = None
     for cause, reasons in operations.items():

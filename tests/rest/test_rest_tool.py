@@ -358,6 +358,27 @@ def test_view_that_cannot_be_offered_leaves_the_others(
     assert [each for each in logged if "CustomerViewSet" in each] == []  # A check has said it.
 
 
+def test_cause_for_which_actions_are_no_tools_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither for each action, nor for each server: dozens of views may share it."""
+
+    def without_a_shop(*args: Any, **kwargs: Any) -> None:
+        raise LookupError("No shop")
+
+    monkeypatch.setattr(api.CustomerViewSet, "initialize_request", without_a_shop)
+    servers = [Server("api"), Server("other")]
+    for server in servers:
+        rest_tools(api.CustomerViewSet, server=server)
+        assert not server.components.of_kind("tool")
+
+    logged = [each.message for each in caplog.records if each.name == "django_mcp"]
+    assert logged == [
+        "The MCP server 'api' lacks a tool: tests.rest.api.CustomerViewSet.list: "
+        "LookupError: No shop"
+    ]
+
+
 def test_serializer_that_depends_on_the_request_is_explained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
