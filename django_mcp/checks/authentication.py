@@ -67,7 +67,7 @@ def _unguarded_writes(server: Server) -> Iterator[str]:
         if not isinstance(component, ToolComponent):
             continue
         is_read_only = (component.annotations or {}).get("readOnlyHint", False)
-        # Views of REST framework decide about anonymous callers at the call.
+        # A view of REST framework is listed for them, and may ask for a login at the call.
         permission = component.permission
         is_guarded = permission and not getattr(permission, "admits_anonymous", False)
         if not (is_read_only or is_guarded or component.scopes):

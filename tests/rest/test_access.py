@@ -141,15 +141,26 @@ def test_one_tool_is_shown_where_one_of_its_actions_is_admitted(
         assert wrong.is_error
 
 
-def test_check_of_public_writes_names_them_before_a_deployment(
+class OnTuesdays(permissions.BasePermission):  # type: ignore[misc]
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return True
+
+
+def test_check_of_public_writes_names_those_whose_view_admits_everybody(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(api.Caller, "permission_classes", (OnTuesdays,))
     monkeypatch.setattr(
-        api.Caller, "permission_classes", (permissions.DjangoModelPermissionsOrAnonReadOnly,)
+        api.TicketViewSet, "permission_classes", (permissions.DjangoModelPermissionsOrAnonReadOnly,)
     )
     rest_tool(api.Caller, "post", serializer=None, server=server)
+    rest_tools(api.TicketViewSet, ["create", "destroy"], server=server)
+    rest_tools(
+        api.TicketViewSet, ["create"], one_tool_per_view=True, server=server, read_only=False
+    )
     monkeypatch.setattr(registry, "_servers", {"api": server})
     any(server.components.all())
 
     (message,) = authentication.public_writes()
     assert message.msg.endswith("caller_post.")
+    assert "ticket" not in message.msg

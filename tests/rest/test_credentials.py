@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import CheckMessage, run_checks
 from django.core.exceptions import PermissionDenied
 from django.db import connection
@@ -568,3 +568,18 @@ def test_anonymous_caller_has_no_token() -> None:
     reading = credentials.Credentials(guards=of_site("TokenPermissions"))
 
     assert reading.caller(Frame()).auth is None
+
+
+def test_credential_without_a_user_reaches_the_view() -> None:
+    """As a token of a team or of a device, whose class returns an anonymous user with it."""
+    needing = credentials.Credentials(guards=of_site("TokenPermissions"))
+    nobody = AnonymousUser()
+    principal = RESTFrameworkPrincipal(
+        scheme="rest_framework",
+        subject="team-7",
+        user=nobody,
+        request_auth="team",
+        authentication_class=SessionAuthentication,
+    )
+
+    assert needing.caller(Frame(user=nobody, auth=principal)) == (nobody, "team")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NoReturn
@@ -16,6 +17,8 @@ from django_mcp.rest.calls import requests, responses
 from django_mcp.rest.calls.credentials import Credentials, NotAccepted
 from django_mcp.rest.calls.guards import Guards
 from django_mcp.rest.operations import Operation
+
+logger = logging.getLogger("django_mcp")
 
 
 class OfCall(BaseException):
@@ -32,7 +35,6 @@ class ViewAccess:
     answers that a login is needed. So does everybody where a class needs what is not known yet.
     """
 
-    admits_anonymous = True
     is_of_caller = True
 
     def __init__(self, operation: Operation, of_caller: Credentials, prepare: Any) -> None:
@@ -42,6 +44,19 @@ class ViewAccess:
         self._path = f"/{operation.route.path}"
         self.__module__ = operation.view_class.__module__
         self.__qualname__ = f"{operation.view_class.__qualname__}.check_permissions"
+
+    @property
+    def admits_anonymous(self) -> bool:
+        """Whether the view itself lets in callers without credentials, as far as it is known."""
+        try:
+            _ViewBeforeCall(self._operation.view()).check()
+        except (APIException, Http404, PermissionDenied, OfCall):
+            return False
+        except Exception as error:
+            # Code of the site, without what its middleware sets: the call will raise it as well.
+            logger.debug("%s raised %r for an anonymous caller", self.__qualname__, error)
+            return False
+        return True
 
     def __call__(self, frame: Frame) -> bool:
         if responses.is_anonymous(frame):
@@ -122,12 +137,16 @@ def _before_call(kind: Any) -> Any:
 class AnyAccess:
     """The permission of a tool with several operations: one of theirs is enough."""
 
-    admits_anonymous = True
     is_of_caller = True
 
     def __init__(self, permissions: Sequence[Callable[[Frame], bool]]) -> None:
         self._permissions = permissions
         self.__qualname__ = "check_permissions"
+
+    @property
+    def admits_anonymous(self) -> bool:
+        """Whether one of the operations lets in callers without credentials."""
+        return any(getattr(each, "admits_anonymous", False) for each in self._permissions)
 
     def __call__(self, frame: Frame) -> bool:
         return any(permission(frame) for permission in self._permissions)
