@@ -149,7 +149,7 @@ def test_unknown_argument_is_refused_when_the_tool_is_registered(server: Server)
 
     with pytest.raises(ConfigurationError, match=r"logs 'nmber', .* arguments \(number\)"):
         server.tool(log_arguments=["nmber"])(reopen)
-    with pytest.raises(ConfigurationError, match="write names, as in"):
+    with pytest.raises(ConfigurationError, match="write a list"):
         server.tool(log_arguments="number")(reopen)
 
 

@@ -102,12 +102,18 @@ async def test_elicitation_can_be_cancelled(client_for: ClientFor) -> None:
         assert (await client.call_tool("name")).text == "cancel None"
 
 
-async def test_capability_without_a_given_answer_is_not_declared(client_for: ClientFor) -> None:
+async def test_capability_without_a_given_answer_is_not_declared(
+    client_for: ClientFor, mcp_version: str
+) -> None:
     async with client_for(curious(), roots=ROOTS) as client:
-        error = await error_of(client.call_tool("sample"))
+        if mcp_version == "2026-07-28":
+            error = await error_of(client.call_tool("sample"))
+            assert error.data == {"requiredCapabilities": {"sampling": {}}}
+        else:  # In a session, the model reads it.
+            result = await client.call_tool("sample")
+            assert result.is_error
+            assert "sampling" in result.text
         assert (await client.call_tool("roots")).text == "file:///home"
-
-    assert error.data == {"requiredCapabilities": {"sampling": {}}}
 
 
 @pytest.mark.parametrize("mcp_version", ["2025-11-25"])

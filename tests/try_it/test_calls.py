@@ -16,7 +16,7 @@ from django.test import Client as Browser
 
 from django_mcp import Server, ToolError
 from django_mcp.admin.try_it.views import LINES
-from django_mcp.approvals import decisions
+from django_mcp.approvals import decisions, prompts
 from django_mcp.approvals.models import Approval, Decision
 from django_mcp.middleware import RateLimit
 from django_mcp.signals import tool_called
@@ -333,11 +333,14 @@ def test_approval_is_followed_to_its_end(browser: Browser) -> None:
     assert page.press("look").texts == ["paid by staff"]
 
 
-def test_caller_who_may_approve_does_so_on_the_page(staff: User, browser: Browser) -> None:
+def test_caller_who_may_approve_does_so_on_the_page(
+    staff: User, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompts, "MIN_TIME", 0)
     staff.user_permissions.add(Permission.objects.get(codename="add_user"))
     page = run(browser, "pay")
-    assert "Approve this call?" in page.text
-    assert page.press("answer", "accept").texts == ["paid by staff"]
+    (decision,) = re.findall(r'name="(answer:[^"]*/decision)"', page.html)
+    assert page.press("answer", "accept", **{decision: "approve"}).texts == ["paid by staff"]
 
 
 def test_resource_is_read_by_the_variables_of_its_template(browser: Browser) -> None:

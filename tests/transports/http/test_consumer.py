@@ -148,7 +148,10 @@ async def test_stateless_error_has_its_own_http_status(
 
 @pytest.mark.parametrize("version", SESSIONS)
 @pytest.mark.parametrize(
-    "request_", [row[1] for row in STATELESS_ERRORS], ids=[row[0] for row in STATELESS_ERRORS]
+    "request_",
+    # In a session, the model reads that the client lacks a capability.
+    [row[1] for row in STATELESS_ERRORS if row[0] != "capability"],
+    ids=[row[0] for row in STATELESS_ERRORS if row[0] != "capability"],
 )
 async def test_session_error_is_sent_with_status_200(
     version: str, request_: dict[str, Any]
