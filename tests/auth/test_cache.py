@@ -57,6 +57,7 @@ async def test_cached_principal_has_all_that_was_kept() -> None:
         "scopes": frozenset({"x"}),
         "claims": {"a": 1},
         "endpoint": "org=a",
+        "tenant": "north",
     }
     whole = principal(**fields)
     cache = PrincipalCache()

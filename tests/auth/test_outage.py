@@ -80,6 +80,10 @@ def by_toolkit(database: Database, monkeypatch: pytest.MonkeyPatch) -> tuple[Any
 
     class Rows:
         @staticmethod
+        def using(*_: str) -> Any:
+            return Rows
+
+        @staticmethod
         def select_related(*_: str) -> Any:
             return Rows
 

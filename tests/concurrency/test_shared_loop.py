@@ -6,7 +6,6 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
-from selectors import DefaultSelector
 from typing import Any
 
 import pytest
@@ -223,22 +222,6 @@ async def test_thread_that_runs_a_loop_does_not_run_another(running: EventLoopTh
     running.run_here(lambda: threads.append(threading.get_ident()))
     await asyncio.to_thread(wait_until, lambda: threads)
     assert threads != [threading.get_ident()]
-
-
-def test_no_loop_runs_on_its_thread_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    loops: list[Any] = []
-    select = DefaultSelector.select
-
-    def recorded(selector: DefaultSelector, timeout: float | None = None) -> Any:
-        loops.append(asyncio._get_running_loop())
-        return select(selector, timeout)
-
-    monkeypatch.setattr(DefaultSelector, "select", recorded)
-    thread = EventLoopThread()
-    in_loop(thread)
-    thread.loop.call_soon_threadsafe(thread.loop.stop)
-    wait_until(lambda: thread.has_ended)
-    assert set(loops) == {None}
 
 
 def test_loop_in_debug_mode_runs_on_its_own_thread(running: EventLoopThread) -> None:

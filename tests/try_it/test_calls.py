@@ -340,7 +340,7 @@ def test_caller_who_may_approve_does_so_on_the_page(
     staff.user_permissions.add(Permission.objects.get(codename="add_user"))
     page = run(browser, "pay")
     (decision,) = re.findall(r'name="(answer:[^"]*/decision)"', page.html)
-    assert page.press("answer", "accept", **{decision: "approve"}).texts == ["paid by staff"]
+    assert page.press("answer", "accept", **{decision: '"approve"'}).texts == ["paid by staff"]
 
 
 def test_resource_is_read_by_the_variables_of_its_template(browser: Browser) -> None:
