@@ -50,17 +50,20 @@ async def find_tools(
     call_tool.
     """
     components = frame.server.components
+    await components.build()
+    selected = components.in_order(ToolComponent.kind, frame.principal.selection)
+    # A hidden tool must not change the ranks of others.
+    tools = selected.listed
+    if not selected.is_public:
+        tools = await visibility.listed(frame, tools, len(tools))
     # In a thread: for thousands of tools, building the index takes a second.
-    index = await frame.exchange.run_hook(components.tool_index)
-    selection = frame.principal.selection
-    usable: list[Component] = []
+    index = await frame.exchange.run_hook(components.tool_index, tools)
+    found: list[Component] = []
     for part in index.ranked(query):
-        others = [tool for tool in part if not _is_left_out(tool)]
-        ranked = [tool for tool in others if selection is None or selection.includes(tool)]
-        usable += await visibility.listed(frame, ranked, limit - len(usable))
-        if len(usable) >= limit:
+        found += [tool for tool in part if not _is_left_out(tool)]
+        if len(found) >= limit:
             break
-    described = [components.descriptor(frame.revision, tool) for tool in usable]
+    described = [components.descriptor(frame.revision, tool) for tool in found[:limit]]
     return {"tools": [{name: it[name] for name in SHOWN if name in it} for it in described]}
 
 

@@ -32,7 +32,7 @@ from django_mcp.concurrency.loops import running_loop
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.texts import resolved
 from django_mcp.server.component_lists import ComponentsOfKind, EncodedLists, InOrder
-from django_mcp.server.tool_index import ToolIndex
+from django_mcp.server.tool_index import ToolIndex, ToolIndexes
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
@@ -98,7 +98,7 @@ class ComponentCollection:
         self._encoded = EncodedLists()
         self._tested: dict[Callable[[Any], bool], bool] = {}
         self._by_group: dict[str, list[Component]] | None = None
-        self._tool_index: ToolIndex | None = None
+        self._tool_indexes = ToolIndexes()
 
     def defer(
         self,
@@ -289,14 +289,9 @@ class ComponentCollection:
             return components.in_order()
         return components.selected(selection, loaded_only=loaded_only)
 
-    def tool_index(self) -> ToolIndex:
-        """Return the index of all tools, which is built once, until a component changes."""
-        tools = self.of_kind(ToolComponent.kind)
-        index = self._tool_index
-        if index is None or index.tools is not tools:
-            index = ToolIndex(tools)
-            self._tool_index = index
-        return index
+    def tool_index(self, tools: Sequence[Component] | None = None) -> ToolIndex:
+        """Return the index of these tools, by default all, which is built once."""
+        return self._tool_indexes.of(self.of_kind(ToolComponent.kind) if tools is None else tools)
 
     def registered_at(self, kind: str, key: str) -> Component | None:
         """Return a declared component, without building those that are deferred."""

@@ -4,16 +4,22 @@ A word counts more in a name than in a description. What a word adds to the rank
 *share*. All shares are computed when the index is built; a search adds those of its words.
 
 The index refers to a tool by its number: its position in the list of tools.
+
+How rare a word is, and how long texts are, is counted over the tools that a caller may use: ranks
+that counted all would tell of hidden ones. So there are several indexes, which callers with the
+same tools share.
 """
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from heapq import merge, nlargest
 from math import log
 from operator import itemgetter
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 from django_mcp.components.base import Component
 from django_mcp.components.nouns import singular
@@ -31,8 +37,11 @@ OF_PARAMETERS = ("names", "about")
 """A list may have hundreds of filters, and is to be found by its own name: a word counts once in
 all parameters, and they make no text longer."""
 CANDIDATES = 40
-"""Tools that are ranked first: those with the largest shares. The others are ranked only if the
-caller may not use enough of these."""
+"""Tools that are ranked first: those with the largest shares. The others are ranked only if a model
+does not find enough of these."""
+MAX_INDEXED = 20_000
+"""Tools of all indexes of a server together, above which those that were used least recently are
+dropped: some tens of megabytes."""
 MAX_WORDS = 32
 """Words of a query that count."""
 
@@ -90,16 +99,33 @@ def words_of(text: str) -> list[str]:
     return [CANONICAL.get(word, word) for word in stems]
 
 
+class Texts(NamedTuple):
+    """What an index needs of the texts of a tool."""
+
+    weights: Mapping[str, float]
+    """The words, each with the sum of the weights of its places."""
+    length: float
+    deletes: bool
+
+    @classmethod
+    def of(cls, tool: Component) -> Texts:
+        words = _words(tool)
+        return cls(_weighted(words), _length(words), _deletes(tool))
+
+
 class ToolIndex:
     """An index of some tools; a change of one needs another index."""
 
-    def __init__(self, tools: Sequence[Component]) -> None:
+    def __init__(self, tools: Sequence[Component], known: Mapping[Component, Texts]) -> None:
+        """``known`` are texts that need not be read again."""
         self.tools = tools
+        self.texts = {tool: known.get(tool) or Texts.of(tool) for tool in tools}
+        texts = [*self.texts.values()]
         self._shares: dict[str, dict[int, float]] = {
-            word: self._weighted_by_rarity(by_tool) for word, by_tool in _shares(tools).items()
+            word: self._weighted_by_rarity(by_tool) for word, by_tool in _shares(texts).items()
         }
         """The shares of each word by the number of the tool, the largest first."""
-        self._deleting = {number for number, tool in enumerate(tools) if _deletes(tool)}
+        self._deleting = {number for number, each in enumerate(texts) if each.deletes}
 
     def _weighted_by_rarity(self, by_tool: Mapping[int, float]) -> dict[int, float]:
         """The shares of a word, the largest first; a word that few tools have counts more."""
@@ -138,15 +164,39 @@ class ToolIndex:
         return [self.tools[number] for number in best]
 
 
-def _shares(tools: Sequence[Component]) -> dict[str, dict[int, float]]:
+class ToolIndexes:
+    """The indexes of a server: one for each list of tools that some callers may use."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._indexes: OrderedDict[tuple[Component, ...], ToolIndex] = OrderedDict()
+        """By their tools, the one that was used least recently first."""
+
+    def of(self, tools: Sequence[Component]) -> ToolIndex:
+        """Return the index of these tools, which is built once."""
+        key = (*tools,)
+        with self._lock:
+            index = self._indexes.get(key)
+            if index is not None:
+                self._indexes.move_to_end(key)
+                return index
+            indexes = [*self._indexes.values()]
+        known = {tool: texts for each in indexes for tool, texts in each.texts.items()}
+        index = ToolIndex(key, known)
+        with self._lock:
+            self._indexes[key] = index
+            while len(self._indexes) > 1 and sum(map(len, self._indexes)) > MAX_INDEXED:
+                self._indexes.popitem(last=False)
+        return index
+
+
+def _shares(tools: Sequence[Texts]) -> dict[str, dict[int, float]]:
     """Return the shares of each word by tool, as BM25 has them before the rarity of the word."""
-    words_by_tool = [_words(tool) for tool in tools]
-    lengths = [_length(words) for words in words_by_tool]
-    average = sum(lengths) / len(tools) if tools else 1.0
+    average = sum(texts.length for texts in tools) / len(tools) if tools else 1.0
     shares: dict[str, dict[int, float]] = {}
-    for number, words in enumerate(words_by_tool):
-        norm = K1 * (1 - B + B * lengths[number] / average)
-        for word, count in _weighted(words).items():
+    for number, texts in enumerate(tools):
+        norm = K1 * (1 - B + B * texts.length / average)
+        for word, count in texts.weights.items():
             share = count * (K1 + 1) / (count + norm)
             shares.setdefault(word, {})[number] = share
     return shares

@@ -382,6 +382,40 @@ async def test_caller_with_few_permissions_finds_a_tool_behind_many_hidden_ones(
         assert await found(client, "ticket") == ["count_all"]
 
 
+async def ranks(hidden: int, user: Member, **guard: Any) -> list[str]:
+    """Return what is found of two tools, beside some hidden ones with a word of one of them."""
+    server = Server("office", tool_search=True)
+    server.tool(name="wrap_parcel", description="To a customer.")(nothing)
+    server.tool(name="weigh_letter", description="To a customer.")(nothing)
+    for number in range(hidden):
+        name = f"weigh_person_{number}"
+        server.tool(name=name, description="Long. " * 90, **guard)(nothing)
+    async with connect(server, STATELESS, user=user) as client:
+        return await found(client, "wrap the parcel, weigh the letter", limit=20)
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [{"permission": "office.all"}, {"scopes": "office", "when_denied": "hidden"}],
+    ids=["permission", "scopes"],
+)
+async def test_hidden_tools_change_nothing_in_what_others_find(guard: dict[str, Any]) -> None:
+    without = await ranks(0, Member(is_permitted=False))
+    assert without == ["weigh_letter", "wrap_parcel"]
+    assert await ranks(30, Member(is_permitted=False), **guard) == without
+
+
+async def test_callers_of_one_server_find_what_each_may_use_in_turn() -> None:
+    assert len(await ranks(15, Member(is_permitted=True), permission="office.all")) == 17
+    server = Server("office", tool_search=True)
+    server.tool(name="ticket_open")(nothing)
+    server.tool(name="ticket_all", permission="office.all")(nothing)
+    for _ in range(2):
+        for is_permitted, expected in ((True, 2), (False, 1)):
+            async with connect(server, STATELESS, user=Member(is_permitted=is_permitted)) as client:
+                assert len(await found(client, "ticket")) == expected
+
+
 # What hosts read.
 
 
