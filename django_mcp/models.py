@@ -175,6 +175,9 @@ class McpTask(models.Model):
     # this is the time in which it has to be approved or started.
     lease_by = models.CharField(_("lease holder"), max_length=64, blank=True)
     lease_until = models.DateTimeField(_("lease ends"), null=True, blank=True)
+    # When somebody first found that the lease had ended; before ``lease_until``, that of a former
+    # lease.
+    overdue_at = models.DateTimeField(null=True, editable=False)
 
     read_at: datetime
     """The time of the database when the row was read, where the query asked for it."""

@@ -13,7 +13,7 @@ working         working         the call; a person who approves it (``approve``)
                                 to the last input request (``answer``)
 input_required  input_required  its handler (``ask``)
 completed       completed       its run, with a result (``complete``)
-failed          failed          its run, with an error (``fail``); time, when its lease has ended
+failed          failed          its run, with an error (``fail``); time, when its lease is lost
 cancelled       cancelled       its client or the site (``cancel``)
 declined        completed       a person who declines it (``decline``); the result says so
 expired         completed       time, when nobody has decided (``expire``); the result says so

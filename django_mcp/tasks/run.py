@@ -24,7 +24,8 @@ stopped            the process stops, and cancels         stores that the task h
                    ``follow``
 =================  =====================================  ======================================
 
-A process that dies stores nothing: the lease ends, and whoever reads the row then ends the task.
+A process that dies stores nothing: the lease ends, and whoever reads the row a lease after the
+first one who found that ends the task.
 """
 
 from __future__ import annotations

@@ -1,8 +1,22 @@
 """The rows of tasks: created, changed by compare-and-set, leased to who runs them, and pruned.
 
 A row is committed before it is answered. Every change applies a function of ``protocol.tasks`` to
-the task as it is then. A row whose time is over does not exist, and one whose lease ended has
-failed, also where nobody has noted that yet. The clock of all this is that of the database.
+the task as it is then. A row whose time is over does not exist. The clock of all this is that of
+the database.
+
+Where only a deadline was set, for an approval or the start after it, the task ends with it. A lease
+may also end because the database was away, and its holder could not renew it. So whoever finds an
+ended lease notes that in the row, and gives the holder the time of another lease:
+
+| the lease of a task is | in its row | who moves it there | what a look does |
+|---|---|---|---|
+| held | ``lease_until`` is not over | ``create``, ``start``, ``renew`` | nothing |
+| ended | it is over, ``overdue_at`` is not after it | time | note ``overdue_at`` |
+| overdue | ``overdue_at`` is after it | the first look | fail the task after a lease |
+| lost | the status is final | a look one lease after the first, or later | nothing |
+
+``renew`` leads from ended and overdue to held: it sets an end after what was noted. No process
+judges by what it has seen itself: one that was idle knows nothing of an outage.
 """
 
 from __future__ import annotations
@@ -32,7 +46,7 @@ from django_mcp.protocol.errors import Json
 from django_mcp.protocol.tasks import Status, Task
 from django_mcp.runtime import signing
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.stores.base import STEP, StoreBusy, StoreFull, had_outage, in_steps
+from django_mcp.stores.base import STEP, StoreBusy, StoreFull, in_steps
 from django_mcp.stores.retries import ConcurrentUpdate, is_conflict, retried_on_thread
 from django_mcp.tasks import clock
 from django_mcp.tasks.clock import Now
@@ -55,8 +69,9 @@ START_TIME = timedelta(seconds=10)
 """Time after which an approved task that has not started is submitted again: its message may be
 lost, or the process of the decision."""
 LEASE = 9.0
-"""Seconds after which a task has failed whose process died, or could not reach the database: long
-enough for three renewals, one of which may fail, and short for somebody who waits."""
+"""Seconds after which a lease ends whose process died, or could not reach the database: long enough
+for three renewals, one of which may fail. The task fails after the same time again, which is short
+for somebody who waits."""
 MAX_TASKS_PER_CALLER = 1000
 """Tasks of one caller that are not deleted yet: far more than a program looks at, and bounded for
 one that starts them without end."""
@@ -212,7 +227,7 @@ class TaskStore:
 
     @retried_on_thread
     def load(self, task_id: str, owner: str) -> Task | None:
-        """Return the task of this owner; one whose lease ended has failed."""
+        """Return the task of this owner; one whose lease is lost has failed."""
         row = self._rows().filter(pk=task_id, owner=owner).first()
         return None if row is None else self._present(row)
 
@@ -269,14 +284,14 @@ class TaskStore:
     def settle_here(self, task_ids: Iterable[str]) -> None:
         """Note on this thread which of these tasks have ended by time alone."""
         for row in self._every().filter(pk__in=list(task_ids)[:STEP]):
-            if self._is_overdue(row):
-                try:
-                    with transaction.atomic(using=self._alias):
+            try:
+                with transaction.atomic(using=self._alias):
+                    if self._is_overdue(row):
                         self._settle(row)
-                except (ConcurrentUpdate, OperationalError) as error:
-                    if not is_conflict(error):
-                        raise
-                    # Somebody else has noted it.
+            except (ConcurrentUpdate, OperationalError) as error:
+                if not is_conflict(error):
+                    raise
+                # Somebody else has noted it.
 
     @retried_on_thread
     def tools(self, owner: str) -> list[str]:
@@ -316,7 +331,7 @@ class TaskStore:
         self._rows().filter(pk=task_id).delete()
 
     async def prune(self, *, pause: float = 0.0) -> int:
-        """Delete the tasks whose time is over, in steps, and end those whose lease ended.
+        """Delete the tasks whose time is over, in steps, and end those whose lease is lost.
 
         Those with an approval are kept longer, and deleted by its app.
         """
@@ -349,11 +364,20 @@ class TaskStore:
         return self._settle(row) if self._is_overdue(row) else self._task(row)
 
     def _is_overdue(self, row: McpTask) -> bool:
-        """Whether an active task was not decided on, not started or not renewed in time."""
+        """Whether time alone has ended an active task; notes the first look at an ended lease."""
         if row.status not in ACTIVE or row.lease_until is None or row.lease_until >= row.read_at:
             return False
-        # After an outage, the process that runs it has the time of a lease to renew it.
-        return row.status == Status.HELD or not had_outage(self.lease.total_seconds())
+        if row.needs_approval and row.started_at is None:
+            return True  # It is a deadline, which nobody extends.
+        if row.overdue_at is None or row.overdue_at < row.lease_until:
+            self._note_end_of_lease(row)
+            return False
+        return bool(row.read_at - row.overdue_at >= self.lease)
+
+    def _note_end_of_lease(self, row: McpTask) -> None:
+        is_new = Q(overdue_at=None) | Q(overdue_at__lt=F("lease_until"))
+        ended = self._every().filter(is_new, pk=row.pk, status__in=ACTIVE, lease_until__lt=Now())
+        ended.update(overdue_at=Now())
 
     def _settle(self, row: McpTask) -> Task:
         """End an overdue task: whoever had the lease has it no more."""

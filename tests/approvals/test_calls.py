@@ -32,6 +32,7 @@ from tests.approvals.till import (
     user,
 )
 from tests.constants import SetConstants
+from tests.tasks.test_store import pass_time
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -521,6 +522,9 @@ async def test_lost_run_is_reported_and_never_repeated(
         running = await client.call_tool("approval_status", {"id": key})
         assert "being carried out" in text_of(running)
         await Approval.objects.aupdate(lease_until=past())
+        late = await client.call_tool("approval_status", {"id": key})
+        assert "being carried out" in text_of(late)
+        await sync_to_async(pass_time)(store.LEASE + 1)
         for _ in range(2):
             lost = await client.call_tool("approval_status", {"id": key})
             assert lost["isError"]

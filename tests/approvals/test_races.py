@@ -26,6 +26,7 @@ from tests.approvals import rows
 from tests.approvals.worker import approver
 from tests.databases import available, name_of, scratch_database
 from tests.stores.test_database import STRICT_OPTIONS
+from tests.tasks.test_store import pass_time
 from tests.waiting import SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -222,7 +223,9 @@ def test_call_whose_worker_was_killed_is_lost_and_not_repeated(database: str, fi
         hanging.kill()
         hanging.wait(SECONDS)
     assert Approval.objects.get().phase == Phase.RUNNING
-    Approval.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    for _ in range(2):
+        pass_time(store.LEASE + 1)
+        Approval.objects.all().settle()
     for _ in range(2):
         with worker(database, file, "run", key) as late:
             go(late)

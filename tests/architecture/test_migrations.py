@@ -12,6 +12,7 @@ LANDED: Mapping[str, str] = {
     "calls/migrations/0001_initial.py": "5b771586a6c71c51",
     "elicitation/migrations/0001_initial.py": "ec607687c73c357a",
     "migrations/0001_initial.py": "3350be988a6884a2",
+    "migrations/0002_mcptask_overdue_at.py": "bebefb5aeab94eed",
     "oauth/migrations/0001_initial.py": "2b0c4f652fc1dd94",
     "tokens/migrations/0001_initial.py": "4799ba8376ca730b",
 }

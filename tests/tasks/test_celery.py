@@ -123,7 +123,7 @@ def test_tasks_on_two_celery_workers_run_once_each(site: Site, web: Web, pool: s
 
 
 @pytest.mark.nightly
-def test_task_of_a_killed_celery_worker_fails_within_its_lease(site: Site, web: Web) -> None:
+def test_task_of_a_killed_celery_worker_fails_within_two_leases(site: Site, web: Web) -> None:
     with site.worker(command()) as worker:
         task_id = web.create("process", seconds=3600)
         has_reported(web, task_id)
@@ -133,7 +133,7 @@ def test_task_of_a_killed_celery_worker_fails_within_its_lease(site: Site, web: 
         took = time.monotonic() - killed
 
     assert failed["error"]["message"] == "The process that ran this task has stopped"
-    assert took < LEASE + 10
+    assert took < 2 * LEASE + 10
 
 
 @pytest.mark.parametrize("broker", ["away", "hangs"])

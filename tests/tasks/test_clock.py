@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,12 +16,14 @@ from pytest_django import DjangoDbBlocker
 from django_mcp.models import McpTask
 from django_mcp.protocol import tasks
 from django_mcp.protocol.tasks import Status
+from django_mcp.runtime import pools
 from django_mcp.tasks.clock import Now
-from django_mcp.tasks.store import TaskStore
+from django_mcp.tasks.store import LOST, TaskStore
 from tests.databases import available, scratch_database
-from tests.tasks.test_store import make_store, new
+from tests.tasks.test_store import make_store, new, pass_time
 
 HOUR = timedelta(hours=1)
+LEASE = 10.0
 
 
 class Router:
@@ -48,11 +51,16 @@ def migrated(
 
 @pytest.fixture
 def store(migrated: str, settings: Any) -> Iterator[TaskStore]:
-    """Tasks in a database, with leases of ten seconds."""
+    """Tasks in a database."""
     Router.alias = migrated
     settings.DATABASE_ROUTERS = [Router()]
-    yield make_store(lease=10.0)
+    yield make_store(lease=LEASE)
     McpTask._default_manager.using(migrated).all().delete()
+
+
+async def passed(seconds: float) -> None:
+    """Let time pass for the leases, as the database sees it."""
+    await pools.run_in_store_pool(partial(pass_time, seconds))
 
 
 @contextmanager
@@ -108,13 +116,68 @@ async def test_worker_with_a_wrong_clock_loses_nothing(
 async def test_lease_that_has_ended_is_lost_for_every_clock(
     store: TaskStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = await make_store(lease=0.001).create(new("ada"), holder="one", is_started=True)
+    task = await store.create(new("ada"), holder="one", is_started=True)
+    await passed(LEASE + 1)
 
     with clock_of_worker(monkeypatch, -HOUR):
+        noted = await store.load(task.id, "ada")
+        await passed(LEASE + 1)
         lost = await store.load(task.id, "ada")
 
-    assert lost is not None
-    assert lost.status is Status.FAILED
+    assert [each and each.status for each in (noted, lost)] == [Status.WORKING, Status.FAILED]
+
+
+async def test_tasks_go_on_after_the_database_was_away_for_longer_than_a_lease(
+    store: TaskStore,
+) -> None:
+    living, dead = [
+        await store.create(new("ada"), holder=holder, is_started=True) for holder in ("one", "two")
+    ]
+    await passed(10 * LEASE)
+    # A worker that had nothing to do, and noticed nothing, is the first to look.
+    await store.prune()
+    seen = [await store.load(task.id, "ada") for task in (living, dead)]
+    assert [task and task.status for task in seen] == [Status.WORKING, Status.WORKING]
+
+    await passed(LEASE - 1)
+    assert await store.renew(living.id, "one") is not None
+    await passed(2)
+    await store.prune()
+
+    statuses = [row.status for row in [await store.row(living.id), await store.row(dead.id)] if row]
+    assert statuses == ["working", "failed"]
+    ended = await store.load(dead.id, "ada")
+    assert ended is not None
+    assert ended.error == LOST
+
+
+async def test_what_was_noted_of_a_former_lease_does_not_count_for_the_next(
+    store: TaskStore,
+) -> None:
+    task = await store.create(new("ada"), holder="one", is_started=True)
+    await passed(LEASE + 1)
+    await store.load(task.id, "ada")
+    await store.renew(task.id, "one")
+    await passed(5 * LEASE)
+
+    again = await store.load(task.id, "ada")
+    assert await store.renew(task.id, "one") is not None
+
+    assert again is not None
+    assert again.status is Status.WORKING
+
+
+async def test_end_of_a_lease_is_noted_once(store: TaskStore) -> None:
+    """Clients that look all the time do not put the failure off."""
+    task = await store.create(new("ada"), holder="one", is_started=True)
+    await passed(LEASE + 1)
+    statuses = []
+    for _ in range(3):
+        present = await store.load(task.id, "ada")
+        statuses.append(present and present.status)
+        await passed(LEASE / 2 + 0.1)
+
+    assert statuses == [Status.WORKING, Status.WORKING, Status.FAILED]
 
 
 @pytest.mark.parametrize("use_tz", [True, False])

@@ -89,7 +89,7 @@ def test_killed_web_process_loses_no_task(site: Site, webs: tuple[Web, Web]) -> 
 
 
 @pytest.mark.nightly
-def test_task_of_a_killed_worker_fails_within_its_lease(site: Site, webs: tuple[Web, Web]) -> None:
+def test_task_of_a_killed_worker_fails_within_two_leases(site: Site, webs: tuple[Web, Web]) -> None:
     with site.worker() as worker:
         task_id = webs[0].create("process", seconds=3600)
         has_reported(webs[0], task_id)
@@ -99,7 +99,7 @@ def test_task_of_a_killed_worker_fails_within_its_lease(site: Site, webs: tuple[
     took = time.monotonic() - killed
 
     assert failed["error"]["message"] == "The process that ran this task has stopped"
-    assert took < LEASE + 10
+    assert took < 2 * LEASE + 10
 
 
 @pytest.mark.nightly

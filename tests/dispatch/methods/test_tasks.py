@@ -18,14 +18,16 @@ from django_mcp import Frame, McpError, Server, ToolError
 from django_mcp.frame.client import input_requests
 from django_mcp.models import McpTask
 from django_mcp.protocol.tasks import RELATED_TASK
+from django_mcp.runtime import pools
 from django_mcp.stores.base import StoreFull
-from django_mcp.tasks import execution
+from django_mcp.tasks import execution, store
 from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client, ErrorResponse
 from tests import waiting
 from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.tasks.test_store import pass_time
 from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -784,8 +786,11 @@ async def test_task_whose_lease_ended_has_failed(version: str) -> None:
         async with asyncio.timeout(PATIENCE):
             rows = McpTask._default_manager.filter(pk=task["taskId"]).exclude(started_at=None)
             await waiting.until(lambda: rows.aupdate(lease_until=past))
+        noted = await client.request("tasks/get", {"taskId": task["taskId"]})
+        await pools.run(pass_time, store.LEASE + 1)
         found = await client.request("tasks/get", {"taskId": task["taskId"]})
 
+    assert noted["status"] == "working"
     assert (found["status"], "stopped" in found["statusMessage"]) == ("failed", True)
 
 
