@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from django.db import models
@@ -14,6 +15,7 @@ from pydantic import AfterValidator, Field
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol.schema.shapes import Choices, or_null
+from django_mcp.runtime.django_types import files
 from django_mcp.runtime.django_types.field_types import (
     MAX_DIGITS,
     FieldType,
@@ -66,6 +68,8 @@ class Kind:
     """Characters of a value; None if they are not limited."""
     is_bounded: bool = True
     """Whether all its values are short."""
+    may_be_cut: bool = True
+    """Whether a beginning of a value says something: not that of a URL."""
 
     @property
     def input_schema(self) -> Schema:
@@ -101,7 +105,15 @@ def _of_type(of_field: FieldType, field: Any) -> Kind:
         return _integer(kind, field)
     if of_field.name == "decimal":
         return _decimal(kind, field)
+    if isinstance(field, models.FileField):
+        return _file(kind, field)
     return _text(kind, field) if kind.family == "text" else kind
+
+
+def _file(kind: Kind, field: models.FileField) -> Kind:
+    """A file: its URL is shown, the name in the storage is compared."""
+    write = partial(files.url_of_column, field)
+    return replace(_text(kind, field), schema=or_null(kind.schema), write=write, may_be_cut=False)
 
 
 def _of_site(kind: FieldKind) -> Kind:

@@ -262,7 +262,7 @@ class Reader:
         columns = self.declaration.columns
         values = self._written(row)
         return {
-            column.name: _cut(value, longest)
+            column.name: _cut(value, longest) if column.kind.may_be_cut else value
             for column, value in zip(columns, values, strict=False)
         }
 
@@ -283,8 +283,9 @@ def _value(visible_rows: VisibleRows, column: Column, longest: int) -> Any:
     """The name of a column, or an expression by which the database itself cuts a long text."""
     name = visible_rows.reference(column.path)
     kind = column.kind
-    is_long = kind.family == "text" and (kind.max_length is None or kind.max_length > longest)
-    return Substr(name, 1, longest + 1) if is_long else name
+    is_long = kind.max_length is None or kind.max_length > longest
+    is_cut = kind.family == "text" and kind.may_be_cut and is_long
+    return Substr(name, 1, longest + 1) if is_cut else name
 
 
 def _cut(value: Any, longest: int) -> Any:

@@ -248,27 +248,31 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 "it, or a list of pydantic models"
             ),
         ),
-        returns("return dune", '{"title": "Dune", "cover": "/media/covers/dune.png"}', "BookOut"),
+        returns(
+            "return dune",
+            '{"title": "Dune", "cover": "https://example.org/media/covers/dune.png"}',
+            "BookOut",
+        ),
         returns(
             "return Book.objects.all()",
             (
-                '[{"title": "Dune", "cover": "/media/covers/dune.png"}, {"title": "Emma", '
-                '"cover": null}]'
+                '[{"title": "Dune", "cover": "https://example.org/media/covers/dune.png"}, '
+                '{"title": "Emma", "cover": null}]'
             ),
             "list[BookOut]",
         ),
         Snippet(
             "@tool\nasync def it() -> list[BookOut]:\n    return Book.objects.all()",
             (
-                '[{"title": "Dune", "cover": "/media/covers/dune.png"}, {"title": "Emma", '
-                '"cover": null}]'
+                '[{"title": "Dune", "cover": "https://example.org/media/covers/dune.png"}, '
+                '{"title": "Emma", "cover": null}]'
             ),
         ),
         returns(
             'return model_to_dict(dune, ["title", "cover", "text"])',
             (
-                '{"title": "Dune", "text": "/media/books/dune.txt", "cover": '
-                '"/media/covers/dune.png"}'
+                '{"title": "Dune", "text": "https://example.org/media/books/dune.txt", "cover": '
+                '"https://example.org/media/covers/dune.png"}'
             ),
         ),
         returns(
@@ -381,10 +385,10 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
         ),
     ),
     "files": (
-        returns("return dune.cover", "/media/covers/dune.png"),
+        returns("return dune.cover", "https://example.org/media/covers/dune.png"),
         returns(
             'return {"title": dune.title, "text": dune.text}',
-            '{"title": "Dune", "text": "/media/books/dune.txt"}',
+            '{"title": "Dune", "text": "https://example.org/media/books/dune.txt"}',
         ),
         returns('return {"cover": Book(title="Emma").cover}', '{"cover": null}'),
         returns("return Response.file(dune.cover)", "image of type image/png"),
@@ -401,7 +405,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 "Response.tool().file(…) (at cover)"
             ),
         ),
-        returns('return dune.text.open("rb")', "/media/books/dune.txt"),
+        returns('return dune.text.open("rb")', "https://example.org/media/books/dune.txt"),
         returns(
             'return BytesIO(b"report")',
             (

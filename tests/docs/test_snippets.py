@@ -47,7 +47,7 @@ def library(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 @pytest.fixture
 def books(library: None, db: None, settings: Settings) -> Any:
     """Two books, the first with its text and its cover."""
-    settings.DJANGO_MCP = {"STORES": MEMORY}
+    settings.DJANGO_MCP = {"STORES": MEMORY, "BASE_URL": "https://example.org"}
     settings.MEDIA_URL = "/media/"
     settings.STORAGES = {
         **settings.STORAGES,

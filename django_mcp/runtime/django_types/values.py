@@ -35,6 +35,7 @@ from django_mcp.components import serializers
 from django_mcp.components.base import UnserializableResult
 from django_mcp.components.responses import ContentResponse
 from django_mcp.components.serializers import Row, RowSerializer, Serializer, Table, Unsupported
+from django_mcp.runtime.django_types import files
 
 MAX_DEPTH = 20
 """Levels of a result in which queries are searched."""
@@ -61,16 +62,6 @@ def describe_validation_error(error: ValidationError) -> str:
 def _validation_error(error: ValidationError) -> Any:
     has_fields = hasattr(error, "error_dict")
     return messages_by_field(error.message_dict) if has_fields else [str(e) for e in error.messages]
-
-
-def _file(file: FieldFile) -> str | None:
-    """Return the URL of a file, or its name where the storage has no URLs; None without a file."""
-    if not file:
-        return None
-    try:
-        return str(file.url)
-    except (NotImplementedError, ValueError, ImproperlyConfigured):
-        return str(file.name)
 
 
 def _range(value: Any) -> dict[str, Any]:
@@ -185,7 +176,7 @@ TABLE: Mapping[type | str, Serializer] = {
     ErrorDict: messages_by_field,
     ErrorList: lambda errors: [str(each) for each in errors],
     ValidationError: _validation_error,
-    FieldFile: _file,
+    FieldFile: files.url_of,
     File: Unsupported(FILE_WORDS),
     "_io._IOBase": Unsupported(FILE_WORDS),
     "tempfile._TemporaryFileWrapper": Unsupported(FILE_WORDS),
