@@ -3,8 +3,8 @@
 An event has its number at once and is stored soon: neither the call nor a connected client waits
 for the store. Each stream has one writer, so that the numbers here and in the store agree. The
 writer holds a lease. Each append renews it, also an append without events. When the lease has ended
-without a close, the worker has died. The next reader of the stream then ends it, with an error for
-the client.
+without a close, the worker has died, or the store was away. A reader that has followed the stream
+for long enough to see a renewal then ends it, with an error for the client.
 
 | state | meaning | who moves it |
 |---|---|---|
@@ -222,6 +222,15 @@ def lease() -> float:
     return max(RENEWALS * renewal_interval(), MIN_LEASE)
 
 
+def time_to_renew() -> float:
+    """Seconds within which a worker that lives renews its lease once the store is there again.
+
+    So long lasts the lease of a worker that has just died, whose clients resume at once: they wait
+    no longer for this.
+    """
+    return lease() - renewal_interval()
+
+
 def is_name(stream: str) -> bool:
     """Whether the stream of an event id, which a client sent, is that of a call."""
     try:
@@ -243,10 +252,14 @@ def _request_of(stream: str) -> Any:
     return jsonrpc.decode(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
 
 
-async def end_abandoned(session: Session, stream: str) -> None:
-    """End a stream whose lease has run out, with an error that answers its request."""
+async def end_abandoned(session: Session, stream: str, *, watched_for: float) -> None:
+    """End a stream whose lease has run out, with an error that answers its request.
+
+    ``watched_for`` is the number of seconds since the store first answered the caller about it. If
+    the store was away before, perhaps unnoticed by this process, the worker can renew the lease.
+    """
     text = end_of_lease(session, stream)
-    if had_outage(lease()):
-        return  # Its worker could not renew it either.
+    if watched_for < time_to_renew() or had_outage(lease()):
+        return
     if await stores.events().close_abandoned(session.address, stream, lease(), text):
         log_repeated(logging.WARNING, "A call is given up: its worker has ended")

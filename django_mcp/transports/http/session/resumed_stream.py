@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from enum import Enum, auto
+from math import inf
 
 from django_mcp import stores
 from django_mcp.frame.session import Session
@@ -49,6 +50,8 @@ class ResumedStream(SessionStream):
         self._phase = _Phase.READING
         self._is_lease_due = True
         self._resumed_at = self._loop.time()
+        self._watched_since = inf
+        """When the store first answered."""
         self._timer: asyncio.TimerHandle | None = None
 
     def _check_lease(self) -> None:
@@ -110,9 +113,11 @@ class ResumedStream(SessionStream):
         store = stores.events()
         if self._is_lease_due:
             self._is_lease_due = False
-            await event_log.end_abandoned(self._session, self._name)
+            watched_for = self._loop.time() - self._watched_since
+            await event_log.end_abandoned(self._session, self._name, watched_for=watched_for)
         # In this order: what is appended before the end is read after it was seen.
         is_closed = await store.is_closed(session, self._name)
+        self._watched_since = min(self._watched_since, self._loop.time())
         events = await store.after(session, self._name, self._number)
         for event in events or ():
             self._number = event.number

@@ -233,12 +233,50 @@ async def test_lease_is_not_judged_by_a_process_that_had_no_store_meanwhile(
     now = stores.events().now
     monkeypatch.setattr(stores.events(), "now", lambda: now() + 1)
     base.log_outage(ConnectionRefusedError())
-    await event_log.end_abandoned(session, log.name)
+    await event_log.end_abandoned(session, log.name, watched_for=60.0)
     assert not await stores.events().is_closed(session.address, log.name)
     async with asyncio.timeout(TIMEOUT):
         while not await stores.events().is_closed(session.address, log.name):
-            await event_log.end_abandoned(session, log.name)
+            await event_log.end_abandoned(session, log.name, watched_for=60.0)
             await asyncio.sleep(0.01)
+
+
+async def test_stream_goes_on_after_the_store_was_away_without_anybody_noticing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_log, "MIN_LEASE", 5.0)
+    peer = await ready()
+    log = StreamLog(await session_of(peer), 7)
+    first = log.append(MESSAGE)
+    await log.flush()
+    now = stores.events().now
+    monkeypatch.setattr(stores.events(), "now", lambda: now() + 10)
+
+    reading = asyncio.create_task(answers(peer, first))
+    # The reader looks several times before the worker renews the lease.
+    await asyncio.sleep(0.2)
+    log._renewed_at -= event_log.renewal_interval()
+    log.renew()
+    await log.flush()
+    log.append(RESPONSE, is_response=True)
+    await log.flush()
+    await log.notify_readers()
+
+    assert await reading == [jsonrpc.decode(RESPONSE)]
+
+
+async def test_stream_whose_lease_has_ended_long_ago_ends_for_who_resumes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peer = await ready()
+    log = StreamLog(await session_of(peer), 7)
+    await log.flush()
+    now = stores.events().now
+    monkeypatch.setattr(stores.events(), "now", lambda: now() + 10)
+    started = asyncio.get_running_loop().time()
+
+    assert await answers(peer, log.last) == [ended(7)]
+    assert asyncio.get_running_loop().time() - started >= event_log.time_to_renew()
 
 
 def test_store_that_is_busy_is_no_outage() -> None:
