@@ -27,9 +27,21 @@ def read(params: Json) -> InitializeParams:
         _member(client_info, name, str, within="clientInfo.")
     version = _member(params, "protocolVersion", str)
     capabilities = _member(params, "capabilities", dict)
+    check_capabilities(capabilities, "params.capabilities")
     meta = params.get("_meta") or {}
     check_client({"clientInfo": client_info, "capabilities": capabilities, "_meta": meta})
     return InitializeParams(version, capabilities, client_info, meta)
+
+
+OBJECTS = ("elicitation", "experimental", "extensions", "roots", "sampling", "tasks")
+"""The capabilities of clients, each an object in the schemas of MCP."""
+
+
+def check_capabilities(capabilities: Json, where: str) -> None:
+    """Raise InvalidParams for a capability that is no object: nobody knows what it declares."""
+    for name in OBJECTS:
+        if name in capabilities and type(capabilities[name]) is not dict:
+            raise InvalidParams(f"{where}.{name} must be an object")
 
 
 def check_client(members: Json) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from django_mcp.protocol.errors import InvalidParams, Json, McpError
 from django_mcp.protocol.headers import NAME_SOURCES, RequestHeaders
+from django_mcp.protocol.initialize import check_capabilities
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.limits import cut
 from django_mcp.protocol.revisions import BY_VERSION, Revision, Statefulness
@@ -80,6 +81,8 @@ def read(
         raise _invalid_member(CLIENT_INFO, "an object")
     if type(log_level) is not str and LOG_LEVEL in meta:
         raise _invalid_member(LOG_LEVEL, "a string")
+    if capabilities:
+        check_capabilities(capabilities, f"params._meta[{CAPABILITIES!r}]")
     return RequestMeta(revision, capabilities, client_info, log_level)
 
 

@@ -188,6 +188,8 @@ def _frame(
     server = exchange.server
     meta = request.params.get("_meta")
     request_id = request.id if type(request) is Request else None
+    if type(meta) is not dict and request_id is not None and "_meta" in request.params:
+        raise InvalidParams("params._meta must be an object")
     sends_logs = log_level is not None and server.capabilities.has("logging")
     client_facts = (
         client,

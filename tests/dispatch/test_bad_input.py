@@ -16,6 +16,7 @@ from django_mcp import McpError, Response, Server
 from django_mcp.components.responses import ToolResponse
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
+from django_mcp.testing.results import ErrorResponse
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
 from tests.spec import spec
@@ -224,7 +225,7 @@ async def test_resource_uri_that_is_not_a_string_is_rejected(
     assert (error.code, error.message) == (INVALID_PARAMS, "params.uri must be a string")
 
 
-@pytest.mark.parametrize("token", [1.5, True, [], {}])
+@pytest.mark.parametrize("token", [1.5, True, [], {}, None])
 async def test_progress_token_of_invalid_type_is_rejected(
     client_for: ClientFor, token: Any
 ) -> None:
@@ -233,6 +234,31 @@ async def test_progress_token_of_invalid_type_is_rejected(
         assert await works(client)
 
     assert error.code == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("meta", [5, "x", [], True, None])
+async def test_meta_that_is_no_object_is_rejected(client_for: ClientFor, meta: Any) -> None:
+    async with client_for(shop()) as client:
+        message = client.message("tools/list")
+        message["params"] = {**message.get("params", {}), "_meta": meta}
+        error = await error_for(client, json.dumps(message).encode())
+        assert await works(client)
+
+    assert (error["code"], error["id"]) == (INVALID_PARAMS, message["id"])
+    assert error["message"].startswith("params._meta must be an object")
+
+
+@pytest.mark.parametrize("name", ["elicitation", "sampling", "roots", "experimental", "extensions"])
+@pytest.mark.parametrize("value", [5, True, None, []])
+async def test_capability_that_is_no_object_is_rejected(
+    client_for: ClientFor, name: str, value: Any
+) -> None:
+    client = client_for(shop(), capabilities={name: value})
+    with pytest.raises(ErrorResponse, match=rf"{name} must be an object") as caught:
+        async with client:
+            await client.list_tools()
+
+    assert caught.value.code == INVALID_PARAMS
 
 
 # Errors of handlers.

@@ -371,10 +371,10 @@ def warn_deprecated(revision: Revision, method: str) -> None:
 _warned: set[str] = set()
 
 
-def progress_token(meta: Any) -> str | int | None:
-    """Return the progress token in a message's metadata; raises InvalidParams."""
-    token = meta.get("progressToken") if type(meta) is dict else None
-    if token is None or jsonrpc.is_id(token):
+def progress_token(meta: Json) -> str | int:
+    """Return the progress token in a message's metadata, which has one; raises InvalidParams."""
+    token = meta["progressToken"]
+    if jsonrpc.is_id(token):
         return token
     if isinstance(token, str):
         raise InvalidParams(limits.too_long("_meta.progressToken", limits.MAX_IDENTIFIER))

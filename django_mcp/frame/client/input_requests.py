@@ -257,7 +257,7 @@ def _roots(result: Json) -> list[Root]:
 def missing(request: InputRequest[Any], capabilities: Json) -> bool:
     """Whether the client lacks the capability that a request needs.
 
-    A capability is declared by its presence, whatever its value. An ``elicitation`` that names no
+    A capability is declared by its presence, even if it is empty. An ``elicitation`` that names no
     mode has forms.
     """
     ((name, wanted_modes),) = request.capability.items()
