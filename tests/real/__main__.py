@@ -1,4 +1,4 @@
-"""Installs Label Studio beside this package, and compares its tools with its REST API.
+"""Installs projects beside this package, and compares its tools with their REST APIs.
 
 Run as `python -m tests.real`; environments in .bench/real are used again.
 """
@@ -9,43 +9,100 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.processes import ROOT
 from tests.supervisor import supervise
 
-PACKAGE = "label-studio==1.23.2"
-FOLDER = ROOT / ".bench" / "real" / "label-studio"
 HERE = Path(__file__).parent
+DATA = "{data}"
+"""Stands for a folder of the run in the variables of a project."""
+
+
+@dataclass(frozen=True)
+class Project:
+    name: str
+    package: str
+    site: str
+    variables: dict[str, str]
+    path: str = ""
+    """A folder in the installed packages that has to be on the path."""
+
+    @property
+    def folder(self) -> Path:
+        return ROOT / ".bench" / "real" / self.name
+
+
+PROJECTS = (
+    Project(
+        name="label-studio",
+        package="label-studio==1.23.2",
+        site="label_studio_site",
+        variables={
+            "COLLECT_ANALYTICS": "0",
+            "DJANGO_DB": "sqlite",
+            "LABEL_STUDIO_BASE_DATA_DIR": DATA,
+            "LATEST_VERSION_CHECK": "0",
+        },
+        path="label_studio",
+    ),
+    Project(
+        name="pretix",
+        package="pretix==2026.8.0",
+        site="pretix_site",
+        variables={"PRETIX_CONFIG_FILE": os.devnull, "PRETIX_PRETIX_DATADIR": DATA},
+    ),
+)
 
 
 def main() -> None:
     supervise()
-    python = FOLDER / "bin" / "python"
-    if not (FOLDER / "installed").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", PACKAGE], check=True)
-    install: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--editable", ROOT]
-    subprocess.run(install, check=True)
-    (FOLDER / "installed").write_text(PACKAGE)
-    (package,) = FOLDER.glob("lib/python*/site-packages/label_studio")
+    failed = []
+    for project in PROJECTS:
+        print(f"--- {project.package}", flush=True)
+        install(project)
+        if not is_equal(project):
+            failed.append(project.name)
+    if failed:
+        sys.exit(f"These failed: {', '.join(failed)}")
+
+
+def install(project: Project) -> None:
+    python = project.folder / "bin" / "python"
+    installed = project.folder / "installed"
+    if not installed.exists() or installed.read_text() != project.package:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", project.folder], check=True)
+        pip(python, project.package)
+    pip(python, "--editable", f"{ROOT}[rest]")
+    installed.write_text(project.package)
+
+
+def pip(python: Path, *packages: str) -> None:
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+
+
+def is_equal(project: Project) -> bool:
+    """Whether the tools of the project do what its API does."""
+    python = project.folder / "bin" / "python"
+    paths = [HERE / project.site, HERE]
+    if project.path:
+        paths += project.folder.glob(f"lib/python*/site-packages/{project.path}")
     with tempfile.TemporaryDirectory() as data:
-        environment = os.environ | {
-            "COLLECT_ANALYTICS": "0",
-            "DJANGO_DB": "sqlite",
-            "DJANGO_SETTINGS_MODULE": "real_settings",
-            "LABEL_STUDIO_BASE_DATA_DIR": data,
-            "LATEST_VERSION_CHECK": "0",
-            "PYTHONPATH": os.pathsep.join([str(package), str(HERE / "label_studio_site")]),
-        }
-        manage: list[str | Path] = [python, "-m", "django"]
-        commands: tuple[list[str | Path], ...] = (
+        own = {name: value.replace(DATA, data) for name, value in project.variables.items()}
+        environment = os.environ | own
+        environment["DJANGO_SETTINGS_MODULE"] = "real_settings"
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, paths))
+        manage = [str(python), "-m", "django"]
+        commands = (
             [*manage, "migrate", "--verbosity", "0"],
             [*manage, "check"],
-            [python, HERE / "compare.py", "1"],
+            [str(python), str(HERE / "compare.py"), "1"],
         )
-        for command in commands:
-            subprocess.run(command, env=environment, check=True)
+        return all(
+            subprocess.run(command, env=environment, check=False).returncode == 0
+            for command in commands
+        )
 
 
 if __name__ == "__main__":
