@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
+from django.http import Http404
 from django.urls import include, path
 from rest_framework import views
+from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
 from django_mcp import Server
 from django_mcp.components.base import ConfigurationError
 from django_mcp.rest import rest_tool
+from django_mcp.rest.calls.responses import SUMMARIES
 from django_mcp.testing import ErrorResponse, SyncClient
 from tests.rest import view_middleware_samples as samples
 from tests.rest.view_middleware_samples import seen
@@ -59,7 +63,39 @@ class Fails(views.APIView):  # type: ignore[misc]
         raise RuntimeError("a fault of the view")
 
 
+class Missing(JSONRenderer):  # type: ignore[misc]
+    """Finds while it writes that there is nothing."""
+
+    def render(self, *args: Any, **kwargs: Any) -> bytes:
+        raise Http404("a secret name")
+
+
+class Writes(views.APIView):  # type: ignore[misc]
+    """A view with a response that cannot be written."""
+
+    renderer_classes = (Missing,)
+
+    def get(self, request: Any) -> Response:
+        return Response({"a": 1})
+
+
+class WritesLater(Writes):
+    """The same as a coroutine function."""
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Any:
+        view = super().as_view(**initkwargs)
+
+        async def call(request: Any) -> Any:
+            return await sync_to_async(view)(request)
+
+        vars(call).update(cls=cls, initkwargs=initkwargs)
+        return call
+
+
 api = [
+    path("writes/", Writes.as_view(), name="writes"),
+    path("writes-later/", WritesLater.as_view(), name="writes-later"),
     path("what/<int:pk>/", What.as_view(), name="what"),
     path("fails/", Fails.as_view(), name="fails"),
 ]
@@ -102,6 +138,16 @@ def test_path_is_that_of_the_view(server: Server, settings: Any) -> None:
     assert result["event"] == result["route"] == "what"
     assert result["path"] == "/api/what/3/"
     assert seen == ["what"]
+
+
+@pytest.mark.parametrize("view", [Writes, WritesLater])
+def test_exception_of_a_renderer_is_the_status_that_django_has_for_it(view: Any) -> None:
+    server = Server("api", authenticators=["django_mcp.auth.anonymous.AnonymousAuthentication"])
+    rest_tool(view, server=server, name="write")
+    with SyncClient(server) as client:
+        result = client.call_tool("write")
+    assert result.is_error
+    assert result.text == SUMMARIES[404]
 
 
 def test_guard_by_path_is_not_skipped(server: Server, settings: Any) -> None:
