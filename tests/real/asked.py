@@ -15,6 +15,8 @@ REQUESTS: list[Asked] = []
 
 
 def prepare(request, frame):
-    REQUESTS.append(
-        Asked(request.method, request.get_full_path(), request.body, request.content_type)
-    )
+    # Without a match, the permissions of a tool are asked, before any call.
+    if request.resolver_match is not None:
+        REQUESTS.append(
+            Asked(request.method, request.get_full_path(), request.body, request.content_type)
+        )

@@ -17,6 +17,8 @@ import django
 CALLS = 200
 OPTIONAL = 0.1
 """How often an argument is given that need not be."""
+WRITES = 0.25
+"""How often a tool that writes is chosen, if there are any."""
 READ, WRITTEN, REFUSED, FAILED = "read", "written", "refused by the view", "failed in the view"
 DIFFERS = re.compile(r"\d{4}-\d\d-\d\d(T| )\d\d:\d\d:\d\d[^\"]*|[a-z0-9]{16,}", re.IGNORECASE)
 """What two writes have made by themselves: times, and secrets."""
@@ -34,9 +36,11 @@ def main():
     persons = people.create()
     tools = [*registry.default.components.of_kind("tool")]
     print(f"{len(tools)} tools")
+    writing = [tool for tool in tools if not tool.reads_only]
     counts, differences = Counter(), []
     for _ in range(CALLS):
-        person, tool = chance.choice(persons), chance.choice(tools)
+        some = writing if writing and chance.random() < WRITES else tools
+        person, tool = chance.choice(persons), chance.choice(some)
         arguments = arguments_of(tool.input.schema, person, chance)
         outcome, difference = compare(person, tool.name, arguments)
         counts[outcome] += 1

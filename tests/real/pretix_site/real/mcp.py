@@ -9,7 +9,6 @@ from django_mcp.rest import rest_tools
 WRITES = [
     "checkin_list_create",
     "checkin_list_partial_update",
-    "customer_create",
     "item_category_*",
     "membership_type_create",
     "question_create",

@@ -54,6 +54,8 @@ class Person:
                 return chance.choices([*EVENTS, "nowhere"], [12, 4, 1])[0]
             case "code" | "order":
                 return chance.choice(["ACM1", "ACM2", "TRI1", "NONE"])
+            case "page":
+                return chance.choice([1, 1, 1, 2])
             case "id" | "item" | "list" | "question" | "tax_rule" | "team":
                 number = chance.choice([*self.numbers, *self.numbers, 3, 7])
                 return str(number) if schema.get("type") == "string" else number
@@ -121,7 +123,13 @@ def _create_event(organizer, slug):
     ]
     quota = Quota.objects.create(event=event, name="All", size=50)
     quota.items.add(*items)
-    Question.objects.create(event=event, question="Which size?", type="S").items.add(items[0])
+    items[0].addons.create(addon_category=category)
+    items[0].bundles.create(bundled_item=items[1])
+    items[1].variations.create(value="With lunch")
+    question = Question.objects.create(event=event, question="Which size?", type="C")
+    question.items.add(items[0])
+    question.options.create(answer="Large")
+    event.discounts.create(internal_name="Many", condition_min_count=5)
     Voucher.objects.create(event=event, code=f"FREE{event.pk}", item=items[0])
     event.checkin_lists.create(name="Door", all_products=True)
     for number in range(1, 3):
