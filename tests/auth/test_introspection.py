@@ -184,6 +184,28 @@ async def test_token_that_has_begun_long_ago_is_valid(
     assert isinstance(await authenticated(authenticator, "good"), Principal)
 
 
+@pytest.mark.parametrize(("name", "seconds"), [("exp", -30), ("nbf", 30)])
+async def test_clocks_may_differ_by_the_leeway(
+    issuer: Issuer, authenticator: IntrospectionAuthentication, name: str, seconds: int
+) -> None:
+    answer_with(issuer, **{name: time.time() + seconds})
+    authenticator.leeway = 10
+    assert await authenticated(authenticator, "good") == INVALID_TOKEN
+
+    authenticator.leeway = 60
+    authenticator._cache.forget()
+    authenticator._active._answers.clear()
+    assert isinstance(await authenticated(authenticator, "good"), Principal)
+
+
+async def test_type_of_a_token_is_compared_in_any_case(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    answer_with(issuer, token_type="BEARER")
+
+    assert isinstance(await authenticated(authenticator, "good"), Principal)
+
+
 async def test_user_name_is_the_subject_where_there_is_no_other(
     issuer: Issuer, authenticator: IntrospectionAuthentication
 ) -> None:
