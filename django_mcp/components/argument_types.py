@@ -261,6 +261,11 @@ def read(core: Any) -> ArgumentTypes:
     )
 
 
+def kinds_in(core: Any) -> frozenset[str]:
+    """The types of all core schemas in one; those of an unknown one only up to it."""
+    return frozenset(map(_type_of, _nodes(core)))
+
+
 def _check_known(node: Node, what: str) -> None:
     kind = _type_of(node)
     if kind in KNOWN:

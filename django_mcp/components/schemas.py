@@ -9,14 +9,15 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import new_class
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import SchemaError
+from pydantic_core import SchemaError, core_schema
 
 from django_mcp.components import argument_types, serializers
 from django_mcp.components.arguments import (
@@ -120,6 +121,23 @@ def _no_input() -> InputSchema:
 
 
 def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool) -> InputSchema:
+    fields = {p.name: _plain_field(p) for p in parameters}
+    plain = {name: field for name, field in fields.items() if field is not None}
+    if len(plain) == len(fields):
+        whole = _input_of_fields(plain, f"A parameter of {where}", strict_numbers)
+    else:
+        whole = _input_of_parameters(parameters, where, strict_numbers)
+    # Any value is valid for a parameter without an annotation.
+    may_be_anything = [p.name for p in parameters if not p.is_annotated and p.has_default]
+    if may_be_anything:
+        return whole.map(partial(_dropping_nulls, may_be_anything))
+    return whole
+
+
+def _input_of_parameters(
+    parameters: Sequence[Parameter], where: str, strict_numbers: bool
+) -> InputSchema:
+    """The input of any parameters, of which pydantic makes a model."""
     parameters = [p._replace(annotation=adapted(p.annotation)) for p in parameters]
     names = _field_names([p.name for p in parameters])
     fields: dict[str, Any] = {
@@ -130,10 +148,6 @@ def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool)
     with supported_types(what, *(p.annotation for p in parameters)):
         model = create_model("Arguments", __config__=config, **fields)
         whole = _input_of_model(model, what, strict_numbers)
-    # Any value is valid for a parameter without an annotation.
-    may_be_anything = [p.name for p in parameters if not p.is_annotated and p.has_default]
-    if may_be_anything:
-        whole = whole.map(partial(_dropping_nulls, may_be_anything))
     if all(field == name for field, name in names.items()):
         return whole.map(_reading_fields)
     return whole.map(partial(_reading_fields_as, names))
@@ -165,6 +179,97 @@ def _reading_fields_as(names: Mapping[str, str], validate: Validate) -> Validate
         return {names[field]: value for field, value in fields.items()}
 
     return read
+
+
+# A model of a few parameters and its schema take a millisecond. Most parameters have one of a few
+# types, of which what pydantic makes is kept.
+
+SHARED = frozenset(
+    {
+        "model", "dataclass", "enum", "typed-dict", "named-tuple", "call", "definitions",
+        "definition-ref",
+    }
+)  # fmt: skip
+"""Core schemas whose JSON Schemas pydantic puts into ``$defs``: they need the whole."""
+DEFAULTS = (bool, int, str, type(None))
+"""Types of defaults that are in the schema as they are, and that no handler can change."""
+
+
+class _Plain(NamedTuple):
+    """What pydantic makes of a parameter: its core schema, and its JSON Schema."""
+
+    core: Any
+    schema: Mapping[str, Any]
+    is_required: bool
+
+
+def _plain_field(parameter: Parameter) -> _Plain | None:
+    """What pydantic makes of a parameter by itself; None where it needs a model of all."""
+    kind = parameter.annotation if parameter.is_annotated else Any
+    try:
+        plain = _plain_type(kind, repr(kind))
+    except TypeError:
+        return None  # It cannot be kept.
+    if plain is None or not parameter.has_default:
+        return plain
+    default = parameter.default
+    if type(default) not in DEFAULTS:
+        return None
+    core = core_schema.with_default_schema(plain.core, default=default)
+    schema = dict(sorted({**plain.schema, "default": default}.items()))
+    return _Plain(core, schema, is_required=False)
+
+
+@lru_cache(maxsize=512)
+def _plain_type(kind: Any, spelled: str) -> _Plain | None:
+    """The same of a type. ``spelled`` tells unions apart that differ in their order only."""
+    if any(map(_has_settings, getattr(kind, "__metadata__", ()))):
+        return None
+    try:
+        changed = adapted(kind)
+        if serializers.unsupported_class(changed) is not None:
+            return None
+        adapter: TypeAdapter[Any] = TypeAdapter(changed)
+        core: Any = adapter.core_schema
+        if not SHARED.isdisjoint(argument_types.kinds_in(core)):
+            return None
+        schema = adapter.json_schema(schema_generator=UntitledJsonSchema)
+    except (PydanticUserError, SchemaError, NameError, TypeError, KeyError):
+        return None  # With a model, the message about it names the parameter.
+    return _Plain(core, schema, is_required=True)
+
+
+def _has_settings(metadata: Any) -> bool:
+    """Whether it has settings of a field, besides a description and bounds."""
+    if not isinstance(metadata, FieldInfo):
+        return False
+    names = (metadata.alias, metadata.validation_alias, metadata.title, metadata.discriminator)
+    return not metadata.is_required() or any(name is not None for name in names)
+
+
+def _input_of_fields(fields: Mapping[str, _Plain], what: str, strict_numbers: bool) -> InputSchema:
+    """The input of parameters of plain types, whose validator returns a dict."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: {**field.schema} for name, field in fields.items()},
+        "additionalProperties": False,
+    }
+    if required := [name for name, field in fields.items() if field.is_required]:
+        schema["required"] = required
+    # As a model: the number of its members is bounded where a message is read.
+    declared = core_schema.model_fields_schema(
+        {name: core_schema.model_field(field.core) for name, field in fields.items()}
+    )
+    checked = _Checked.of(declared, what, strict_numbers)
+    members = {
+        name: core_schema.typed_dict_field(
+            checked.core["fields"][name]["schema"], required=field.is_required
+        )
+        for name, field in fields.items()
+    }
+    core = core_schema.typed_dict_schema(members, extra_behavior="forbid")
+    validation = _Validation(core, checked.types, tuple(fields), optional_names(schema))
+    return InputSchema(schema, validation.in_loop, validation.in_thread)
 
 
 def _declared_model(model: type[BaseModel], strict_numbers: bool) -> InputSchema:
@@ -304,9 +409,22 @@ def _input_of_model(model: type[BaseModel], what: str, strict_numbers: bool) -> 
     schema.pop("title", None)
     accepted = tuple(schema.get("properties", ()))
     declared: Any = model.__pydantic_core_schema__
-    optional = optional_names(schema)
-    validation = _Validation(declared, what, strict_numbers, accepted, optional)
+    checked = _Checked.of(declared, what, strict_numbers)
+    validation = _Validation(checked.core, checked.types, accepted, optional_names(schema))
     return InputSchema(schema, validation.in_loop, validation.in_thread)
+
+
+class _Checked(NamedTuple):
+    """A core schema whose types are accepted, and what is known of them."""
+
+    core: Any
+    types: argument_types.ArgumentTypes
+
+    @classmethod
+    def of(cls, declared: Any, what: str, strict_numbers: bool) -> _Checked:
+        argument_types.check(declared, what)
+        core = argument_types.prepared(declared, strict_numbers=strict_numbers)
+        return cls(core, argument_types.read(core))
 
 
 class _Validation:
@@ -318,15 +436,11 @@ class _Validation:
 
     def __init__(
         self,
-        declared: Any,
-        what: str,
-        strict_numbers: bool,
+        core: Any,
+        types: argument_types.ArgumentTypes,
         accepted: Sequence[str],
         optional: Collection[str],
     ) -> None:
-        argument_types.check(declared, what)
-        core = argument_types.prepared(declared, strict_numbers=strict_numbers)
-        types = argument_types.read(core)
         self._accepted = accepted
         self._optional = optional
         self._is_small = types.small_enough()
