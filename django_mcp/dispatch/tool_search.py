@@ -58,12 +58,12 @@ async def find_tools(
         tools = await visibility.listed(frame, tools, len(tools))
     # In a thread: for thousands of tools, building the index takes a second.
     index = await frame.exchange.run_hook(components.tool_index, tools)
-    found: list[Component] = []
+    matching: list[Component] = []
     for part in index.ranked(query):
-        found += [tool for tool in part if not _is_left_out(tool)]
-        if len(found) >= limit:
+        matching += [tool for tool in part if not _is_left_out(tool)]
+        if len(matching) >= limit:
             break
-    described = [components.descriptor(frame.revision, tool) for tool in found[:limit]]
+    described = [components.descriptor(frame.revision, tool) for tool in matching[:limit]]
     return {"tools": [{name: it[name] for name in SHOWN if name in it} for it in described]}
 
 

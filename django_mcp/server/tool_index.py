@@ -181,8 +181,8 @@ class ToolIndexes:
                 self._indexes.move_to_end(key)
                 return index
             indexes = [*self._indexes.values()]
-        known = {tool: texts for each in indexes for tool, texts in each.texts.items()}
-        index = ToolIndex(key, known)
+        texts_read = {tool: texts for each in indexes for tool, texts in each.texts.items()}
+        index = ToolIndex(key, texts_read)
         with self._lock:
             self._indexes[key] = index
             while len(self._indexes) > 1 and sum(map(len, self._indexes)) > MAX_INDEXED:
