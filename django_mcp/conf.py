@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from difflib import get_close_matches
 from functools import cache
 from math import isfinite
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from django.core.signals import setting_changed
 from django_mcp.protocol import origins
 from django_mcp.protocol.headers import SCOPE_EXPECTED, is_scope
 from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.protocol.texts import similar
 
 Check = Callable[[Any], Any]
 """Returns the value to use; raises ValueError, whose text completes "it must be …"."""
@@ -371,8 +371,8 @@ def get() -> Settings:
 
 def _field(key: Any) -> Field[Any]:
     if key not in KEYS:
-        nearest = get_close_matches(str(key).upper(), KEYS, n=1)
-        remedy = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(KEYS)}."
+        near = similar(str(key).upper(), KEYS)
+        remedy = f"Did you mean {near!r}?" if near else f"There are: {', '.join(KEYS)}."
         raise ImproperlyConfigured(f"DJANGO_MCP has no key {key!r}. {remedy}")
     return KEYS[key]
 

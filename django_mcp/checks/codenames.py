@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from django.apps import AppConfig
@@ -17,6 +16,7 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from django_mcp.checks.base import Found, add
+from django_mcp.protocol.texts import similar
 from django_mcp.registry import registered_entries
 
 QUESTIONS = ("has_perm", "has_perms", "get_all_permissions", "_get_permissions")
@@ -72,11 +72,11 @@ def _nearest(needed: str, names: Iterable[str]) -> str | None:
     label, _, codename = needed.partition(".")
     split = [name.partition(".") for name in names]
     of_app = [other for app, _, other in split if app == label]
-    if near := get_close_matches(codename, of_app, n=1):
-        return f"{label}.{near[0]}"
+    if near := similar(codename, of_app):
+        return f"{label}.{near}"
     same = [app for app, _, other in split if other == codename]
-    apps = get_close_matches(label, same, n=1) or same
-    return f"{apps[0]}.{codename}" if apps else None
+    app = similar(label, same) or next(iter(same), None)
+    return None if app is None else f"{app}.{codename}"
 
 
 def _named_by(component: Any) -> Iterator[str]:

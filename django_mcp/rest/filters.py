@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from django_mcp.forms.messages import tool_error
 from django_mcp.protocol.schema import compiler
+from django_mcp.protocol.texts import similar
 from django_mcp.rest.parameters import QueryParameter
 
 Schema = dict[str, Any]
@@ -65,8 +65,8 @@ class Folded:
         if name in self.members:
             validator = compiler.compile(self.members[name].schema)
             return validator.problems(value, name=name)
-        near = get_close_matches(name, self.members, n=1)
-        return f"{name}: there is no such filter{f'; did you mean {near[0]!r}?' if near else ''}"
+        near = similar(name, self.members)
+        return f"{name}: there is no such filter{f'; did you mean {near!r}?' if near else ''}"
 
 
 def folded(parameters: Sequence[QueryParameter]) -> tuple[list[QueryParameter], Folded | None]:

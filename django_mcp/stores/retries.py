@@ -26,7 +26,10 @@ class ConcurrentUpdate(Exception):
 
 def is_conflict(error: Exception) -> bool:
     """Whether ``error`` is about a concurrent writer, so that another attempt may succeed."""
-    return not isinstance(error, OperationalError) or is_contention(error)
+    if not isinstance(error, OperationalError):
+        return isinstance(error, ConcurrentUpdate)
+    text = str(error).lower()
+    return any(map(text.count, CONTENTION))
 
 
 def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
@@ -35,16 +38,7 @@ def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, 
     @on_thread
     @wraps(method)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        deadline = time.monotonic() + write_timeout()
-        while True:
-            try:
-                return method(self, *args, **kwargs)
-            except (ConcurrentUpdate, OperationalError) as error:
-                if not is_conflict(error):
-                    raise
-                if time.monotonic() > deadline:
-                    raise StoreBusy from error
-            time.sleep(random.uniform(0.001, 0.02))  # So that not all retry at once.
+        return _until_free(lambda: method(self, *args, **kwargs))
 
     return run
 
@@ -55,23 +49,21 @@ def retried(function: Callable[[], T], *, using: str) -> T:
     Not within a transaction, which has ended then: its own owner has to begin again. Raises
     StoreBusy if the conflicts do not end in time.
     """
-    if connections[using].in_atomic_block:
-        return function()
+    return function() if connections[using].in_atomic_block else _until_free(function)
+
+
+def _until_free(function: Callable[[], T]) -> T:
+    """Call a function until no other writer is in conflict; raises StoreBusy after a while."""
     deadline = time.monotonic() + write_timeout()
     while True:
         try:
             return function()
-        except OperationalError as error:
-            if not is_contention(error):
+        except (ConcurrentUpdate, OperationalError) as error:
+            if not is_conflict(error):
                 raise
             if time.monotonic() > deadline:
                 raise StoreBusy from error
         time.sleep(random.uniform(0.001, 0.02))  # So that not all retry at once.
-
-
-def is_contention(error: OperationalError) -> bool:
-    text = str(error).lower()
-    return any(map(text.count, CONTENTION))
 
 
 def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -18,6 +17,7 @@ from django_mcp.frame.transport import StdioTransport
 from django_mcp.management import callers, descriptions
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST
+from django_mcp.protocol.texts import similar
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import pools
@@ -109,8 +109,8 @@ def _with_name(name: str, registered: Sequence[Entry]) -> list[Entry]:
             matching.append(entry)
     if matching:
         return matching
-    similar = get_close_matches(name, sorted(names), n=1)
-    suggestion = f" Did you mean {similar[0]!r}?" if similar else " See mcp_show without a name."
+    near = similar(name, sorted(names))
+    suggestion = f" Did you mean {near!r}?" if near else " See mcp_show without a name."
     raise CommandError(f"Nothing named {name!r} is registered.{suggestion}")
 
 
