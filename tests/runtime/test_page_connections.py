@@ -25,6 +25,8 @@ class Page(ProtectedPage, View):
         return HttpResponse("page")
 
 
+# The end of a request closes obsolete connections, also those that another test left.
+@pytest.mark.django_db
 @pytest.mark.parametrize(("is_asgi", "expected"), [(True, ["closed"]), (False, [])])
 def test_page_under_asgi_closes_its_connections_when_it_is_sent(
     is_asgi: bool, expected: list[str], monkeypatch: pytest.MonkeyPatch, rf: RequestFactory
