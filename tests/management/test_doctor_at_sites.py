@@ -200,6 +200,20 @@ def test_scope_of_a_tool_that_the_authorization_server_does_not_know(
     check_failure(doctor, "E003: The tool 'change' requires the scope 'typo'", "OAUTH2_PROVIDER")
 
 
+def test_server_where_nobody_is_ever_asked_to_log_in(
+    doctor: Doctor, serve_with: Callable[..., Server]
+) -> None:
+    server = serve_with(OAuthToolkitAuthentication(), AnonymousAuthentication())
+    assert "W068" not in doctor()[1]
+
+    @server.tool(permission="login_required")
+    def change() -> str:
+        """Change."""
+        return "Done."
+
+    assert "warning django_mcp.W068: Nobody is ever asked to log in" in doctor()[1]
+
+
 @pytest.mark.parametrize("label", ["oauth2_provider", "django_mcp_tokens"])
 def test_tables_that_are_missing(doctor: Doctor, label: str) -> None:
     MigrationRecorder(connection).migration_qs.filter(app=label).delete()

@@ -37,6 +37,8 @@ CHECKS = "django_mcp"
 """The tag of the system checks of this package."""
 NEEDED_APPS = frozenset({"auth", "contenttypes", "oauth2_provider", "sessions"})
 """Apps of others whose tables a login needs."""
+OF_LOGINS = frozenset({"django_mcp.W012", "django_mcp.W068"})
+"""The warnings of checks that say why a client never asks its user to log in."""
 PROBE_KEY = "django_mcp.doctor"
 PROBE_SECONDS = 5
 
@@ -82,7 +84,7 @@ def of_checks() -> Iterator[Finding]:
         text = f"{message.id}: {message.msg}"
         if message.level >= checks.ERROR:
             yield failure(text, message.hint or "")
-        elif str(message.id).startswith("django_mcp_oauth."):
+        elif message.id in OF_LOGINS or str(message.id).startswith("django_mcp_oauth."):
             yield warning(text, message.hint or "")
 
 
