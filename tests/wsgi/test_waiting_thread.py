@@ -14,8 +14,15 @@ from asgiref.sync import SyncToAsync, async_to_sync
 from django_mcp import Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.routing import endpoint
+from django_mcp.runtime import pools
 from django_mcp.transports.wsgi import event_loop, waiting_thread
-from django_mcp.transports.wsgi.waiting_thread import PROVEN
+from django_mcp.transports.wsgi.waiting_thread import (
+    FAST,
+    MOST_SCORE,
+    PROVEN,
+    SLOW,
+    score_after,
+)
 from tests.dispatch.test_control_exceptions import CONTROL
 from tests.http_client import message
 from tests.waiting import SECONDS
@@ -47,7 +54,7 @@ def served(tool: Any) -> Iterator[Call]:
         return json.loads(perform(application, variables).body)["result"]["structuredContent"]
 
     yield call
-    waiting_thread._fast_calls.clear()
+    waiting_thread._scores.clear()
 
 
 def is_here() -> bool:
@@ -69,13 +76,81 @@ def test_handler_that_may_send_notifications_runs_in_the_pool(asked: dict[str, s
         assert not call(**asked)
 
 
-def test_handler_that_was_slow_runs_in_the_pool_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["FAST", "SLOW"])
+def test_handler_that_was_slow_runs_in_the_pool_again(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with served(is_here) as call:
         for _ in range(PROVEN):
             call()
-        monkeypatch.setattr(waiting_thread, "FAST", 0)
+        monkeypatch.setattr(waiting_thread, limit, 0)
         assert call()
         assert not call()
+
+
+def after(score: int, *calls: tuple[float, float]) -> int:
+    """The score after calls, of which each has computed and has taken some seconds."""
+    for computed, elapsed in calls:
+        score = score_after(score, computed, elapsed)
+    return score
+
+
+QUICK = (0.0, 0.0)
+WAITED = (0.0, 2 * FAST)
+"""It has waited: for a service, or for a processor."""
+COMPUTED = (2 * FAST, 2 * FAST)
+HUNG = (0.0, 2 * SLOW)
+
+
+@pytest.mark.parametrize("slow_call", [WAITED, COMPUTED, HUNG])
+def test_handler_with_a_slow_call_among_its_first_is_not_fast(
+    slow_call: tuple[float, float],
+) -> None:
+    assert after(0, *[QUICK] * (PROVEN - 1), slow_call, QUICK) < PROVEN
+
+
+def test_fast_handler_stays_fast_if_a_loaded_machine_delays_single_calls() -> None:
+    score = MOST_SCORE
+    for _ in range(100):
+        score = after(score, WAITED, *[QUICK] * 15)
+    assert score >= PROVEN
+
+
+def test_handler_that_waits_in_each_call_is_never_fast() -> None:
+    assert after(0, *[WAITED] * 100) == 0
+
+
+def test_fast_handler_that_begins_to_wait_is_not_fast_after_a_few_calls() -> None:
+    assert after(MOST_SCORE, *[WAITED] * 3) >= PROVEN
+    assert after(MOST_SCORE, *[WAITED] * 4) < PROVEN
+
+
+@pytest.mark.parametrize("slow_call", [COMPUTED, HUNG])
+def test_one_call_that_computes_or_hangs_ends_the_proof(slow_call: tuple[float, float]) -> None:
+    assert after(MOST_SCORE, slow_call) == 0
+
+
+def test_time_in_the_queue_of_the_pool_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_in_pool = pools.run
+
+    async def run_later(*arguments: Any) -> Any:
+        clock.now += SLOW
+        return await run_in_pool(*arguments)
+
+    clock = SteppingClock()
+    monkeypatch.setattr(waiting_thread, "monotonic", clock)
+    monkeypatch.setattr(pools, "run", run_later)
+    with served(is_here) as call:
+        assert [call() for _ in range(PROVEN + 1)][-1]
+
+
+class SteppingClock:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def test_event_loop_runs_while_a_handler_blocks_the_waiting_thread() -> None:

@@ -5,17 +5,33 @@ the waiting thread it takes none, like a view of Django. But then this thread ca
 the handler ends: neither notifications, nor keepalive comments, nor the error of a call that took
 too long. So only handlers that were fast in this process run there.
 
-| state of a handler | where it runs | what moves it |
+Each handler has a score, which is 0 at first, and at most MOST_SCORE:
+
+| state of a handler | its score | where it runs |
 |---|---|---|
-| unproven | pool | the last of PROVEN calls in a row that took less than FAST: fast |
-| fast | waiting thread | a call that took longer: unproven |
+| unproven | below PROVEN | pool |
+| fast | PROVEN or more | waiting thread |
+
+| a call | moves the score |
+|---|---|
+| that took less than FAST | up by 1 |
+| that took longer, but hardly computed | down by PROVEN |
+| that computed for longer than FAST, or took longer than SLOW | to 0 |
+
+Processor time says how long a handler computes, whatever else the machine does. A handler that
+waits for a service or a lock uses none, and only the clock shows how long that took; but the clock
+also shows how long the thread waited for a processor. Handlers that wait do so in many of their
+calls. On a loaded machine, single calls take long, and a fast handler keeps its place. A handler
+that begins to wait loses it after four such calls, or after one that took longer than SLOW.
+
+Time in the queue of the pool does not count: the thread that runs the handler takes the time.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any, TypeVar
 
 from django_mcp.runtime import pools, request_scope
@@ -24,10 +40,14 @@ T = TypeVar("T")
 
 FAST = 0.1
 """Seconds that a call of a fast handler takes at most."""
+SLOW = 1.0
+"""Seconds after which a single call shows that its handler is not fast: a machine that only has
+much to do does not delay a thread for so long."""
 PROVEN = 10
 """Calls in a row that prove a handler to be fast."""
+MOST_SCORE = 4 * PROVEN
 MOST = 10_000
-"""Handlers of which the calls are counted."""
+"""Handlers that have a score."""
 
 
 async def run(
@@ -42,20 +62,37 @@ async def run(
     To be called for a call that sends nothing before its response.
     """
     request_scope.begin_handler()
-    count = _fast_calls.get(handler, 0)
-    begin = monotonic()
+    if _scores.get(handler, 0) >= PROVEN and pools.may_run_here(loop):
+        return await pools.run_here(loop, _timed, handler, function, *args)
+    return await pools.run(_timed, handler, function, *args)
+
+
+def score_after(score: int, computed: float, elapsed: float) -> int:
+    """Return the score after a call that took ``elapsed`` seconds, and computed for some of them.
+
+    A call that computes is not interrupted for long in between, so ``computed`` alone decides
+    whether it was slow for good.
+    """
+    if computed > FAST or elapsed > SLOW:
+        return 0
+    if elapsed > FAST:
+        return max(score - PROVEN, 0)
+    return min(score + 1, MOST_SCORE)
+
+
+def _timed(handler: Hashable, function: Callable[..., T], /, *args: Any) -> T:
+    """Call ``function``, and note how long it took. It runs on the thread of the handler."""
+    began = monotonic()
+    computed_before = thread_time()
     try:
-        if count >= PROVEN and pools.may_run_here(loop):
-            return await pools.run_here(loop, function, *args)
-        return await pools.run(function, *args)
+        return function(*args)
     finally:
-        if monotonic() - begin > FAST:
-            _fast_calls[handler] = 0
-        elif count < PROVEN:
-            if len(_fast_calls) >= MOST:  # Frame processors may make tools of any name.
-                _fast_calls.clear()
-            _fast_calls[handler] = count + 1
+        computed = thread_time() - computed_before
+        if len(_scores) >= MOST:  # Frame processors may make tools of any name.
+            _scores.clear()
+        # Without a lock: of two calls that end at once, one may not count.
+        _scores[handler] = score_after(_scores.get(handler, 0), computed, monotonic() - began)
 
 
-_fast_calls: dict[Hashable, int] = {}
-"""For each handler, how many calls in a row were fast, up to PROVEN."""
+_scores: dict[Hashable, int] = {}
+"""The score of each handler."""
