@@ -21,11 +21,14 @@ from tests.waiting import SECONDS, wait_until
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONFTEST = """
+import signal
 from tests import scheduling
 from tests.supervisor import supervise
 
 def pytest_configure(config):
     if not hasattr(config, "workerinput"):
+        # A program that nohup has started ignores it, and so do those that it starts.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         supervise()
 
 def pytest_xdist_make_scheduler(config, log):
@@ -121,10 +124,11 @@ def begin(folder: Path, *, processes: int = 2) -> subprocess.Popen[str]:
 
 def output_of(run: subprocess.Popen[str]) -> str:
     """What a run writes until its end."""
-    try:
-        return run.communicate(timeout=SECONDS)[0]
-    finally:
-        run.kill()
+    with run:
+        try:
+            return run.communicate(timeout=SECONDS)[0]
+        finally:
+            run.kill()
 
 
 def outcomes(output: str) -> dict[str, int]:
