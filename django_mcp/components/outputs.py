@@ -64,7 +64,7 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
     drop_formats(schema)
     validate = adapter.validator.validate_python
     check_numbers = _check_of_numbers(adapter)
-    is_plain = preencoded.orjson is not None and _is_plain(adapter)
+    is_plain = _is_plain(adapter)
 
     def encode(value: Any) -> bytes:
         try:

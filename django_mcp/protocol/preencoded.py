@@ -1,28 +1,21 @@
 """Parts of a result that are JSON already and are not encoded again.
 
 Structured content is sent twice: as structured content, and as text for clients that read only
-text (TOOL-08). To copy 100 kB, with the quotes of the text escaped, takes a third of the time of
-encoding them. Lists of components are encoded once for all clients that are sent the same.
+text (TOOL-08). Lists of components are encoded once for all clients that are sent the same.
 
-orjson, where it is installed, writes values that JSON has itself in a quarter of the time of
-pydantic's writer. It knows neither models nor what pydantic makes of other types. Both write the
-same bytes, or orjson refuses the value.
+orjson writes values that JSON has itself in a quarter of the time of pydantic's writer. It knows
+neither models nor what pydantic makes of other types. Both write the same bytes, or orjson refuses
+the value.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from importlib import import_module
 from typing import Any, NamedTuple
 
+import orjson
 from pydantic_core import from_json, to_json
 
 from django_mcp.protocol.texts import json_fallback
-
-orjson: Any = None
-"""The module; None where it is not installed."""
-with suppress(ImportError):
-    orjson = import_module("orjson")
 
 
 class PreEncodedResult(NamedTuple):
@@ -56,15 +49,12 @@ def plain(result: dict[str, Any]) -> dict[str, Any]:
 def encode_plain(value: Any) -> bytes | None:
     """Return the JSON of dicts, lists, strings, numbers, booleans and None; NaN becomes null.
 
-    Return None where pydantic has to write it: without orjson, and for an integer beyond 64 bits.
+    Return None where pydantic has to write it: for an integer beyond 64 bits.
     """
-    if orjson is None:
-        return None
     try:
-        json: bytes = orjson.dumps(value)
-    except TypeError:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
         return None
-    return json
 
 
 def encode_structured(identity: Any, result: PreEncodedResult, tail: bytes) -> bytes:
@@ -115,23 +105,7 @@ def _members(result: dict[str, Any]) -> list[bytes]:
 def _structured(encoded: PreEncodedResult) -> tuple[bytes, ...]:
     return (
         b'"content":[{"type":"text","text":',
-        *_as_string(encoded.text),
+        orjson.dumps(encoded.text.decode()),
         b'}],"structuredContent":',
         encoded.structure,
     )
-
-
-SAMPLE = 2048
-DENSE = SAMPLE // 10
-
-
-def _as_string(json: bytes) -> tuple[bytes, ...]:
-    """Return JSON as a JSON string, in parts; its control characters are escaped already."""
-    quoted = encode_plain(json.decode())
-    if quoted is not None:
-        return (quoted,)
-    # To replace takes time for each quote, and to_json for each byte: a quarter less where every
-    # tenth byte is a quote, ten times as much in long texts.
-    if json.count(b'"', 0, SAMPLE) > DENSE and json.isascii():
-        return (to_json(json.decode()),)
-    return b'"', json.replace(b"\\", b"\\\\").replace(b'"', b'\\"'), b'"'

@@ -24,7 +24,7 @@ UVICORN = ("uvicorn", "uvloop", "httptools")
 PSYCOPG = "psycopg[binary,pool]"
 SITE = (
     "--editable",
-    f"{ROOT}[jwt,oauth,orjson,rest]",
+    f"{ROOT}[jwt,oauth,rest]",
     *UVICORN,
     "granian",
     "gunicorn",
