@@ -7,7 +7,7 @@ the time of a small call.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +25,6 @@ from django_mcp.components.tool import ToolComponent
 from django_mcp.frame.frame_server import FrameServer
 
 if TYPE_CHECKING:
-    from django_mcp.auth.base import Principal
     from django_mcp.calls.recording import Entry
 
 KINDS: Mapping[str, str] = {
@@ -39,14 +38,12 @@ MAX_KEPT = 1_000
 LENGTHS = {name: field.max_length for name, field in FIELDS.items() if field.max_length is not None}
 
 
-class Row(NamedTuple):
-    """A row by the fields of the model, in the order of its statement, as the driver takes it.
+class CommonColumns(NamedTuple):
+    """The columns that calls of one caller, component and client have in common.
 
-    Drivers take texts, numbers and booleans as they are.
+    They are as the driver takes them: texts, numbers and booleans as they are.
     """
 
-    called_at: Any
-    day: Any
     user: Any
     principal: str
     program: str
@@ -58,13 +55,21 @@ class Row(NamedTuple):
     revision: str
     client_name: str
     client_version: str
-    outcome: str
-    is_error: bool
-    duration: float
-    duration_class: int
-    arguments: str
-    arguments_size: int | None
-    response_size: int | None
+
+
+COLUMNS = (
+    *CommonColumns._fields,
+    "called_at",
+    "day",
+    "outcome",
+    "is_error",
+    "duration",
+    "duration_class",
+    "arguments",
+    "arguments_size",
+    "response_size",
+)
+"""The fields of the model, in the order of a row."""
 
 
 def write(entries: Sequence[Entry]) -> None:
@@ -88,7 +93,7 @@ INSERT = "INSERT INTO {table} ({columns}) VALUES ({values})"
 
 def _statement(connection: BaseDatabaseWrapper, template: str) -> str:
     quoted = connection.ops.quote_name
-    columns = [quoted(FIELDS[name].column) for name in Row._fields]
+    columns = [quoted(FIELDS[name].column) for name in COLUMNS]
     return template.format(
         table=quoted(Call._meta.db_table),
         columns=", ".join(columns),
@@ -99,51 +104,85 @@ def _statement(connection: BaseDatabaseWrapper, template: str) -> str:
 class Batch:
     """Makes the rows of one statement, as the driver takes them.
 
-    Most calls of a batch are those of a few callers and tools, whose values are kept for the batch.
+    Most calls of a batch are those of a few callers, components and clients. What their rows have
+    in common is kept for the batch, which is bounded, and during which no principal is freed.
     """
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection = connection
         self._adapt = connection.ops
+        self._zone = _naive_zone(connection)
         self._user_model = get_user_model()
-        self._users: dict[Any, Any] = {}
-        self._callers: dict[int, tuple[str, str, str]] = {}
+        self._common: dict[tuple[Any, ...], CommonColumns] = {}
         self._days: dict[float, Any] = {}
-        self._components: dict[tuple[FrameServer, str, str], str] = {}
 
-    def row(self, entry: Entry) -> Row:
-        """Return the row of a call."""
+    def row(self, entry: Entry) -> tuple[Any, ...]:
+        """Return the row of a call, in the order of COLUMNS."""
         began = entry.ended_at - entry.duration
+        return (
+            *self.common(entry),
+            self._time(began),
+            self._day(began),
+            entry.outcome,
+            entry.outcome in FAILURES,
+            entry.duration,
+            class_of(entry.duration),
+            entry.arguments,
+            entry.arguments_size,
+            entry.response_size,
+        )
+
+    def common(self, entry: Entry) -> CommonColumns:
+        """Return the columns that the call has in common with others."""
+        client = entry.client or {}
+        key = (
+            id(entry.principal),
+            id(entry.user),
+            entry.server,
+            entry.method,
+            entry.target,
+            entry.revision,
+            client.get("name"),
+            client.get("version"),
+        )
+        try:
+            columns = self._common.get(key)
+        except TypeError:  # The client sent a list or an object for a text.
+            return self._columns(entry)
+        if columns is None:
+            columns = self._columns(entry)
+            self._common[key] = columns
+        return columns
+
+    def _columns(self, entry: Entry) -> CommonColumns:
+        caller = entry.principal
         client = entry.client or {}
         kind = KINDS[entry.method]
-        principal, program, token = self._caller(entry.principal)
-        return Row(
-            called_at=self._time(began),
-            day=self._day(began),
+        return CommonColumns(
             user=self._user(entry.user),
-            principal=principal,
-            program=program,
-            token=token,
+            principal=_fitting("principal", caller.key),
+            program=_fitting("program", caller.program or caller.claims.get("token_name")),
+            token=_fitting("token", caller.claims.get("token_id")),
             server=_fitting("server", entry.server.name),
             kind=kind,
-            component=self._component(entry.server, kind, entry.target),
+            component=_fitting("component", component_of(entry.server, kind, entry.target)),
             target=_fitting("target", entry.target),
             revision=_fitting("revision", entry.revision),
             client_name=_fitting("client_name", client.get("name")),
             client_version=_fitting("client_version", client.get("version")),
-            outcome=entry.outcome,
-            is_error=entry.outcome in FAILURES,
-            duration=entry.duration,
-            duration_class=class_of(entry.duration),
-            arguments=entry.arguments,
-            arguments_size=entry.arguments_size,
-            response_size=entry.response_size,
         )
 
+    def _user(self, user: Any) -> Any:
+        """The key of a row of the user model; None for anybody else."""
+        if not isinstance(user, self._user_model):
+            return None
+        return FIELDS["user"].get_db_prep_save(user.pk, self._connection)
+
     def _time(self, began: float) -> Any:
-        time = datetime.fromtimestamp(began, UTC)
-        given = time if settings.USE_TZ else timezone.make_naive(time)
-        return self._adapt.adapt_datetimefield_value(given)
+        time = datetime.fromtimestamp(began, self._zone or UTC)
+        return self._adapt.adapt_datetimefield_value(
+            time if self._zone is None else time.replace(tzinfo=None)
+        )
 
     def _day(self, began: float) -> Any:
         minute = began // 60
@@ -153,42 +192,24 @@ class Batch:
             self._days[minute] = self._adapt.adapt_datefield_value(day)
         return self._days[minute]
 
-    def _user(self, user: Any) -> Any:
-        """The key of a row of the user model; None for anybody else."""
-        if not isinstance(user, self._user_model):
-            return None
-        key = user.pk
-        if key not in self._users:
-            self._users[key] = FIELDS["user"].get_db_prep_save(key, self._connection)
-        return self._users[key]
 
-    def _caller(self, caller: Principal) -> tuple[str, str, str]:
-        """The principal, its program and its token. The batch keeps all principals alive."""
-        kept = self._callers.get(id(caller))
-        if kept is None:
-            kept = (
-                _fitting("principal", caller.key),
-                _fitting("program", caller.program or caller.claims.get("token_name")),
-                _fitting("token", caller.claims.get("token_id")),
-            )
-            self._callers[id(caller)] = kept
-        return kept
+def _naive_zone(connection: BaseDatabaseWrapper) -> tzinfo | None:
+    """The time zone of naive times in the database; None if its times have a time zone.
 
-    def _component(self, server: FrameServer, kind: str, target: Any) -> str:
-        if not isinstance(target, str):
-            return ""
-        called = (server, kind, target)
-        if called not in self._components:
-            name = component_of(server, kind, target)
-            self._components[called] = _fitting("component", name)
-        return self._components[called]
+    Django converts an aware time as well, but needs twice as long for it.
+    """
+    if not settings.USE_TZ:
+        return timezone.get_default_timezone()
+    return None if connection.features.supports_timezones else connection.timezone
 
 
-def component_of(server: FrameServer, kind: str, target: str) -> str:
+def component_of(server: FrameServer, kind: str, target: Any) -> str:
     """The name or URI by which the server declares what was called; "" if it does not.
 
     Clients choose names and URIs, of which there may be any number.
     """
+    if not isinstance(target, str):
+        return ""
     if server.components.find(kind, target) is not None:
         return target
     if kind == ResourceComponent.kind:

@@ -10,6 +10,7 @@ from tests.architecture.test_imports import PACKAGE
 LANDED: Mapping[str, str] = {
     "approvals/migrations/0001_initial.py": "d3802617c396bd38",
     "calls/migrations/0001_initial.py": "5b771586a6c71c51",
+    "calls/migrations/0002_one_index_for_the_dashboard.py": "c4aca5698f23d246",
     "elicitation/migrations/0001_initial.py": "ec607687c73c357a",
     "migrations/0001_initial.py": "3350be988a6884a2",
     "migrations/0002_mcptask_overdue_at.py": "bebefb5aeab94eed",

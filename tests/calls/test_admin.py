@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.db import connection
 from django.test import AsyncClient
 from django.test import Client as Browser
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -159,6 +161,25 @@ def test_numbers_are_those_of_an_example(ann: User) -> None:
     by_ann, by_nobody = numbers.users
     assert (by_ann.name, by_ann.counts.calls, by_ann.counts.errors) == ("ann", 10, 2)
     assert (str(by_nobody.name), by_nobody.counts.calls) == ("(no user)", 1)
+
+
+def test_numbers_are_read_from_the_days_of_one_index(ann: User) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("Other databases decide by statistics")
+    for number in range(10):
+        call(user=ann, component=f"tool-{number}")
+    with CaptureQueriesContext(connection) as captured:
+        dashboard.read(7)
+        dashboard.calls_by_component(7)
+        dashboard.of_component("desk", "tool", "tool-3", 14)
+
+    of_calls = [query["sql"] for query in captured if Call._meta.db_table in query["sql"]]
+    assert len(of_calls) == 6
+    for statement in of_calls:
+        with connection.cursor() as cursor:
+            plan = cursor.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+        assert "SEARCH" in plan[0][3]
+        assert "USING COVERING INDEX mcp_call_of_day (day>? AND day<?)" in plan[0][3]
 
 
 def test_dashboard_links_to_the_calls_that_it_counts(manager: Browser, ann: User) -> None:

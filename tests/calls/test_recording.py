@@ -105,13 +105,30 @@ def test_row_has_the_token_or_the_program(server: Server, ann: User) -> None:
     issued = Principal(scheme="jwt", subject="x" * 600, claims={"azp": ["a list"]})
     batch = rows_module.Batch(connection)
     by_token, by_program, by_issuer = (
-        batch.row(entry(server, principal)) for principal in (token, oauth, issued)
+        batch.common(entry(server, principal)) for principal in (token, oauth, issued)
     )
     assert (by_token.token, by_token.program, by_token.user) == ("3", "CI", ann.pk)
     assert (by_program.token, by_program.program) == ("", "vscode")
     assert (by_issuer.program, by_issuer.user) == ("(list)", None)
     assert len(by_issuer.principal) == 500
     assert (len(by_token.client_name), by_token.client_version) == (100, "2")
+
+
+def test_calls_of_one_client_and_tool_have_one_copy_of_their_columns(server: Server) -> None:
+    nobody = Principal(scheme="anonymous")
+    batch = rows_module.Batch(connection)
+    first, second = (batch.common(entry(server, nobody)) for _ in range(2))
+    other = batch.common(entry(server, nobody, target="wait"))
+    assert first is second
+    assert (other.component, other.client_name) == ("wait", first.client_name)
+
+
+def test_client_that_names_itself_by_a_list_has_a_row(server: Server) -> None:
+    nobody = Principal(scheme="anonymous")
+    recording._waiting.append(entry(server, nobody, client={"name": ["x"], "version": {}}))
+    recording._write_batch()
+    row = Call.objects.get()
+    assert (row.client_name, row.client_version) == ("(list)", "(dict)")
 
 
 def test_what_databases_refuse_is_left_out(server: Server) -> None:
