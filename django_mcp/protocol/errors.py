@@ -34,6 +34,8 @@ class McpError(Exception):
     default_message: ClassVar[str] = "Internal error"
     retry_after: ClassVar[int | None] = None
     """Seconds after which a client may send its request again. HTTP has a header for it."""
+    request_id: str | int | None = None
+    """The id for the response, if it could be read before the error was raised."""
 
     def __init__(
         self, message: str | None = None, *, data: Any = None, code: int | None = None
@@ -204,10 +206,7 @@ class ParseError(ProtocolError):
 
 
 class InvalidRequest(ProtocolError):
-    """The JSON is not a JSON-RPC message that may be sent now.
-
-    ``request_id`` is the id for the response, if it could be read.
-    """
+    """The JSON is not a JSON-RPC message that may be sent now."""
 
     reason = "invalid_request"
     default_message = "Invalid request"

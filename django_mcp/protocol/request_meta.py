@@ -1,4 +1,4 @@
-"""The metadata of a stateless request, and its validation.
+"""Reading a message that a client has posted, and what a stateless request says about itself.
 
 The order of the checks is observable, because clients probe with invalid requests.
 """
@@ -6,14 +6,15 @@ The order of the checks is observable, because clients probe with invalid reques
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NotRequired, TypedDict
 
+from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidParams, Json, McpError
-from django_mcp.protocol.headers import NAME_SOURCES, RequestHeaders
+from django_mcp.protocol.headers import NAME_SOURCES, SESSION_ID, RequestHeaders
 from django_mcp.protocol.initialize import check_capabilities
-from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.jsonrpc import Message, Notification, Request, Response
 from django_mcp.protocol.limits import cut
-from django_mcp.protocol.revisions import BY_VERSION, Revision, Statefulness
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Revision, Statefulness
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION = PREFIX + "protocolVersion"
@@ -22,24 +23,69 @@ CLIENT_INFO = PREFIX + "clientInfo"
 LOG_LEVEL = PREFIX + "logLevel"
 
 
-class RequestMeta(NamedTuple):
-    """The metadata of a request: its revision, its client and the client's capabilities."""
+class RequestMeta(TypedDict):
+    """The metadata of a request, by the names that the private data of a Frame has for it."""
 
     revision: Revision
-    capabilities: Json
-    client_info: Json | None
-    log_level: str | None
+    protocol_version: str
+    client_capabilities: Json
+    client_info: NotRequired[Json | None]
+    log_level: NotRequired[str | None]
+
+
+OF_NO_CLIENT: RequestMeta = {
+    "revision": NEWEST,
+    "protocol_version": NEWEST.version,
+    "client_capabilities": {},
+}
+"""What a message says of itself that names no client."""
 
 
 def has_request_meta(params: Json) -> bool:
     meta = params.get("_meta")
-    return isinstance(meta, dict) and (VERSION in meta or CAPABILITIES in meta)
+    return type(meta) is dict and (VERSION in meta or CAPABILITIES in meta)
 
 
 def is_stateless(version: str | None) -> bool:
     """Whether a version, such as that of a header, is a revision without sessions."""
     named = BY_VERSION.get(version or "")
     return named is not None and named.statefulness is Statefulness.STATELESS
+
+
+def are_stateless(headers: RequestHeaders) -> bool:
+    """Whether the version header is that of a revision without sessions.
+
+    A gateway may send it in an open session too. Then the revision of the session holds.
+    """
+    return is_stateless(headers.version()) and SESSION_ID not in headers
+
+
+def read_message(
+    data: bytes,
+    headers: RequestHeaders,
+    served: Mapping[str, Revision],
+    versions: Sequence[str] = (),
+) -> tuple[Message | list[Any], RequestMeta | None]:
+    """Read what was posted: a message or a batch, and its metadata if it belongs to no session.
+
+    Raises the error of the first check that fails, with the id of the request. The other arguments
+    are those of ``read``. The metadata of a notification are not read.
+    """
+    value = jsonrpc.decode_received(data)
+    if type(value) is list:
+        return value, None
+    message = jsonrpc.read(value)
+    if type(message) is Response:
+        return message, None
+    try:
+        if not has_request_meta(message.params) and not are_stateless(headers):
+            return message, None
+        if type(message) is Notification:
+            return message, OF_NO_CLIENT
+        return message, read(message, headers, served, versions)
+    except McpError as error:
+        error.request_id = message.id if type(message) is Request else None
+        raise
 
 
 def read(
@@ -75,15 +121,22 @@ def read(
         raise McpError.unsupported_protocol_version(version, tuple(served or versions))
     if method not in revision.requests:
         raise McpError.method_not_found(f"Method not found: {cut(method)}")
-    client_info = meta.get(CLIENT_INFO)
-    log_level = meta.get(LOG_LEVEL)
-    if type(client_info) is not dict and CLIENT_INFO in meta:
-        raise _invalid_member(CLIENT_INFO, "an object")
-    if type(log_level) is not str and LOG_LEVEL in meta:
-        raise _invalid_member(LOG_LEVEL, "a string")
+    described: RequestMeta = {
+        "revision": revision,
+        "protocol_version": version,
+        "client_capabilities": capabilities,
+    }
+    if CLIENT_INFO in meta:
+        described["client_info"] = meta[CLIENT_INFO]
+        if type(meta[CLIENT_INFO]) is not dict:
+            raise _invalid_member(CLIENT_INFO, "an object")
+    if LOG_LEVEL in meta:
+        described["log_level"] = meta[LOG_LEVEL]
+        if type(meta[LOG_LEVEL]) is not str:
+            raise _invalid_member(LOG_LEVEL, "a string")
     if capabilities:
         check_capabilities(capabilities, f"params._meta[{CAPABILITIES!r}]")
-    return RequestMeta(revision, capabilities, client_info, log_level)
+    return described
 
 
 def _invalid_member(name: str, wanted: str) -> InvalidParams:

@@ -46,14 +46,7 @@ def stateless(exchange: LoopExchange, request: Request, meta: RequestMeta) -> Fr
     A retry, which brings responses of the client, continues with the assigns of the earlier one.
     Raises McpError for an invalid retry, and InvalidParams for an unknown log level.
     """
-    private = {
-        "server": exchange.server,
-        "revision": meta.revision,
-        "protocol_version": meta.revision.version,
-        "client_capabilities": meta.capabilities,
-    }
-    if meta.client_info is not None:
-        private["client_info"] = meta.client_info
+    private: dict[str, Any] = {"server": exchange.server, **meta}
     if exchange.server.tool_search:
         request = _unwrapped(exchange.server, request, private)
     earlier = request_state.FIRST
@@ -61,12 +54,12 @@ def stateless(exchange: LoopExchange, request: Request, meta: RequestMeta) -> Fr
     if request_state.is_retry(request.params):
         principal = exchange.principal.key
         earlier = request_state.read(
-            exchange.server, meta.revision, principal, request.method, request.params
+            exchange.server, meta["revision"], principal, request.method, request.params
         )
         client = partial(MultiRoundTripClient, responses=earlier.responses)
         if earlier.trace is not None:
             private[request_state.EARLIER_TRACE] = earlier.trace
-    level = meta.log_level
+    level = meta.get("log_level")
     if level is not None and level_name(level) != level:
         raise InvalidParams(f"Unknown log level {quoted(level)}")
     return _frame(exchange, request, private, level, client=client, assigns=earlier.assigns)

@@ -26,7 +26,7 @@ from django_mcp.frame.transport import Transport
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.request_meta import RequestMeta
+from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
@@ -34,9 +34,6 @@ from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
-
-OF_NO_CLIENT = RequestMeta(NEWEST, {}, client_info=None, log_level=None)
-"""What a request says of itself that names no client."""
 
 
 def newest_request(
@@ -94,7 +91,7 @@ class DjangoInProcessCaller:
             # Encoded and read, which also rejects what is not serializable.
             read = jsonrpc.read(jsonrpc.decode(jsonrpc.encode(message)))
         except McpError as error:
-            return error.to_json_rpc(getattr(error, "request_id", None), NEWEST)
+            return error.to_json_rpc(error.request_id, NEWEST)
         if not isinstance(read, Request):
             return None
         try:

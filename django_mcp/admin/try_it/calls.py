@@ -29,7 +29,7 @@ from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.mcp_apps import metadata
-from django_mcp.protocol.request_meta import RequestMeta
+from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import background, pools
 from django_mcp.server.server import Server
@@ -169,7 +169,12 @@ def _meta(capabilities: Json) -> dict[str, Any]:
 
 async def _answer(call: LoopExchange, sent: Json, capabilities: Json, language: str | None) -> Json:
     registry.make_ready(call.server)
-    described = RequestMeta(NEWEST, capabilities, CLIENT_INFO, LOG_LEVEL)
+    described: RequestMeta = {
+        **OF_NO_CLIENT,
+        "client_capabilities": capabilities,
+        "client_info": CLIENT_INFO,
+        "log_level": LOG_LEVEL,
+    }
     try:
         # Read as from any client, whose messages are limited.
         request = jsonrpc.read(jsonrpc.decode_received(json.dumps(sent)))

@@ -20,8 +20,7 @@ from django_mcp.management import addresses, callers, calls, terminal
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import MissingClientCapability
 from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.request_meta import RequestMeta
-from django_mcp.protocol.revisions import NEWEST
+from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.protocol.texts import similar
 from django_mcp.runtime import pools
 from django_mcp.server.server import Server
@@ -69,7 +68,11 @@ class Command(BaseCommand):
         """Return the Frame and the result; while that requests input, ask the user, and repeat."""
         is_interactive = terminal.is_interactive()
         capabilities = terminal.CAPABILITIES if is_interactive else {}
-        meta = RequestMeta(NEWEST, capabilities, None, level)
+        meta: RequestMeta = {
+            **OF_NO_CLIENT,
+            "client_capabilities": capabilities,
+            "log_level": level,
+        }
         for _ in range(MAX_ATTEMPTS):
             frame = newest_request(
                 server,

@@ -16,7 +16,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidParams, Json, McpError, MethodNotFound
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.mcp_apps import metadata
-from django_mcp.protocol.request_meta import RequestMeta
+from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.server.server import Server
 from django_mcp.transports import in_process, site
@@ -134,7 +134,11 @@ class SiteRequests(HostRequests):
 
     async def _send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         request = Request(next(NUMBERS), method, params)
-        meta = RequestMeta(NEWEST, metadata.CAPABILITY, CLIENT_INFO, None)
+        meta: RequestMeta = {
+            **OF_NO_CLIENT,
+            "client_capabilities": metadata.CAPABILITY,
+            "client_info": CLIENT_INFO,
+        }
         frame = in_process.newest_request(
             self.server,
             _with_all_tools(self.principal),

@@ -138,8 +138,7 @@ class Connection:
             self._reject(error)
 
     def _reject(self, error: McpError) -> None:
-        request_id = getattr(error, "request_id", None)
-        self.write(jsonrpc.encode(error.to_json_rpc(request_id, NEWEST)))
+        self.write(jsonrpc.encode(error.to_json_rpc(error.request_id, NEWEST)))
 
     def write(self, message: bytes) -> None:
         if self._is_open:

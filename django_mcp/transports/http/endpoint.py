@@ -17,9 +17,8 @@ from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.base import TENANT_KEY, Principal
 from django_mcp.dispatch import handle
 from django_mcp.frame.frame import Frame
-from django_mcp.protocol import jsonrpc, request_meta
-from django_mcp.protocol.headers import SESSION_ID
-from django_mcp.protocol.jsonrpc import Notification, Request, Response
+from django_mcp.protocol import request_meta
+from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.revisions import Statefulness
 from django_mcp.runtime import language, request_scope, request_signals
 from django_mcp.runtime.around import tenants
@@ -105,7 +104,8 @@ class Endpoint:
         allowed = ALLOWED
         verb = self.verbs.get(method)
         if method != "POST" and (
-            _is_stateless(exchange) or not self.server.revisions(Statefulness.SESSION)
+            request_meta.are_stateless(exchange.headers)
+            or not self.server.revisions(Statefulness.SESSION)
         ):
             allowed = b"POST"
             verb = None
@@ -121,14 +121,6 @@ def _sends_signals() -> bool:
     if others.seen != [request_started.receivers, request_finished.receivers]:
         others.update()
     return others.are_any
-
-
-def _is_stateless(exchange: HttpExchange) -> bool:
-    """Whether the version header is that of a revision without sessions.
-
-    A gateway may send it in an open session too. Then the revision of the session holds.
-    """
-    return request_meta.is_stateless(exchange.version) and exchange.headers.get(SESSION_ID) is None
 
 
 async def _within(
@@ -165,26 +157,22 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
     # First the body: errors of the other checks have the id of the request.
     body = await exchange.read_body(conf.get().max_body_size)
     exchange.accepts_stream = exchange.check_media_types()
-    value = jsonrpc.decode_received(body)
+    server = exchange.server
     exchange.content = b""  # Its response may be a stream which is open for hours.
-    if type(value) is list:
-        await SessionHttp(exchange).take_batch(value)
-        return None
-    message = jsonrpc.read(value)
-    exchange.request_id = message.id if type(message) is Request else None
-    if type(message) is Response or not (
-        request_meta.has_request_meta(message.params) or _is_stateless(exchange)
-    ):
+    message, meta = request_meta.read_message(
+        body, exchange.headers, server.stateless, server.options.versions
+    )
+    if type(message) is Request:
+        exchange.request_id = message.id
+    if meta is None:
         await SessionHttp(exchange).take(message)
         return None
-    if type(message) is Notification:
+    if type(message) is not Request:
         # Ignored: clients choose the ids of their requests, so that a posted
         # cancellation could cancel the request of another caller (CAN-08).
         await exchange.respond(202, b"", ())
         return None
-    server = exchange.server
-    meta = request_meta.read(message, exchange.headers, server.stateless, server.options.versions)
-    exchange.revision = meta.revision
+    exchange.revision = meta["revision"]
     frame = frames.stateless(exchange, message, meta)
     if message.method != listen_stream.METHOD:
         await _answer(exchange, frame)

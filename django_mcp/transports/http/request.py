@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qsl
 
 from django.core.signals import setting_changed
@@ -18,7 +18,7 @@ from django_mcp.auth.django_session import browser_session
 from django_mcp.frame.transport import HttpTransport, Transport
 from django_mcp.protocol import origins
 from django_mcp.protocol.errors import AuthenticationRequired
-from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders, unjoined
+from django_mcp.protocol.headers import ACCEPT, RequestHeaders, trimmed
 from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.wsgi.environ import IS_WSGI
 
@@ -58,8 +58,6 @@ class HttpRequest:
     """What a client has sent, and whether it may be answered."""
 
     authentication: Authentication
-    _version: str | None | Literal[False] = False
-    """The version header, once it was read; False before."""
     content = b""
     """The body, from when it is read until it is parsed."""
 
@@ -88,26 +86,6 @@ class HttpRequest:
         challenge = Challenge(status=status, message=error.message, error=name, scopes=error.scopes)
         return self.authentication.headers(self.scope, challenge)
 
-    def header(self, name: bytes) -> str | None:
-        """The trimmed value of a header; ``name`` is in lower case.
-
-        Raises HttpError if the header is sent with different values.
-        """
-        if name in self.headers.conflicting:
-            raise HttpError(400, f"The header {name.decode().title()} has two different values")
-        value = self.headers.get(name)
-        return None if value is None else _text(value)
-
-    @property
-    def version(self) -> str | None:
-        """The protocol version in the header of the request, if there is one."""
-        if self._version is False:
-            version = self.header(PROTOCOL_VERSION)
-            if version and "," in version:  # A proxy may have joined two equal headers.
-                version = _text(unjoined(version.encode("latin-1")))
-            self._version = version
-        return self._version
-
     @property
     def is_wsgi(self) -> bool:
         return IS_WSGI in self.scope
@@ -126,10 +104,13 @@ class HttpRequest:
             raise HttpError(405, message, ((b"allow", b"POST, DELETE"),))
 
     def check_origin(self) -> None:
-        """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""
+        """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02).
+
+        Raises HttpError, and InvalidRequest for a header with different values.
+        """
         if self.headers.conflicting:
             for name in SINGLE_VALUED:
-                self.header(name)
+                self.headers.text(name)
         host = self.headers.get(b"host", b"")
         origin = self.headers.get(b"origin")
         if len(host) > MAX_ORIGIN_LENGTH or (origin and len(origin) > MAX_ORIGIN_LENGTH):
@@ -225,12 +206,12 @@ def accepts(header: bytes, media_type: bytes) -> bool:
 @lru_cache(maxsize=1024)
 def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
     """The error for a Host and an Origin, or None. A site receives few different ones."""
-    hostname = _text(host)
+    hostname = trimmed(host)
     allowed_hosts = conf.allowed_hosts()
     if not origins.host_allowed(hostname, allowed_hosts):
         return "Host not allowed: see ALLOWED_HOSTS"
     if not origins.allows(
-        None if origin is None else _text(origin),
+        None if origin is None else trimmed(origin),
         host=hostname,
         scheme=scheme,
         allowed_hosts=allowed_hosts,
@@ -238,10 +219,6 @@ def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
     ):
         return "Origin not allowed: see ALLOWED_ORIGINS"
     return None
-
-
-def _text(value: bytes) -> str:
-    return value.strip(b" \t").decode("latin-1")
 
 
 def _clear_cache(*, setting: str, **_: Any) -> None:

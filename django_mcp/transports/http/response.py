@@ -507,9 +507,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
 
     def _id_for(self, error: McpError) -> RequestId | None:
         """The id of the request that failed, if it could be read; it may not be parsed yet."""
-        request_id: RequestId | None = getattr(error, "request_id", None)
-        if request_id is None:
-            request_id = self.request_id
+        request_id = self.request_id if error.request_id is None else error.request_id
         if request_id is None and self.content:
             with suppress(McpError):
                 message = jsonrpc.read(jsonrpc.decode_received(self.content))

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, base_url
 from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.transports.http import cors, paths
 from django_mcp.transports.http.paths import Paths
 from django_mcp.transports.http.request import Asgi, HttpError, HttpRequest
@@ -75,6 +76,9 @@ def _serve(find: Find) -> Asgi:
             request.check_origin()
         except HttpError as error:
             await _respond(send, scope, error.status, {"error": error.message})
+            return
+        except InvalidRequest as error:
+            await _respond(send, scope, 400, {"error": error.message})
             return
         origin = request.headers.get(b"origin")
         if origin is not None:

@@ -48,7 +48,11 @@ class SessionHttp:
         self.server = http.server
         self.principal = http.principal
 
-    async def take(self, message: Request | Notification | Response) -> None:
+    async def take(self, message: Message | list[Any]) -> None:
+        """Answer a message or a batch."""
+        if isinstance(message, list):
+            await self._take_batch(message)
+            return
         if isinstance(message, Request) and message.method == "initialize":
             await self._initialize(message)
             return
@@ -154,8 +158,8 @@ class SessionHttp:
     def _notification(self, session: Session) -> SessionExchange:
         return SessionExchange(self.http, session, is_notification=True)
 
-    async def take_batch(self, values: Sequence[Any]) -> None:
-        if self.http.header(headers.SESSION_ID) is None:
+    async def _take_batch(self, values: Sequence[Any]) -> None:
+        if headers.SESSION_ID not in self.http.headers:
             raise InvalidRequest(session_engine.NO_BATCHES)
         session = await self._session()
         if not BY_VERSION[session.version].has(Feature.BATCHES):
@@ -166,7 +170,7 @@ class SessionHttp:
         await batch.answer(requests, errors, SessionExchange(self.http, session), self._answer)
 
     async def _initialize(self, request: Request) -> None:
-        if self.http.header(headers.SESSION_ID) is not None:
+        if headers.SESSION_ID in self.http.headers:
             await self._session()  # 404 for one that does not exist, as for any other request.
             raise InvalidRequest("This session is already open", request_id=request.id)
         exchange = self.http
@@ -255,7 +259,7 @@ class SessionHttp:
         await publisher.send_to_session(session, "taken_over", by=self.principal.key)
 
     def _session_id(self) -> str:
-        session_id = self.http.header(headers.SESSION_ID)
+        session_id = self.http.headers.text(headers.SESSION_ID)
         if session_id is None:
             raise HttpError(400, "Open a session with initialize, and send its Mcp-Session-Id")
         # One of another length is not hashed, since hashes are cached.
@@ -271,7 +275,7 @@ class SessionHttp:
 
     def _check_version_header(self, session: Session) -> None:
         """Reject a version that is not served; the session keeps the one it negotiated."""
-        version = self.http.version
+        version = self.http.headers.version()
         if version is None or version == session.version or request_meta.is_stateless(version):
             return
         if BY_VERSION.get(version) not in self.server.revisions(Statefulness.SESSION):
@@ -314,7 +318,7 @@ class SessionHttp:
 
     async def _requested_stream(self, session: Session) -> ResumedStream | StandaloneStream:
         """The stream of a call that the client resumes, or else the standalone stream."""
-        header = self.http.header(b"last-event-id")
+        header = self.http.headers.text(b"last-event-id")
         last = EventId.parse(header) if header else None
         if last is not None and event_log.is_name(last.stream):
             # Also an unknown one: its client waits for a response, and learns that there is none.
