@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Token
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -47,7 +47,9 @@ def enter() -> Scope:
     """
     if pools.is_thread_sensitive():
         return _OF_TEST
-    scope = _RequestScope()
+    site = conf.get()
+    has_middleware = site.django_middleware or site.first_middleware
+    scope = _MiddlewareScope() if has_middleware else _RequestScope()
     scope.token = _asgiref_context.set(scope)
     return scope
 
@@ -87,7 +89,7 @@ def run_handler(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
     Without a request, they have one of their own.
     """
     scope = _asgiref_context.get(None)
-    if type(scope) is _RequestScope:
+    if isinstance(scope, _RequestScope):
         scope.begin_handler()
     elif scope is None and not pools.is_thread_sensitive():
         return run(result_of, coroutine)
@@ -107,8 +109,9 @@ def begin_handler() -> None:
 def use_pool(purpose: str) -> None:
     """Take the threads for the ORM calls of this work from the pool for a purpose."""
     scope = current()
-    if scope is not None and scope.thread is not None:
-        scope.thread.purpose = purpose
+    thread = None if scope is None else scope.take_thread()
+    if thread is not None:
+        thread.purpose = purpose
 
 
 async def release_thread() -> None:
@@ -119,8 +122,8 @@ async def release_thread() -> None:
     scope = current()
     if scope is None or pools.is_in_middleware_thread():
         return
-    if scope.thread is not None:
-        released = scope.thread.release()
+    if not isinstance(scope, _MiddlewareScope):
+        released = scope.release()
         if released is not None:
             await _until_closed(released)
     elif scope in _asgiref_threads:
@@ -131,7 +134,7 @@ async def release_thread() -> None:
 def on_one_thread() -> Iterator[None]:
     """Keep the thread of this request within this context, as a transaction does."""
     scope = current()
-    thread = None if scope is None else scope.thread
+    thread = None if scope is None else scope.take_thread()
     if thread is None:
         yield
         return
@@ -164,21 +167,38 @@ def on_waiting_thread() -> Iterator[None]:
 
 
 class _RequestScope(ThreadSensitiveContext):
-    """The context of asgiref for one request. asgiref finds its thread in a table of its own."""
+    """The context of asgiref for one request.
+
+    asgiref looks in a table for the executor of a context. To be there, each request would need an
+    entry, an executor and a lock, also if it makes no ORM call. So the contexts of all requests are
+    equal, and have one entry: ``_ThreadsOfRequests`` finds the request by the context of the call.
+    """
 
     token: Token[ThreadSensitiveContext]
     is_handed_over = False
     has_handler = False
     """Whether a handler has begun, whose calls may depend on each other."""
+    is_over = False
     thread: RequestThread | None = None
-    """None with middleware of Django: it occupies its thread as long as it waits for the response,
-    and so has one of its own, which asgiref makes."""
+    """The thread, from the first ORM call."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        site = conf.get()
-        if not (site.django_middleware or site.first_middleware):
-            self.thread = _asgiref_threads[self] = RequestThread()
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(_RequestScope)
+
+    def take_thread(self) -> RequestThread | None:
+        """The thread for the ORM calls, which is made unless there is one."""
+        if self.thread is None:
+            thread = RequestThread()
+            if self.has_handler:
+                thread.purpose = pools.QUERIES_OF_HANDLERS
+            if self.is_over:  # A task has outlived the request.
+                thread.end()
+            # Another thread may have made one meanwhile.
+            vars(self).setdefault("thread", thread)
+        return self.thread
 
     def begin_handler(self) -> None:
         """Give the thread back, where the first handler of the request begins.
@@ -190,8 +210,7 @@ class _RequestScope(ThreadSensitiveContext):
             if self.thread is not None:
                 if self.thread.purpose == pools.REQUESTS:
                     self.thread.purpose = pools.QUERIES_OF_HANDLERS
-                if self.thread.is_used:
-                    self.thread.release()
+                self.thread.release()
 
     def release(self) -> Future[bool] | None:
         return None if self.thread is None else self.thread.release()
@@ -201,11 +220,37 @@ class _RequestScope(ThreadSensitiveContext):
         return None if self.is_handed_over else self.close()
 
     def close(self) -> Coroutine[Any, Any, Any] | None:
-        if self.thread is None:
-            return _end_thread(self) if self in _asgiref_threads else None
-        # Also if it was not used: a task that outlives the request may use it.
-        closing = self.thread.end()
+        self.is_over = True
+        closing = None if self.thread is None else self.thread.end()
         return None if closing is None else _until_closed(closing)
+
+
+class _MiddlewareScope(_RequestScope):
+    """The context of a request with middleware of Django.
+
+    The middleware occupies its thread as long as it waits for the response, so the request has one
+    of its own, which asgiref makes.
+    """
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def take_thread(self) -> None:
+        """Leave the thread to asgiref."""
+
+    def close(self) -> Coroutine[Any, Any, Any] | None:
+        return _end_thread(self) if self in _asgiref_threads else None
+
+
+class _ThreadsOfRequests(Executor):
+    """Runs the ORM calls of each request on the thread of the request."""
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        scope = current()
+        assert scope is not None
+        thread = scope.take_thread()
+        assert thread is not None
+        return thread.submit(function, *args, **kwargs)
 
 
 class _HandedOver:
@@ -248,3 +293,6 @@ async def _end_thread(scope: _RequestScope) -> None:
 
 _asgiref_context = SyncToAsync.thread_sensitive_context
 _asgiref_threads = SyncToAsync.context_to_thread_executor
+_ALL_REQUESTS = _RequestScope()
+"""The key of their entry, which is kept: the table has weak references."""
+_asgiref_threads[_ALL_REQUESTS] = _ThreadsOfRequests()

@@ -45,8 +45,6 @@ Calls = SimpleQueue[Call | None]
 class RequestThread(Executor):
     """Runs the calls of one request, one after the other. Any thread may use it."""
 
-    is_used = False
-    """Whether there was a call."""
     purpose = pools.REQUESTS
     """The pool of the thread that is taken next."""
     pins = 0
@@ -61,7 +59,6 @@ class RequestThread(Executor):
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        self.is_used = True
         with self._lock:
             calls = self._calls
             needs_thread = calls is None

@@ -121,6 +121,28 @@ asyncio.run(main())
 """
 
 
+async def test_request_has_a_thread_of_its_own_from_its_first_orm_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+
+    class CountedThread(request_thread.RequestThread):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(request_scope, "RequestThread", CountedThread)
+
+    async def request(calls: int) -> set[int]:
+        return {await ident() for _ in range(calls)}
+
+    await request_scope.run(request, 0)
+    assert not made
+    threads = await asyncio.gather(request_scope.run(request, 2), request_scope.run(request, 2))
+    assert [len(idents) for idents in threads] == [1, 1]
+    assert len(made) == 2
+
+
 class TestLimit:
     async def test_no_more_requests_have_a_thread_than_there_are_threads(self) -> None:
         running, most, lock = 0, 0, threading.Lock()
