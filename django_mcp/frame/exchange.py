@@ -82,6 +82,10 @@ class Exchange(Cancellation):
     collected: Any = None
     """The input requests of the call so far, for a ``MultiRoundTripClient``."""
 
+    def __reduce__(self) -> str:
+        """Nothing of a call can be copied: a copy of its Frame is one made by hand."""
+        return "NULL_EXCHANGE"
+
     def tick(self) -> None:
         """Look after the call. A timer or a task for each call would cost as much as its answer."""
 
@@ -150,13 +154,6 @@ async def _returned(function: Callable[..., T], args: tuple[Any, ...]) -> T:
     return function(*args)
 
 
-class NullExchange(Exchange):
-    """The exchange of a Frame made by hand, which all of them share."""
-
-    has_ended = True
-
-    def __reduce__(self) -> str:
-        return "NULL_EXCHANGE"
-
-
-NULL_EXCHANGE = NullExchange()
+NULL_EXCHANGE = Exchange()
+"""The exchange of all Frames that were made by hand: nothing can be sent for them."""
+NULL_EXCHANGE.has_ended = True
