@@ -50,9 +50,10 @@ from django_mcp.server import failures
 from django_mcp.server.server import server_of
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame, RequestInfo
+    from django_mcp.frame.frame import Frame
     from django_mcp.frame.session import Change, Session
     from django_mcp.frame.transport import Transport
+    from django_mcp.protocol.jsonrpc import RequestInfo
     from django_mcp.server.server import Server
 
 logger = logging.getLogger("django_mcp")

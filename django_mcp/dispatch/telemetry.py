@@ -14,9 +14,9 @@ from opentelemetry import context, metrics, propagate, trace
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 
 from django_mcp.frame.client.request_state import EARLIER_TRACE
-from django_mcp.frame.frame import RequestInfo
 from django_mcp.frame.session import Session, address
 from django_mcp.frame.transport import HttpTransport, Transport
+from django_mcp.protocol.jsonrpc import RequestInfo
 from django_mcp.protocol.limits import cut, shown
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
@@ -22,6 +22,7 @@ from django_mcp.frame.exchange import NULL_EXCHANGE, Exchange
 from django_mcp.frame.session import Change
 from django_mcp.frame.transport import TRANSPORTS, HttpTransport, Transport
 from django_mcp.protocol import meta
+from django_mcp.protocol.jsonrpc import RequestInfo
 from django_mcp.protocol.limits import quoted
 
 if TYPE_CHECKING:
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
 
 Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
 """Values by key, as ``dict`` takes them."""
-
-
-class RequestInfo(NamedTuple):
-    """The message being answered (the seeds' ``request_t``), with its raw parameters."""
-
-    id: RequestId | None
-    method: str
-    params: Json
 
 
 class Private(TypedDict, total=False):

@@ -62,13 +62,14 @@ class RequestHeaders(dict[bytes, bytes]):
     the last: where they differ, the name is in ``conflicting``.
     """
 
-    __slots__ = ("_pairs", "conflicting")
+    __slots__ = ("_are_repeated", "_pairs", "conflicting")
 
     def __init__(self, pairs: Collection[tuple[bytes, bytes]]) -> None:
         super().__init__(pairs)
         self._pairs = pairs
         self.conflicting = NO_NAMES
-        if len(self) != len(pairs):
+        self._are_repeated = len(self) != len(pairs)
+        if self._are_repeated:
             self._compare_repeated()
 
     def _compare_repeated(self) -> None:
@@ -110,16 +111,16 @@ class RequestHeaders(dict[bytes, bytes]):
                 b"" if name is None else self[NAME],
             )
             # A value with spaces or invalid characters never repeats the body.
-            is_repeated = (
-                len(self) == len(self._pairs)
+            repeat_body = (
+                not self._are_repeated
                 and body.encode("ascii") == sent
                 and body.isprintable()
                 and body.count(" ") == 2
                 and "=?" not in body
             )
         except (KeyError, UnicodeEncodeError):
-            is_repeated = False
-        if not is_repeated:
+            repeat_body = False
+        if not repeat_body:
             check(method, name, version, self.collected())
 
 

@@ -24,12 +24,20 @@ from django_mcp.protocol.texts import json_fallback
 RequestId = str | int
 
 
+class RequestInfo(NamedTuple):
+    """The message of a Frame, with its raw parameters; a notification has no id."""
+
+    id: RequestId | None
+    method: str
+    params: Json
+
+
 @final
-class Request(NamedTuple):
+class Request(RequestInfo):
     """A message that is answered with a response of the same ``id``."""
 
+    __slots__ = ()
     id: RequestId
-    method: str
     params: dict[str, Any]
 
 

@@ -23,10 +23,11 @@ from django_mcp.concurrency.fair_slots import Slot
 from django_mcp.frame.client.base import Client
 from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.task import TaskClient, TaskRun
-from django_mcp.frame.frame import Frame, RequestInfo
+from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.models import McpTask
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.jsonrpc import RequestInfo
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import pools

@@ -178,37 +178,47 @@ def _frame(
     assigns: Mapping[str, Any] | None = None,
     initialized: bool = True,
 ) -> Frame:
-    server = exchange.server
-    meta = request.params.get("_meta")
-    request_id = request.id if type(request) is Request else None
-    if type(meta) is not dict and request_id is not None and "_meta" in request.params:
-        raise InvalidParams("params._meta must be an object")
-    sends_logs = log_level is not None and server.capabilities.has("logging")
-    client_facts = (
-        client,
-        server,
-        private["revision"],
-        private.get("client_capabilities", {}),
-        exchange,
-        progress_token(meta) if type(meta) is dict and "progressToken" in meta else None,
-        log_level if sends_logs else None,
-        _limiter(server, private.get("session_id")) if sends_logs else None,
-    )
+    params = request.params
+    info = request if type(request) is Request else RequestInfo(None, request.method, params)
+    token = None
+    if "_meta" in params:
+        meta = params["_meta"]
+        if type(meta) is not dict:
+            if info.id is not None:
+                raise InvalidParams("params._meta must be an object")
+        elif "progressToken" in meta:
+            token = progress_token(meta)
     principal = exchange.principal
     return Frame.of_values(
         {
             "assigns": assigns or {},
             "user": principal.user,
             "auth": principal,
-            "request": RequestInfo(request_id, request.method, request.params),
+            "request": info,
             "initialized": initialized,
             "cancellation": exchange,
             "private": private,
             "changes": (),
             "exchange": exchange,
-            "client_facts": client_facts,
+            "client_facts": (_client, client, exchange, private, token, log_level),
         }
     )
+
+
+def _client(
+    make: Callable[..., Client],
+    exchange: LoopExchange,
+    private: dict[str, Any],
+    token: str | int | None,
+    log_level: str | None,
+) -> Client:
+    """The client of a Frame, which is made when it is read."""
+    server = exchange.server
+    capabilities = private.get("client_capabilities", {})
+    if log_level is None or not server.capabilities.has("logging"):
+        return make(server, private["revision"], capabilities, exchange, token)
+    limiter = _limiter(server, private.get("session_id"))
+    return make(server, private["revision"], capabilities, exchange, token, log_level, limiter)
 
 
 def _limiter(server: Server, session_id: str | None) -> LogRateLimiter | None:

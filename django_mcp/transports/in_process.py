@@ -21,11 +21,11 @@ from django_mcp.components.base import scope_names
 from django_mcp.dispatch import dispatcher, handle
 from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.null import NULL_CLIENT
-from django_mcp.frame.frame import Frame, RequestInfo
+from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import Transport
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.jsonrpc import Request, RequestInfo
 from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import pools

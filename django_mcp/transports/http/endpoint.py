@@ -48,14 +48,13 @@ class Endpoint:
     def __init__(self, server: Server, authentication: Authentication) -> None:
         self.server = server
         self.authentication = authentication
-        self.verbs: Mapping[str, Verb] = {"POST": post, "GET": get, "DELETE": delete}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         exchange = HttpExchange(self.server, self.authentication, scope, receive, send)
         headers = exchange.headers
         work = request_scope.enter()
         language_override = None
-        if headers.get(b"accept-language") is not None or headers.get(b"cookie") is not None:
+        if b"accept-language" in headers or b"cookie" in headers:
             language_override = language.activate(
                 headers.get(b"accept-language"), headers.get(b"cookie")
             )
@@ -65,9 +64,8 @@ class Endpoint:
                 await request_signals.send_started(type(self), scope)
             exchange.check_origin()
             method = scope["method"]
-            origin = headers.get(b"origin")
-            if origin is not None:
-                exchange.to_server = cors.allowing(origin, exchange.to_server)
+            if b"origin" in headers:
+                exchange.to_server = cors.allowing(headers[b"origin"], exchange.to_server)
             if method == "OPTIONS":
                 await cors.preflight(exchange, exchange.to_server, self.allowed)
             elif method == "GET" and browser_page.is_wanted(exchange):
@@ -101,18 +99,16 @@ class Endpoint:
 
         Without sessions there is only POST (HTTP-15).
         """
+        if method == "POST":
+            return post
         allowed = ALLOWED
-        verb = self.verbs.get(method)
-        if method != "POST" and (
-            request_meta.are_stateless(exchange.headers)
-            or not self.server.revisions(Statefulness.SESSION)
-        ):
+        has_sessions = self.server.revisions(Statefulness.SESSION)
+        if request_meta.are_stateless(exchange.headers) or not has_sessions:
             allowed = b"POST"
-            verb = None
-        if verb is None:
-            message = f"Method not allowed: use {allowed.decode()}"
-            raise HttpError(405, message, ((b"allow", allowed),))
-        return verb
+        elif method in VERBS:
+            return VERBS[method]
+        message = f"Method not allowed: use {allowed.decode()}"
+        raise HttpError(405, message, ((b"allow", allowed),))
 
 
 def _sends_signals() -> bool:
@@ -174,9 +170,21 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
         return None
     exchange.revision = meta["revision"]
     frame = frames.stateless(exchange, message, meta)
-    if message.method != listen_stream.METHOD:
-        await _answer(exchange, frame)
-        return None
+    if message.method == listen_stream.METHOD:
+        return _listener(exchange, frame)
+    if IS_WSGI in exchange.scope:
+        exchange.silent_handler = _silent_handler(frame)
+    exchange.begin()
+    try:
+        body = await handle.answer(frame, site.get())
+    finally:
+        exchange.stop()
+    await exchange.answer(body)
+    return None
+
+
+def _listener(exchange: HttpExchange, frame: Frame) -> OpenStream:
+    """The stream of notifications which a client asks for; raises HttpError."""
     if not exchange.accepts_stream:
         raise HttpError(406, "Accept text/event-stream to listen")
     exchange.listens = True
@@ -197,16 +205,8 @@ async def delete(exchange: HttpExchange) -> None:
     await SessionHttp(exchange).delete()
 
 
-async def _answer(exchange: HttpExchange, frame: Frame) -> None:
-    """Answer a stateless request."""
-    if IS_WSGI in exchange.scope:
-        exchange.silent_handler = _silent_handler(frame)
-    exchange.begin()
-    try:
-        body = await handle.answer(frame, site.get())
-    finally:
-        exchange.stop()
-    await exchange.answer(body)
+VERBS: Mapping[str, Verb] = {"GET": get, "DELETE": delete}
+"""What answers the methods of sessions."""
 
 
 def _silent_handler(frame: Frame) -> Hashable | None:

@@ -367,13 +367,26 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
 
     # The end of the response.
 
-    def answer(self, body: bytes) -> Awaitable[None]:
-        """Send the response, with the status of the error in it, if it has one."""
+    def answer(self, body: bytes) -> Coroutine[Any, Any, None]:
+        """Send the response: as JSON, or as the last event of its stream.
+
+        JSON has the status of the error in it, if it has one.
+        """
+        status = 200
         error = self.error
-        if error is None:
-            return self.finish(body)
-        self.add_headers_of(error, self.revision)
-        return self.finish(body, self.revision.http_status(error))
+        if error is not None:
+            self.add_headers_of(error, self.revision)
+            status = self.revision.http_status(error)
+        writer = self._writer
+        if self._stream is not None:
+            return self._stream.finish(sse.event(body))
+        if writer.is_used:
+            return self._end_stream(sse.event(body))
+        if writer is not UNUSED:
+            return nothing()  # It was closed: the client has gone.
+        # A background task of the handler may still write, which is ignored.
+        self._writer = CLOSED
+        return self.respond(status, body)
 
     def add_headers_of(self, error: McpError, revision: Revision) -> None:
         """Add the challenge of an error, or the header that says when to retry."""
@@ -391,19 +404,6 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         if self._writer is not UNUSED and self._writer is not CLOSED:
             self._writer.headers = self._headers
 
-    def finish(self, body: bytes, status: int = 200) -> Coroutine[Any, Any, None]:
-        """Send the response: as JSON, or as the last event of its stream."""
-        writer = self._writer
-        if self._stream is not None:
-            return self._stream.finish(sse.event(body))
-        if writer.is_used:
-            return self._end_stream(sse.event(body))
-        if writer is not UNUSED:
-            return nothing()  # It was closed: the client has gone.
-        # A background task of the handler may still write, which is ignored.
-        self._writer = CLOSED
-        return self.respond(status, body)
-
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         stream = ListenStream(self, frame, wanted)
         with stream.open_within(sse_stream.MAX_STREAMS, TooManyStreams()):
@@ -419,12 +419,18 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         self._writer = CLOSED  # They refer to each other.
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
+        """Send a whole response to the ASGI server, or to the middleware around this request."""
+        if self._state is IN_MIDDLEWARE:
+            send: Send = self._view
+        else:
+            send = self.to_server
+            self._state = BEGUN
         pairs = [*headers, *self._headers]
         if status != 204:  # It has no content, and so no length (RFC 9110, section 8.6).
             pairs.append((b"content-length", b"%d" % len(body)))
         try:
-            await self.send({"type": "http.response.start", "status": status, "headers": pairs})
-            await self.send({"type": "http.response.body", "body": body, "more_body": False})
+            await send({"type": "http.response.start", "status": status, "headers": pairs})
+            await send({"type": "http.response.body", "body": body, "more_body": False})
         except OSError:
             self.disconnected()
 

@@ -111,6 +111,6 @@ async def test_events_which_wait_are_sent_before_the_result(at_once: None) -> No
     exchange = exchange_over(server)
 
     await _report(exchange, range(3))
-    await exchange.finish(b'{"result": {}}')
+    await exchange.answer(b'{"result": {}}')
 
     assert server.bodies == [_steps(0), _steps(1, 2), [{"result": {}}]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django_mcp import stores
@@ -23,7 +23,7 @@ from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.runtime import background, pools, request_scope
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.transports.http.response import HttpExchange
+from django_mcp.transports.http.response import UNANSWERED, HttpExchange
 from django_mcp.transports.http.session.event_log import StreamLog
 from django_mcp.transports.session_engine import (
     CLIENT_CANCELLED,
@@ -80,7 +80,9 @@ class SessionExchange(HttpExchange):
         is_notification: bool = False,
     ) -> None:
         vars(self).update(vars(http))
-        self.send = http.send  # type: ignore[method-assign]
+        # Whether the response has begun is known to the request.
+        self.to_server = http.send
+        self._state = UNANSWERED
         self.task = None
         self.request_headers = None  # Only stateless requests repeat their body in headers.
         self.route = ResponseRoute(self.server, session)
@@ -278,22 +280,21 @@ class SessionExchange(HttpExchange):
             self._log.resumed()
             await self._log.notify_readers()
 
-    async def finish(self, body: bytes, status: int = 200) -> None:
+    async def answer(self, body: bytes) -> None:
         if self.replies is not None:
             self.replies.append(body)
             self.release()
             return
         if self._log is None:
-            await super().finish(body, status)
+            await super().answer(body)
             return
+        if self.error is not None:
+            self.add_headers_of(self.error, self.revision)
         event = sse.event(body, id=str(self._log.append(body.decode(), is_response=True)))
         # Not after the client has read it: by then the lease may have run out.
         closing = self.loop.create_task(self._log.close())
         await self._end_stream(event)
         await closing
-
-    def answer(self, body: bytes) -> Awaitable[None]:
-        return super().answer(body) if self.replies is None else self.finish(body)
 
     async def finish_cancelled(self, body: bytes) -> None:
         """End the response to a request that its client cancelled.
@@ -305,7 +306,7 @@ class SessionExchange(HttpExchange):
             self.release()
             return
         if self._log is None and not self.is_stream:
-            await self.finish(body)
+            await self.answer(body)
             return
         await self._end_stream(b"")
         if self._log is not None:
