@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -71,10 +71,10 @@ class SessionHttp:
         except McpError as error:
             await self._fail(error, BY_VERSION[session.version], message.id)
 
-    async def _answer(self, request: Request, exchange: SessionExchange) -> None:
+    def _answer(self, request: Request, exchange: SessionExchange) -> Coroutine[Any, Any, None]:
         frame = frames.in_session(exchange, request, exchange.mcp_session)
         is_in_batch = exchange.replies is not None
-        await exchange.answer_in_task(frame, _engine(), is_in_batch=is_in_batch)
+        return exchange.answer_in_task(frame, _engine(), is_in_batch=is_in_batch)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Process a message that is not answered.
