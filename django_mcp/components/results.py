@@ -20,7 +20,7 @@ from django_mcp.components.responses import (
     Response,
     ToolResponse,
 )
-from django_mcp.components.serializers import SCALARS
+from django_mcp.components.serializers import CONTAINERS, SCALARS
 from django_mcp.protocol.content import CONTENT, Content, EmbeddedResource, Message, block
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.texts import is_text
@@ -35,7 +35,6 @@ AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 BYTES = (bytes, bytearray, memoryview)
 UNSTRUCTURED = (str, int, float, *BYTES)
-CONTAINERS = frozenset({dict, list})
 OPENING = (b"{", b"[")
 QUOTE = b'"'
 EMPTY_LIST = b"[]"

@@ -26,11 +26,11 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from json import loads
 from math import isfinite
 from numbers import Number
@@ -175,20 +175,56 @@ def deeply_converted(value: Any, *, rows: bool = False) -> Any:
 
     With ``rows``, types may have another form: one whose attributes are read.
     """
+    if type(value) in CONTAINERS and _has_only_simple_types(value):
+        return value
+    return _members_converted(value, rows=rows)
+
+
+def _members_converted(value: Any, *, rows: bool) -> Any:
     serialize = find(type(value))
     if rows and (as_rows := getattr(serialize, "as_rows", None)) is not None:
         return as_rows(value)
     if serialize is not None:
-        return deeply_converted(serialize(value), rows=rows)
+        return _members_converted(serialize(value), rows=rows)
     if isinstance(value, Mapping):
-        members = {name: deeply_converted(member, rows=rows) for name, member in value.items()}
+        members = {name: _members_converted(member, rows=rows) for name, member in value.items()}
         is_same = all(members[name] is member for name, member in value.items())
         return value if is_same else members
     if type(value) in (list, tuple):
-        items = [deeply_converted(item, rows=rows) for item in value]
+        items = [_members_converted(item, rows=rows) for item in value]
         is_same = all(new is old for new, old in zip(items, value, strict=True))
         return value if is_same else items
     return str(value) if not isinstance(value, str) and is_text(value) else value
+
+
+CONTAINERS = frozenset({dict, list})
+SIMPLE = frozenset(
+    {type(None), bool, int, float, str, Decimal, UUID, date, datetime, time, timedelta, *CONTAINERS}
+)
+"""Types that the table has no entries for, unless the site adds some."""
+MAX_LEVELS = 20
+MAX_ON_LEVEL = 1_000_000
+"""A list that contains itself has levels without end, which may grow."""
+
+
+def _has_only_simple_types(value: Any) -> bool:
+    """Whether nothing in ``value`` is of another type, or has an entry.
+
+    The values are looked at level by level, which takes a tenth of the time of one by one.
+    """
+    level = [value]
+    for _ in range(MAX_LEVELS):
+        kinds = {*map(type, level)}
+        if not kinds <= SIMPLE or any(find(kind) is not None for kind in kinds):
+            return False
+        if kinds.isdisjoint(CONTAINERS):
+            return True
+        lists = chain.from_iterable(item for item in level if type(item) is list)
+        members = chain.from_iterable(item.values() for item in level if type(item) is dict)
+        level = [*islice(chain(lists, members), MAX_ON_LEVEL)]
+        if len(level) == MAX_ON_LEVEL:
+            break
+    return False
 
 
 class Row(Generic[T]):

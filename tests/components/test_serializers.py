@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -64,6 +65,10 @@ def money_to_json(money: Money) -> str:
     return f"{money.amount} CHF"
 
 
+def year_of(day: date) -> int:
+    return day.year
+
+
 def returned(value: Any) -> Any:
     """The structured content, which is the same if it is encoded early."""
     tool = tool_component(lambda: None, name="it")
@@ -93,6 +98,35 @@ class TestRegistration:
     def test_serializer_may_return_values_of_other_types(self) -> None:
         register_serializer(Money, lambda money: {"of": Decimal(money.amount)})
         assert returned([Money(1)]) == [{"of": "1"}]
+
+    def test_serializer_of_a_type_of_python_applies_deep_inside_rows(
+        self, settings: Settings
+    ) -> None:
+        settings.DJANGO_MCP = {"SERIALIZERS": {"datetime.date": f"{__name__}.year_of"}}
+        rows = [{"days": [[date(2026, 11, 27)]], "ok": True}]
+        assert serializers.deeply_converted(rows) == [{"days": [[2026]], "ok": True}]
+
+        register_serializer(bool, str)
+        assert serializers.deeply_converted(rows) == [{"days": [[2026]], "ok": "True"}]
+
+    def test_rows_of_types_of_python_are_not_searched_one_by_one(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rows = [{"id": number, "day": date(2026, 1, 1), "tags": []} for number in range(1000)]
+        looked_up = Mock(side_effect=serializers.find)
+        monkeypatch.setattr(serializers, "find", looked_up)
+
+        assert returned(rows)[0] == {"id": 0, "day": "2026-01-01", "tags": []}
+
+        assert looked_up.call_count < 100
+
+    @pytest.mark.parametrize("times", [1, 2, 2_000])
+    def test_search_of_a_list_that_contains_itself_ends(self, times: int) -> None:
+        circle: list[Any] = []
+        circle += [circle] * times
+
+        with pytest.raises(RecursionError):
+            serializers.deeply_converted(circle)
 
     def test_return_annotation_with_a_registered_type_has_no_schema(self) -> None:
         register_serializer(Money, money_to_json)
