@@ -394,14 +394,26 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("type"), str)
 
 
-def prepared(core: Any, *, strict_numbers: bool = False, fail_fast: bool = False) -> Any:
+def prepared(
+    core: Any,
+    *,
+    strict_numbers: bool = False,
+    fail_fast: bool = False,
+    finite_numbers: bool = False,
+) -> Any:
     """Return a core schema with these options; the same object if nothing changes.
 
     With ``strict_numbers``, a string is no number, as the JSON Schema says. A schema behind a
-    function that runs before it stays as it is: the function may return strings.
+    function that runs before it stays as it is: the function may return strings. With
+    ``finite_numbers``, NaN and the infinities are no numbers.
     """
     if isinstance(core, tuple):  # A member of a union, with its label.
-        inner = prepared(core[0], strict_numbers=strict_numbers, fail_fast=fail_fast)
+        inner = prepared(
+            core[0],
+            strict_numbers=strict_numbers,
+            fail_fast=fail_fast,
+            finite_numbers=finite_numbers,
+        )
         return core if inner is core[0] else (inner, *core[1:])
     kind = KNOWN[_type_of(core)]
     changes: dict[str, Any] = {}
@@ -409,12 +421,19 @@ def prepared(core: Any, *, strict_numbers: bool = False, fail_fast: bool = False
         changes["fail_fast"] = True
     if strict_numbers and _type_of(core) in _NUMBERS and "strict" not in core:
         changes["strict"] = True
+    if finite_numbers and _type_of(core) == "float":
+        changes["allow_inf_nan"] = False
     for name in kind.inner:
         if name not in core:
             continue
         # The keys of a JSON object are strings.
         is_strict = strict_numbers and kind.keeps_numbers and name != "keys_schema"
-        prepare = partial(prepared, strict_numbers=is_strict, fail_fast=fail_fast)
+        prepare = partial(
+            prepared,
+            strict_numbers=is_strict,
+            fail_fast=fail_fast,
+            finite_numbers=finite_numbers,
+        )
         prepared_member = _changed(core[name], prepare)
         if prepared_member is not core[name]:
             changes[name] = prepared_member

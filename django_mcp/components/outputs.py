@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, NoReturn, Union, get_args, get_origin
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from django_mcp.components import serializers
+from django_mcp.components import argument_types, serializers
 from django_mcp.components.base import InvalidOutput
 from django_mcp.components.responses import Response
 from django_mcp.components.schemas import (
@@ -64,15 +64,10 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
     drop_formats(schema)
     validate = adapter.validator.validate_python
     check_numbers = _check_of_numbers(adapter)
-    is_plain = _is_plain(adapter)
 
     def encode(value: Any) -> bytes:
         try:
             valid = _validated(validate, value)
-            plain = preencoded.encode_plain(valid) if is_plain else None
-            # A null may be a number that is not finite.
-            if plain is not None and (check_numbers is None or serializers.NULL not in plain):
-                return plain
             json = adapter.serializer.to_json(
                 valid, by_alias=True, fallback=serializers.json_fallback
             )
@@ -91,7 +86,8 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
         check_value = compiled_check()
         return check_value(value)
 
-    return OutputSchema(schema, encode, check, adapter.validate_json)
+    encode_value = _plain_encoder(adapter, encode) if _is_plain(adapter) else encode
+    return OutputSchema(schema, encode_value, check, adapter.validate_json)
 
 
 class OutputJsonSchema(UntitledJsonSchema):
@@ -123,6 +119,8 @@ def _validated(validate: Callable[..., Any], value: Any) -> Any:
     except ValidationError:
         # Once more, with the values of other types in it converted.
         shown = serializers.deeply_converted(value, rows=True)
+        if shown is value:  # An iterator in it has no items any more.
+            raise
         return validate(shown, from_attributes=True)
 
 
@@ -203,6 +201,35 @@ def _is_plain_schema(node: Mapping[str, Any]) -> bool:
     has_more = bool(node.get("computed_fields")) or node.get("extra_behavior") == "allow"
     has_more = has_more or settings.get("extra_fields_behavior") == "allow"
     return kind in PLAIN and not (holds_anything or has_more)
+
+
+def _plain_encoder(
+    adapter: TypeAdapter[Any], encode: Callable[[Any], bytes]
+) -> Callable[[Any], bytes]:
+    """``encode`` for a plain type, of which orjson writes the same bytes.
+
+    The validator rejects numbers that are not finite: orjson writes them as null, and to look for
+    them in the JSON takes longer.
+    """
+    core = argument_types.prepared(adapter.core_schema, finite_numbers=True)
+    validator = adapter.validator
+    if core is not adapter.core_schema:
+        validator = argument_types.validator_of(core)
+    validate = validator.validate_python
+
+    def encode_plain(value: Any) -> bytes:
+        try:
+            valid = _validated(validate, value)
+        except serializers.NOT_SERIALIZABLE as error:
+            encode(value)  # Raises the error that is said of other types.
+            raise InvalidOutput(READ_ONCE) from error
+        json = preencoded.encode_plain(valid)
+        return encode(valid) if json is None else json
+
+    return encode_plain
+
+
+READ_ONCE = "an item of an iterator does not have the declared type: return a list"
 
 
 def _check_words(json: bytes, valid: Any) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import date
+from decimal import Decimal
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import Field, PlainSerializer
 from typing_extensions import TypedDict
 
-from django_mcp.components import outputs
+from django_mcp.components import outputs, serializers
 from django_mcp.components.base import InvalidOutput, UnserializableResult
 from django_mcp.protocol import jsonrpc, preencoded
 from django_mcp.protocol.preencoded import PreEncodedResult
@@ -25,6 +27,11 @@ class Row(TypedDict, total=False):
     count: int | None
     tags: list[str]
     more: dict[str, bool]
+
+
+class Strict(TypedDict):
+    id: Annotated[int, Field(ge=0)]
+    ratio: Annotated[float, Field(le=1)]
 
 
 class Shade(StrEnum):
@@ -102,10 +109,48 @@ def test_orjson_writes_the_bytes_of_pydantic(data: st.DataObject) -> None:
         (list[str], ("a", "b")),
         (Row, {"price": 1, "name": Marked("x")}),
         (Row, {"unknown": 1}),
+        (Row, {"tags": [], "name": "b", "count": None, "price": 1.5}),
+        (Row, {"price": float("nan"), "count": None}),
+        (Row, {"price": float("-inf"), "name": 1}),
+        (Row, {"name": "null", "price": "1.5"}),
+        (Row, {"count": 2**70, "price": 1.5}),
+        (Row, [("name", "a")]),
+        (Row, {"name": date(2026, 11, 27)}),
+        (Strict, {"id": 1}),
+        (Strict, {"ratio": 0.5, "id": 1}),
+        (Strict, {"ratio": 0.5, "id": -1}),
+        (Strict, {"ratio": 2.0, "id": 1}),
+        (Strict, {"ratio": float("nan"), "id": 1}),
+        (Annotated[float, Field(allow_inf_nan=False)], float("nan")),
+        (float, Decimal("1.5")),
+        (float, Decimal("NaN")),
+        (list[float], [float("nan")] * 1_500),
+        (dict[str, float | None], {"a": None, "b": float("inf")}),
+        (list[list[float]], [[], [1.0, float("nan")]]),
+        (list[int], range(3)),
+        (list[str], {"a": 1}.keys()),
     ],
 )
 def test_unusual_value_is_written_alike(kind: Any, value: Any) -> None:
     assert written(kind, value) == written_by_pydantic(kind, value)
+
+
+def test_row_of_floats_and_none_is_not_searched_for_other_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finite = Mock()
+    monkeypatch.setattr(serializers, "finite", finite)
+
+    json = written(list[Row], [{"price": 1.5, "count": None}])
+
+    assert json == b'[{"price":1.5,"count":null}]'
+    finite.assert_not_called()
+
+
+@pytest.mark.parametrize(("kind", "item"), [(float, float("nan")), (int, "a")])
+def test_iterator_with_an_invalid_item_is_an_error(kind: Any, item: Any) -> None:
+    with pytest.raises(InvalidOutput, match="return a list"):
+        outputs.output_of_type(list[kind], "a test").encode(iter([kind(1), item]))
 
 
 class Dated(TypedDict):
