@@ -46,9 +46,9 @@ from django_mcp.transports.http import health, http_sse, shutdown, well_known
 from django_mcp.transports.http.endpoint import Endpoint
 from django_mcp.transports.http.http_sse import HttpSseEndpoint
 from django_mcp.transports.http.paths import Paths
-from django_mcp.transports.http.request import Asgi
+from django_mcp.transports.http.request import WAITING_THREAD, Asgi
 from django_mcp.transports.wrapped_lifespan import WrappedLifespan
-from django_mcp.transports.wsgi import bridge, event_loop
+from django_mcp.transports.wsgi import bridge, event_loop, waiting_thread
 from django_mcp.transports.wsgi import environ as wsgi_environ
 from django_mcp.transports.wsgi.bridge import Bridge
 from django_mcp.transports.wsgi.environ import RequestBody
@@ -263,6 +263,7 @@ def _mount_wsgi(django_application: Wsgi) -> Wsgi:
         # Again: gunicorn patches its workers after it has loaded the application with --preload.
         greenlets.refuse_to_serve()
         scope = wsgi_environ.scope_of(environ, paths)
+        scope[WAITING_THREAD] = waiting_thread
         try:
             running = _prepared_loop(event_loop.current())
             request = Bridge(endpoint, scope, RequestBody(environ), running)

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import BytesIO
 from typing import Any
@@ -25,13 +25,19 @@ HEADERS = [(b"x-a", b"1")]
 START = {"type": "http.response.start", "status": 200, "headers": HEADERS}
 
 
-def bridged(application: Any, running: EventLoopThread | None = None) -> Any:
-    """The WSGI application that an ASGI application becomes."""
+def bridged(
+    application: Any,
+    more: Mapping[str, Any] | None = None,
+    *,
+    running: EventLoopThread | None = None,
+) -> Any:
+    """The WSGI application that an ASGI application becomes; ``more`` is added to the scope."""
 
     def call(variables: Any, start_response: Any) -> Any:
         body = RequestBody(variables)
         loop = running or event_loop.current()
-        return Bridge(application, scope_of(variables), body, loop).respond(start_response)
+        scope = {**scope_of(variables), **(more or {})}
+        return Bridge(application, scope, body, loop).respond(start_response)
 
     return call
 
@@ -174,7 +180,7 @@ def test_end_of_the_event_loop_fails_the_requests_that_wait(
 
     for _ in range(2):  # The second request finds the loop ended.
         with pytest.raises(LoopEnded):
-            perform(bridged(application, running), environ())
+            perform(bridged(application, running=running), environ())
     assert "The event loop of the MCP servers has ended" in caplog.text
 
 
@@ -282,7 +288,7 @@ def test_thread_does_not_wait_for_a_client_that_sends_its_body_slowly(
 
     try:
         with pytest.raises(ConnectionResetError):
-            perform(bridged(application, running), of_socket(server_side, length))
+            perform(bridged(application, running=running), of_socket(server_side, length))
         assert answers == ["http.disconnect"]
     finally:
         has_ended.set()

@@ -15,8 +15,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.wsgi import get_wsgi_application
 
 from django_mcp import routing
-from django_mcp.transports.wsgi import event_loop
+from django_mcp.transports.http.endpoint import Endpoint
+from django_mcp.transports.http.request import WAITING_THREAD
+from django_mcp.transports.wsgi import event_loop, waiting_thread
 from tests.wsgi.requests import environ, perform
+from tests.wsgi.test_bridge import respond
 
 
 async def asgi_function(scope: Any, receive: Any, send: Any) -> None: ...
@@ -102,6 +105,20 @@ def test_paths_besides_that_of_the_endpoint_are_served(path: str) -> None:
 def test_prefix_of_the_site_is_not_a_part_of_the_path() -> None:
     variables = environ("GET", "/mcp/healthz", more={"SCRIPT_NAME": "/app"})
     assert perform(routing.mount(wsgi_function), variables).status == 200
+
+
+def test_endpoint_is_passed_the_thread_that_waits_for_its_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scopes: list[Any] = []
+
+    async def answer(endpoint: Endpoint, scope: Any, receive: Any, send: Any) -> None:
+        scopes.append(scope)
+        await respond(send, b"")
+
+    monkeypatch.setattr(Endpoint, "__call__", answer)
+    perform(routing.mount(wsgi_function), environ(path="/mcp"))
+    assert scopes[0][WAITING_THREAD] is waiting_thread
 
 
 @pytest.mark.parametrize(("has_threads", "errors"), [(0, 1), (1, 0)])

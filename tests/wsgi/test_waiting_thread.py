@@ -15,6 +15,7 @@ from django_mcp import Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.routing import endpoint
 from django_mcp.runtime import pools
+from django_mcp.transports.http.request import WAITING_THREAD
 from django_mcp.transports.wsgi import event_loop, waiting_thread
 from django_mcp.transports.wsgi.waiting_thread import (
     FAST,
@@ -38,7 +39,7 @@ def served(tool: Any) -> Iterator[Call]:
     """Calls of a tool on a server of its own; each returns the structured content."""
     server = Server("wsgi-threads", authenticators=[AnonymousAuthentication()])
     server.tool(name="tool")(tool)
-    application = bridged(endpoint(server))
+    application = bridged(endpoint(server), {WAITING_THREAD: waiting_thread})
 
     def call(*, progress_token: str | None = None, log_level: str | None = None) -> Any:
         body, headers = message("tool", {})

@@ -7,7 +7,7 @@ throughput of a bare application, and receives nothing while a handler runs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from django.core.signals import request_finished, request_started
@@ -27,10 +27,9 @@ from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import browser_page, cors, django_middleware, listen_stream
 from django_mcp.transports.http.django_middleware import NOBODY, DjangoMiddleware, View
-from django_mcp.transports.http.request import HttpError
+from django_mcp.transports.http.request import WAITING_THREAD, HttpError
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.session.handler import SessionHttp
-from django_mcp.transports.wsgi.environ import IS_WSGI
 
 OpenStream = Callable[[], Awaitable[None]]
 """Serves a stream until it is closed."""
@@ -172,8 +171,8 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
     frame = frames.stateless(exchange, message, meta)
     if message.method == listen_stream.METHOD:
         return _listener(exchange, frame)
-    if IS_WSGI in exchange.scope:
-        exchange.silent_handler = _silent_handler(frame)
+    if WAITING_THREAD in exchange.scope:
+        exchange.use_waiting_thread(frame)
     exchange.begin()
     try:
         body = await handle.answer(frame, site.get())
@@ -207,11 +206,3 @@ async def delete(exchange: HttpExchange) -> None:
 
 VERBS: Mapping[str, Verb] = {"GET": get, "DELETE": delete}
 """What answers the methods of sessions."""
-
-
-def _silent_handler(frame: Frame) -> Hashable | None:
-    """The tool of a call for which the client has asked for neither progress nor log messages."""
-    call = frame.message
-    meta = call.params.get("_meta", ())
-    sends = request_meta.LOG_LEVEL in meta or "progressToken" in meta
-    return None if sends or call.method != "tools/call" else (frame.server, call.params.get("name"))

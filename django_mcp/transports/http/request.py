@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from django.core.signals import setting_changed
@@ -20,7 +20,6 @@ from django_mcp.protocol import origins
 from django_mcp.protocol.errors import AuthenticationRequired
 from django_mcp.protocol.headers import ACCEPT, RequestHeaders, trimmed
 from django_mcp.protocol.revisions import Revision
-from django_mcp.transports.wsgi.environ import IS_WSGI
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -28,6 +27,10 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 """An ASGI application."""
 HeaderPairs = Sequence[tuple[bytes, bytes]]
+
+WAITING_THREAD = "django_mcp.waiting_thread"
+"""The key of a ``WaitingThread`` in the scope of a request for which a thread of its server waits,
+as under WSGI."""
 
 MAX_ORIGIN_LENGTH = 300
 """Bytes of a Host or an Origin. A DNS name has at most 253; longer values are not cached."""
@@ -52,6 +55,14 @@ class HttpError(Exception):
 
 class ClientDisconnected(Exception):
     """The client has disconnected before its message was complete."""
+
+
+class WaitingThread(Protocol):
+    """The thread of a server that waits for a response, and may run its handler: a port."""
+
+    def runner(self, exchange: Any, handler: Hashable) -> Callable[..., Awaitable[Any]]:
+        """Return what runs the synchronous ``handler`` of a call, which sends nothing before its
+        response."""
 
 
 class HttpRequest:
@@ -87,16 +98,14 @@ class HttpRequest:
         return self.authentication.headers(self.scope, challenge)
 
     @property
-    def is_wsgi(self) -> bool:
-        return IS_WSGI in self.scope
+    def occupies_thread(self) -> bool:
+        """Whether a thread of the server waits for the response, as under WSGI."""
+        return WAITING_THREAD in self.scope
 
     @property
     def may_stay_open(self) -> bool:
-        """Whether the response may be a stream without an end of its own.
-
-        Under WSGI, each of them occupies a thread of the server.
-        """
-        return not self.is_wsgi or conf.get().wsgi_streams > 0
+        """Whether the response may be a stream without an end of its own."""
+        return not self.occupies_thread or conf.get().wsgi_streams > 0
 
     def check_may_stay_open(self) -> None:
         if not self.may_stay_open:

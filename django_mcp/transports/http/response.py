@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from django_mcp.concurrency.coroutines import nothing
 from django_mcp.dispatch.calls_in_flight import TICK, CallsInFlight, calls_in_flight
 from django_mcp.frame.frame import Frame
 from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc, sse
+from django_mcp.protocol import jsonrpc, request_meta, sse
 from django_mcp.protocol.errors import (
     AuthenticationRequired,
     InternalError,
@@ -47,6 +47,7 @@ from django_mcp.transports.http import django_middleware, request, sse_stream
 from django_mcp.transports.http.django_middleware import View
 from django_mcp.transports.http.listen_stream import ListenStream, TooManyStreams
 from django_mcp.transports.http.request import (
+    WAITING_THREAD,
     ClientDisconnected,
     HeaderPairs,
     HttpError,
@@ -56,11 +57,9 @@ from django_mcp.transports.http.request import (
     Send,
 )
 from django_mcp.transports.http.stream_writer import StreamWriter
-from django_mcp.transports.wsgi import waiting_thread
 
 logger = logging.getLogger("django_mcp")
 
-T = TypeVar("T")
 Written = TypeVar("Written", bytes, dict[str, Any])
 
 WAIT_FOR_LOOP_EVERY = 500
@@ -138,9 +137,6 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     """The id of the message, once it is parsed."""
     listens = False
     """Whether it is a request to listen, of which progress and logs are not sent (SUB-08)."""
-    silent_handler: Hashable | None = None
-    """The handler of a call under WSGI that sends no notifications; it may run on the thread that
-    waits for the response."""
     _in_flight: CallsInFlight
     _state = UNANSWERED
     _view: View
@@ -296,10 +292,17 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         if self.revision.has(Feature.DISCONNECT_CANCELS):
             self.end("The client closed the connection")
 
-    def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        if self.silent_handler is None:
-            return super().run(function, *args)
-        return waiting_thread.run(self.loop, self.silent_handler, function, *args)
+    def use_waiting_thread(self, frame: Frame) -> None:
+        """Let a tool run on the thread of the server, if the call sends nothing before its result.
+
+        The client has asked for neither progress nor log messages.
+        """
+        call = frame.message
+        meta = call.params.get("_meta", ())
+        sends = request_meta.LOG_LEVEL in meta or "progressToken" in meta
+        if call.method == "tools/call" and not sends:
+            handler = (self.server, call.params.get("name"))
+            self.in_pool = self.scope[WAITING_THREAD].runner(self, handler)
 
     # What a handler sends.
 

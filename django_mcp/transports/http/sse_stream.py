@@ -67,7 +67,7 @@ class AuthenticatedRequest(Protocol):
         """By what the open streams of the caller are counted."""
 
     @property
-    def is_wsgi(self) -> bool: ...
+    def occupies_thread(self) -> bool: ...
 
     def send(self, message: dict[str, Any], /) -> Awaitable[None]: ...
 
@@ -97,7 +97,7 @@ class SseStream:
         self._writer = StreamWriter(http.send, self._loop)
         self._receive = http.receive
         self._reauthenticate = http.reauthenticate
-        self.occupies_thread = http.is_wsgi and not self.ends_with_call
+        self.occupies_thread = http.occupies_thread and not self.ends_with_call
         self._waiting_task: asyncio.Task[Any] | None = None
         """The task that waits for the disconnect, as long as it does."""
         self._checked_at = self._loop.time()

@@ -10,9 +10,6 @@ from socket import SHUT_RD
 from time import monotonic
 from typing import Any, NamedTuple
 
-IS_WSGI = "django_mcp.is_wsgi"
-"""The key that only the scopes of WSGI requests have."""
-
 READ_AT_ONCE = 64 * 1024
 """Bytes of a body that are read in one step."""
 UNPREFIXED = {"CONTENT_TYPE": b"content-type", "CONTENT_LENGTH": b"content-length"}
@@ -41,7 +38,6 @@ def scope_of(environ: Mapping[str, Any], paths: Mapping[str, Any] | None = None)
         "headers": _headers(environ),
         "client": _client(environ),
         "server": (environ.get("SERVER_NAME", ""), _number(environ.get("SERVER_PORT"))),
-        IS_WSGI: True,
     }
 
 

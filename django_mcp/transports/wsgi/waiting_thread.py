@@ -29,12 +29,13 @@ Time in the queue of the pool does not count: the thread that runs the handler t
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from time import monotonic, thread_time
 from typing import Any, TypeVar
 
-from django_mcp.runtime import pools, request_scope
+from django_mcp.runtime import pools
+from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
 
@@ -50,18 +51,18 @@ MOST = 10_000
 """Handlers that have a score."""
 
 
-async def run(
-    loop: asyncio.AbstractEventLoop,
-    handler: Hashable,
-    function: Callable[..., T],
-    /,
-    *args: Any,
-) -> T:
-    """Run ``function`` for a handler: on this thread, or in the pool of handlers.
+def runner(exchange: LoopExchange, handler: Hashable) -> Callable[..., Awaitable[Any]]:
+    """Return what runs a handler on this thread, or in the pool: the port of ``transports.http``.
 
     To be called for a call that sends nothing before its response.
     """
-    request_scope.begin_handler()
+    return partial(_run, exchange, handler)
+
+
+async def _run(
+    exchange: LoopExchange, handler: Hashable, function: Callable[..., T], /, *args: Any
+) -> T:
+    loop = exchange.loop
     if _scores.get(handler, 0) >= PROVEN and pools.may_run_here(loop):
         return await pools.run_here(loop, _timed, handler, function, *args)
     return await pools.run(_timed, handler, function, *args)
