@@ -226,6 +226,8 @@ class Component(ABC):
     invoke: Invoke | None = None
     """Calls the handler with validated arguments and the Frame; None without a handler."""
     is_async: bool = False
+    takes_frame: bool = True
+    """Whether its handler is passed the Frame, and can so request input from the client."""
     requests_input: bool = False
     """Whether its handler is declared to request input from the client."""
     complete: Mapping[str, Completer] = field(default_factory=dict)

@@ -97,6 +97,7 @@ class CallConvention(NamedTuple):
     invoke: Invoke
     """Calls the handler with validated arguments and the Frame."""
     is_async: bool
+    takes_frame: bool
 
 
 def read(function: Callable[..., Any]) -> Signature:
@@ -253,7 +254,7 @@ def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConve
     deferred = [p.name for p in signature.parameters if is_deferred(adapted(p.annotation))]
     if deferred:
         invoke = deferring(invoke, runs_async, deferred)
-    return CallConvention(function, invoke, runs_async)
+    return CallConvention(function, invoke, runs_async, signature.frame is not None)
 
 
 def by_value(function: Callable[..., Any], signature: Signature) -> CallConvention:
@@ -275,7 +276,7 @@ def by_value(function: Callable[..., Any], signature: Signature) -> CallConventi
         arguments = {} if name is None else {name: value}
         return call(arguments, frame)
 
-    return CallConvention(function, invoke, is_async(function))
+    return CallConvention(function, invoke, is_async(function), frame_name is not None)
 
 
 class _FramePlaceholder:

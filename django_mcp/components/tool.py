@@ -225,6 +225,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         handler=call.handler,
         invoke=call.invoke,
         is_async=call.is_async,
+        takes_frame=call.takes_frame,
         **_with_host_meta(source, source.common()),
     )
 

@@ -36,6 +36,8 @@ class LoopExchange(Exchange):
     """Runs a synchronous handler in a thread."""
     outer: Exchange | None = None
     """The call within which this one is made: its client is sent what this one sends."""
+    written_by_threads = 0
+    """Messages that handlers in threads have sent."""
     receive_message: Callable[[dict[str, Any]], object] | None = None
     """Takes the notifications, from any thread."""
 

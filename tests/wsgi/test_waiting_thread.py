@@ -11,24 +11,25 @@ from typing import Any
 import pytest
 from asgiref.sync import SyncToAsync, async_to_sync
 
-from django_mcp import Server
+from django_mcp import Frame, Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.frame.client.base import current
+from django_mcp.protocol import jsonrpc
 from django_mcp.routing import endpoint
 from django_mcp.runtime import pools
+from django_mcp.testing.asgi import Reply
 from django_mcp.transports.http.request import WAITING_THREAD
 from django_mcp.transports.wsgi import event_loop, waiting_thread
-from django_mcp.transports.wsgi.waiting_thread import (
-    FAST,
-    MOST_SCORE,
-    PROVEN,
-    SLOW,
-    score_after,
-)
+from django_mcp.transports.wsgi.waiting_thread import MAX_DURATION, MAX_PROCESSOR_TIME, PROVEN
 from tests.dispatch.test_control_exceptions import CONTROL
 from tests.http_client import message
+from tests.memory_stores import configure
+from tests.transports.wire import SESSIONS, Wire
 from tests.waiting import SECONDS
 from tests.wsgi.requests import environ, perform
 from tests.wsgi.test_bridge import bridged
+
+__all__ = ["configure"]
 
 Call = Callable[..., Any]
 META = "_meta"
@@ -55,7 +56,7 @@ def served(tool: Any) -> Iterator[Call]:
         return json.loads(perform(application, variables).body)["result"]["structuredContent"]
 
     yield call
-    waiting_thread._scores.clear()
+    waiting_thread._fast_calls.clear()
 
 
 def is_here() -> bool:
@@ -77,81 +78,67 @@ def test_handler_that_may_send_notifications_runs_in_the_pool(asked: dict[str, s
         assert not call(**asked)
 
 
-@pytest.mark.parametrize("limit", ["FAST", "SLOW"])
+class Clock:
+    """A clock that goes on when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        self.now = 0.0
+        for name in names:
+            monkeypatch.setattr(waiting_thread, name, lambda: self.now)
+
+
+WAITED = (["monotonic"], 2 * MAX_DURATION)
+COMPUTED = (["monotonic", "thread_time"], 2 * MAX_PROCESSOR_TIME)
+DELAYED = (["monotonic"], 2 * MAX_PROCESSOR_TIME)
+"""By other threads, or by a machine with other work."""
+
+
+@pytest.mark.parametrize(("clocks", "seconds"), [WAITED, COMPUTED])
 def test_handler_that_was_slow_runs_in_the_pool_again(
-    limit: str, monkeypatch: pytest.MonkeyPatch
+    clocks: list[str], seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(is_here) as call:
+    clock = Clock(monkeypatch, *clocks)
+    duration = 0.0
+
+    def where() -> bool:
+        clock.now += duration
+        return is_here()
+
+    with served(where) as call:
         for _ in range(PROVEN):
             call()
-        monkeypatch.setattr(waiting_thread, limit, 0)
+        duration = seconds
         assert call()
         assert not call()
 
 
-def after(score: int, *calls: tuple[float, float]) -> int:
-    """The score after calls, of which each has computed and has taken some seconds."""
-    for computed, elapsed in calls:
-        score = score_after(score, computed, elapsed)
-    return score
-
-
-QUICK = (0.0, 0.0)
-WAITED = (0.0, 2 * FAST)
-"""It has waited: for a service, or for a processor."""
-COMPUTED = (2 * FAST, 2 * FAST)
-HUNG = (0.0, 2 * SLOW)
-
-
-@pytest.mark.parametrize("slow_call", [WAITED, COMPUTED, HUNG])
-def test_handler_with_a_slow_call_among_its_first_is_not_fast(
-    slow_call: tuple[float, float],
+@pytest.mark.parametrize(
+    ("clocks", "seconds", "is_proven"), [(*WAITED, False), (*COMPUTED, False), (*DELAYED, True)]
+)
+def test_handler_is_proven_by_what_it_computes_and_not_by_delays(
+    clocks: list[str], seconds: float, is_proven: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert after(0, *[QUICK] * (PROVEN - 1), slow_call, QUICK) < PROVEN
+    clock = Clock(monkeypatch, *clocks)
 
+    def where() -> bool:
+        clock.now += seconds
+        return is_here()
 
-def test_fast_handler_stays_fast_if_a_loaded_machine_delays_single_calls() -> None:
-    score = MOST_SCORE
-    for _ in range(100):
-        score = after(score, WAITED, *[QUICK] * 15)
-    assert score >= PROVEN
-
-
-def test_handler_that_waits_in_each_call_is_never_fast() -> None:
-    assert after(0, *[WAITED] * 100) == 0
-
-
-def test_fast_handler_that_begins_to_wait_is_not_fast_after_a_few_calls() -> None:
-    assert after(MOST_SCORE, *[WAITED] * 3) >= PROVEN
-    assert after(MOST_SCORE, *[WAITED] * 4) < PROVEN
-
-
-@pytest.mark.parametrize("slow_call", [COMPUTED, HUNG])
-def test_one_call_that_computes_or_hangs_ends_the_proof(slow_call: tuple[float, float]) -> None:
-    assert after(MOST_SCORE, slow_call) == 0
+    with served(where) as call:
+        assert [call() for _ in range(PROVEN + 1)][-1] is is_proven
 
 
 def test_time_in_the_queue_of_the_pool_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     run_in_pool = pools.run
+    clock = Clock(monkeypatch, "monotonic")
 
     async def run_later(*arguments: Any) -> Any:
-        clock.now += SLOW
+        clock.now += 2 * MAX_DURATION
         return await run_in_pool(*arguments)
 
-    clock = SteppingClock()
-    monkeypatch.setattr(waiting_thread, "monotonic", clock)
     monkeypatch.setattr(pools, "run", run_later)
     with served(is_here) as call:
         assert [call() for _ in range(PROVEN + 1)][-1]
-
-
-class SteppingClock:
-    """A clock that a test sets."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_event_loop_runs_while_a_handler_blocks_the_waiting_thread() -> None:
@@ -210,3 +197,86 @@ def test_failed_handler_is_answered_from_the_waiting_thread() -> None:
             call()
         with pytest.raises(KeyError, match="structuredContent"):
             call()
+
+
+@contextmanager
+def in_session(tool: Any, *, requests_input: bool = False) -> Iterator[Callable[..., Reply]]:
+    """Calls of a tool in one session of a server of its own."""
+    server = Server("wsgi-session", authenticators=[AnonymousAuthentication()])
+    server.tool(name="tool", requests_input=requests_input)(tool)
+    application = bridged(endpoint(server), {WAITING_THREAD: waiting_thread})
+    wire = Wire(server, SESSIONS[-1])
+
+    def send(content: Any) -> Reply:
+        headers = {**wire.headers(content), "Host": "testserver"}
+        variables = environ(path="/mcp", headers=headers, body=json.dumps(content).encode())
+        return perform(application, variables)
+
+    def call(*, progress_token: str | None = None) -> Reply:
+        content = wire.call("tool")
+        meta = {} if progress_token is None else {"progressToken": progress_token}
+        content["params"][META] = meta
+        return send(content)
+
+    opened = send(wire.initialize_request())
+    wire.session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+    send(jsonrpc.notification("notifications/initialized"))
+    yield call
+    waiting_thread._fast_calls.clear()
+
+
+def was_here(reply: Reply) -> Any:
+    return reply.json()["result"]["structuredContent"]["result"]
+
+
+def test_handler_in_a_session_runs_on_the_waiting_thread_when_it_has_proven_to_be_fast() -> None:
+    with in_session(is_here) as call:
+        places = [was_here(call()) for _ in range(PROVEN + 2)]
+    assert places == [False] * PROVEN + [True, True]
+
+
+def test_handler_in_a_session_that_may_use_the_client_runs_in_the_pool() -> None:
+    def takes_frame(frame: Frame) -> bool:
+        return is_here()
+
+    with in_session(takes_frame) as call:
+        assert not any(was_here(call()) for _ in range(PROVEN + 2))
+    with in_session(is_here, requests_input=True) as call:
+        assert not any(was_here(call()) for _ in range(PROVEN + 2))
+
+
+def test_call_in_a_session_that_asks_for_progress_runs_in_the_pool() -> None:
+    with in_session(is_here) as call:
+        for _ in range(PROVEN):
+            call()
+        assert not was_here(call(progress_token="t"))
+
+
+def test_handler_that_logs_for_its_client_runs_in_the_pool_again() -> None:
+    logs = False
+
+    def may_log() -> bool:
+        if logs:
+            client = current.get()
+            assert client is not None
+            client.log("warning", "low stock")
+        return is_here()
+
+    with in_session(may_log) as call:
+        for _ in range(PROVEN):
+            call()
+        logs = True
+        assert events(call()) == [("low stock", None), (None, True)]
+        assert events(call()) == [("low stock", None), (None, False)]
+
+
+def events(reply: Reply) -> list[tuple[Any, Any]]:
+    """For each event of a response, the text that was logged and the result."""
+    messages = [json.loads(event.data) for event in reply.events() if event.data]
+    return [
+        (
+            message.get("params", {}).get("data"),
+            message.get("result", {}).get("structuredContent", {}).get("result"),
+        )
+        for message in messages
+    ]

@@ -45,7 +45,6 @@ class ConnectionExchange(LoopExchange):
     is_initialize = False
     timer: asyncio.TimerHandle | None = None
     _closed: asyncio.Future[None] | None = None
-    _written_by_threads = 0
 
     def connect(
         self, send: Send, route: ConnectionRoute, flush: Callable[[], Awaitable[None]]
@@ -63,8 +62,8 @@ class ConnectionExchange(LoopExchange):
             self._send(encoded)
         else:
             self.loop.call_soon_threadsafe(self._send, encoded)
-            self._written_by_threads += 1
-            if self._written_by_threads % WAIT_EVERY == 0:
+            self.written_by_threads += 1
+            if self.written_by_threads % WAIT_EVERY == 0:
                 self.wait_for(self.flush())
 
     async def flush(self) -> None:

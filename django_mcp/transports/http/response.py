@@ -150,7 +150,6 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     _flushed_at = 0.0
     _scope: request_scope.Scope | None = None
     """The request scope of a handler which waits for the client."""
-    _written_by_threads = 0
     _is_arriving = True
     _arrives_since = 0.0
     """The time of the loop at its first tick."""
@@ -293,16 +292,16 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
             self.end("The client closed the connection")
 
     def use_waiting_thread(self, frame: Frame) -> None:
-        """Let a tool run on the thread of the server, if the call sends nothing before its result.
-
-        The client has asked for neither progress nor log messages.
-        """
+        """Let a tool run on the thread of the server, if it sends nothing before its result."""
         call = frame.message
-        meta = call.params.get("_meta", ())
-        sends = request_meta.LOG_LEVEL in meta or "progressToken" in meta
-        if call.method == "tools/call" and not sends:
+        if call.method == "tools/call" and self.is_silent(frame):
             handler = (self.server, call.params.get("name"))
             self.in_pool = self.scope[WAITING_THREAD].runner(self, handler)
+
+    def is_silent(self, frame: Frame) -> bool:
+        """Whether the client of a call has asked for neither progress nor log messages."""
+        meta = frame.message.params.get("_meta", ())
+        return request_meta.LOG_LEVEL not in meta and "progressToken" not in meta
 
     # What a handler sends.
 
@@ -345,8 +344,8 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         for such a client, because the calls of others need it.
         """
         self.loop.call_soon_threadsafe(write, data)
-        self._written_by_threads += 1
-        if self._written_by_threads % WAIT_FOR_LOOP_EVERY == 0 or len(data) > LARGE:
+        self.written_by_threads += 1
+        if self.written_by_threads % WAIT_FOR_LOOP_EVERY == 0 or len(data) > LARGE:
             self._wait_for_loop()
 
     def open_writer(self) -> StreamWriter:

@@ -5,30 +5,23 @@ the waiting thread it takes none, like a view of Django. But then this thread ca
 the handler ends: neither notifications, nor keepalive comments, nor the error of a call that took
 too long. So only handlers that were fast in this process run there.
 
-Each handler has a score, which is 0 at first, and at most MOST_SCORE:
-
-| state of a handler | its score | where it runs |
+| state of a handler | where it runs | what moves it |
 |---|---|---|
-| unproven | below PROVEN | pool |
-| fast | PROVEN or more | waiting thread |
+| unproven | pool | the last of PROVEN fast calls in a row: fast |
+| fast | waiting thread | a call that was not fast, or sent something: unproven |
 
-| a call | moves the score |
-|---|---|
-| that took less than FAST | up by 1 |
-| that took longer, but hardly computed | down by PROVEN |
-| that computed for longer than FAST, or took longer than SLOW | to 0 |
-
-Processor time says how long a handler computes, whatever else the machine does. A handler that
-waits for a service or a lock uses none, and only the clock shows how long that took; but the clock
-also shows how long the thread waited for a processor. Handlers that wait do so in many of their
-calls. On a loaded machine, single calls take long, and a fast handler keeps its place. A handler
-that begins to wait loses it after four such calls, or after one that took longer than SLOW.
-
-Time in the queue of the pool does not count: the thread that runs the handler takes the time.
+A fast call uses at most MAX_PROCESSOR_TIME, and takes at most MAX_DURATION. Processor time says how
+long a handler computes, whatever else the machine does. A handler that waits for a service or a
+lock uses none, and only the clock shows how long it takes. But the clock also counts how long the
+thread waits for a processor, or for the lock of the interpreter: with sixteen callers, a handler
+that computes for 5 ms takes 100 ms in half of its calls. So the clock has a greater limit, which is
+still far below the times after which this thread would have to send something. The thread that runs
+the handler takes the time: that in the queue of the pool does not count.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from time import monotonic, thread_time
@@ -39,16 +32,14 @@ from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
 
-FAST = 0.1
-"""Seconds that a call of a fast handler takes at most."""
-SLOW = 1.0
-"""Seconds after which a single call shows that its handler is not fast: a machine that only has
-much to do does not delay a thread for so long."""
+MAX_PROCESSOR_TIME = 0.1
+"""Seconds of processor time that a fast call uses at most."""
+MAX_DURATION = 0.5
+"""Seconds that a fast call takes at most."""
 PROVEN = 10
 """Calls in a row that prove a handler to be fast."""
-MOST_SCORE = 4 * PROVEN
 MOST = 10_000
-"""Handlers that have a score."""
+"""Handlers of which the calls are counted."""
 
 
 def runner(exchange: LoopExchange, handler: Hashable) -> Callable[..., Awaitable[Any]]:
@@ -63,37 +54,37 @@ async def _run(
     exchange: LoopExchange, handler: Hashable, function: Callable[..., T], /, *args: Any
 ) -> T:
     loop = exchange.loop
-    if _scores.get(handler, 0) >= PROVEN and pools.may_run_here(loop):
-        return await pools.run_here(loop, _timed, handler, function, *args)
-    return await pools.run(_timed, handler, function, *args)
+    try:
+        if _fast_calls.get(handler, 0) >= PROVEN and pools.may_run_here(loop):
+            return await pools.run_here(loop, _timed, handler, function, *args)
+        return await pools.run(_timed, handler, function, *args)
+    finally:
+        if exchange.written_by_threads:
+            _fast_calls[handler] = 0
+            await _until_written(loop)
 
 
-def score_after(score: int, computed: float, elapsed: float) -> int:
-    """Return the score after a call that took ``elapsed`` seconds, and computed for some of them.
-
-    A call that computes is not interrupted for long in between, so ``computed`` alone decides
-    whether it was slow for good.
-    """
-    if computed > FAST or elapsed > SLOW:
-        return 0
-    if elapsed > FAST:
-        return max(score - PROVEN, 0)
-    return min(score + 1, MOST_SCORE)
+async def _until_written(loop: asyncio.AbstractEventLoop) -> None:
+    """Wait for what the thread has passed to the loop, which precedes the response."""
+    written = loop.create_future()
+    loop.call_soon_threadsafe(written.set_result, None)
+    await written
 
 
 def _timed(handler: Hashable, function: Callable[..., T], /, *args: Any) -> T:
     """Call ``function``, and note how long it took. It runs on the thread of the handler."""
     began = monotonic()
-    computed_before = thread_time()
+    processor_time = thread_time()
     try:
         return function(*args)
     finally:
-        computed = thread_time() - computed_before
-        if len(_scores) >= MOST:  # Frame processors may make tools of any name.
-            _scores.clear()
+        is_short = monotonic() - began <= MAX_DURATION
+        is_fast = is_short and thread_time() - processor_time <= MAX_PROCESSOR_TIME
+        if len(_fast_calls) >= MOST:  # Frame processors may make tools of any name.
+            _fast_calls.clear()
         # Without a lock: of two calls that end at once, one may not count.
-        _scores[handler] = score_after(_scores.get(handler, 0), computed, monotonic() - began)
+        _fast_calls[handler] = min(_fast_calls.get(handler, 0) + 1, PROVEN) if is_fast else 0
 
 
-_scores: dict[Hashable, int] = {}
-"""The score of each handler."""
+_fast_calls: dict[Hashable, int] = {}
+"""For each handler, how many calls in a row were fast, up to PROVEN."""

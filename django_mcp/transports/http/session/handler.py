@@ -22,7 +22,7 @@ from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http import sse_stream
-from django_mcp.transports.http.request import HttpError
+from django_mcp.transports.http.request import WAITING_THREAD, HttpError
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.session import (
     batch,
@@ -74,6 +74,8 @@ class SessionHttp:
     def _answer(self, request: Request, exchange: SessionExchange) -> Coroutine[Any, Any, None]:
         frame = frames.in_session(exchange, request, exchange.mcp_session)
         is_in_batch = exchange.replies is not None
+        if WAITING_THREAD in exchange.scope:
+            exchange.use_waiting_thread(frame)
         return exchange.answer_in_task(frame, _engine(), is_in_batch=is_in_batch)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:

@@ -153,6 +153,20 @@ class SessionExchange(HttpExchange):
 
     # Its call.
 
+    def is_silent(self, frame: Frame) -> bool:
+        """Whether the call is alone, has no progress, and its tool cannot request input.
+
+        Nothing could be sent to the client while the tool waits for its response. What the tool
+        logs is sent, although the client has not asked for it.
+        """
+        params = frame.message.params
+        name = params.get("name")
+        is_alone = self.replies is None and "progressToken" not in params.get("_meta", ())
+        if not is_alone or frame.private.get("components") or self.server.has_hook("around_call"):
+            return False
+        tool = self.server.components.find("tool", name) if isinstance(name, str) else None
+        return tool is not None and not (tool.takes_frame or tool.requests_input)
+
     def is_cancelled_in(self, session: Session) -> bool:
         """Whether another worker has noted that this request is cancelled, since it began."""
         return session.cancelled.get(self.request_key, 0.0) >= self._began_at
