@@ -84,10 +84,6 @@ class Aggregator:
         return {"groups": shown, "has_more": len(first) > most}
 
 
-def _aggregate(visible_rows: VisibleRows, item: Aggregation) -> Any:
-    return FUNCTIONS[item.function](visible_rows.reference(item.column.path))
-
-
 def _group(visible_rows: VisibleRows, group: Group) -> Any:
     reference = visible_rows.reference(group.column.path)
     if group.period is None:
