@@ -76,9 +76,7 @@ def _surround_handlers() -> None:
     from django_mcp.dispatch import invocation
     from django_mcp.runtime import atomic_requests, context_managers
 
-    invocation.WITHIN[:] = [context_managers.within]
-    if atomic_requests.aliases():
-        invocation.TRANSACTIONS[:] = [atomic_requests.AtomicRequests()]
+    invocation.AROUND_HANDLER[:] = [atomic_requests.transactions, context_managers.around_call]
 
 
 def _keep_house() -> None:

@@ -63,7 +63,7 @@ class StoredApprovals:
         if row.status == Status.HELD:
             await _ask(call, row)
             row = await read(row.pk)
-        if call.plan is not None:
+        if call.terms is not None:
             return await _answer_with_task(frame, row)
         if row.is_unstarted and not frame.client.is_multi_round_trip:
             answer = await _run_with_client(call, row)
@@ -167,9 +167,9 @@ def describe(call: HeldCall) -> tuple[NewTask, Held]:
     """The row of a call that is held: what a task has, and what its approvers need."""
     frame = call.frame
     lifetime = timedelta(seconds=conf.get().approval_lifetime)
-    ttl_ms = None if call.plan is None else call.plan.ttl_ms
-    task = calls.describe(frame, ttl_ms, is_task=call.plan is not None)
-    owner = task.owner if call.plan is not None else owner_of_call(frame)
+    ttl_ms = None if call.terms is None else call.terms.ttl_ms
+    task = calls.describe(frame, ttl_ms, is_task=call.terms is not None)
+    owner = task.owner if call.terms is not None else owner_of_call(frame)
     own_digest = fingerprint(task.server, task.tool, call.arguments, task.call["endpoint"])
     four_eyes = _has_four_eyes(call)
     bound = {"permission": call.permission, "four_eyes": four_eyes, "owner": owner}
@@ -229,7 +229,7 @@ async def _withdraw(call: HeldCall, key: str) -> None:
     A plain call stays held, because its client repeats it. Every call stays held when the process
     stops.
     """
-    if call.frame.cancellation.requested and call.plan is not None:
+    if call.frame.cancellation.requested and call.terms is not None:
         await port.cancel(key)
 
 

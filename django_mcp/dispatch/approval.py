@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.components.signature import is_async
+from django_mcp.dispatch import task_calls
 from django_mcp.protocol.errors import AuthenticationRequired, InternalError, Json
 from django_mcp.server import failures
 
 if TYPE_CHECKING:
     from django_mcp.components.tool import ToolComponent
     from django_mcp.dispatch.invocation import Answer
-    from django_mcp.dispatch.task_calls import Plan
+    from django_mcp.dispatch.plan import Plan
+    from django_mcp.dispatch.task_calls import TaskTerms
     from django_mcp.frame.frame import Frame
 
 WAITS = "waits until a person has approved it"
@@ -62,7 +64,7 @@ class HeldCall:
     tool: ToolComponent
     arguments: Json
     permission: str
-    plan: Plan | None
+    terms: TaskTerms | None
     """How the call becomes a task for its client; None for a plain call."""
     proceed: Callable[[Frame], Awaitable[Answer]]
     """Runs the tool, for a call that is approved while its client waits."""
@@ -89,40 +91,52 @@ APPROVALS: list[Approvals] = []
 
 
 async def hold(
-    frame: Frame,
-    tool: ToolComponent,
-    arguments: dict[str, Any],
-    validated: Any,
-    plan: Plan | None,
-    proceed: Callable[[Frame], Awaitable[Answer]],
+    frame: Frame, plan: Plan, arguments: dict[str, Any], validated: Any
 ) -> Answer | None:
     """Return the answer to a call that has to be approved, or None for one that may run now.
 
-    A call that cannot be held does not run: raises InternalError without the app, or where the
-    author's function fails, and AuthenticationRequired for an anonymous caller.
+    It is a step of a plan. A call that cannot be held does not run: raises InternalError without
+    the app, or where the author's function fails, and AuthenticationRequired for an anonymous
+    caller.
     """
+    tool = plan.component
+    terms = task_calls.terms_of(frame, tool)
     approvals = port(frame, tool)
+    permission = await _needed_permission(frame, tool, arguments, validated)
+    if permission is None:
+        if terms is None:
+            return None
+        return await task_calls.answer(frame, terms, plan, arguments)
+    if frame.principal.is_anonymous:
+        raise AuthenticationRequired(scopes=tool.scopes | frame.server.scopes)
+
+    def proceed(inner: Frame) -> Awaitable[Answer]:
+        return plan.run_approved(inner, validated)
+
+    return await approvals.hold(
+        HeldCall(
+            frame=frame,
+            tool=tool,
+            arguments=arguments,
+            permission=permission,
+            terms=terms,
+            proceed=proceed,
+        )
+    )
+
+
+async def _needed_permission(
+    frame: Frame, tool: ToolComponent, arguments: dict[str, Any], validated: Any
+) -> str | None:
+    """The permission that an approver needs; None for a call that may run now."""
     grant = granted.get()
     if grant is not None and grant.take(frame.server.name, tool.name, arguments):
         return None
     try:
-        permission = await _permission(frame, tool, validated)
+        return await _permission(frame, tool, validated)
     except Exception as error:
         frame.server.report(f"The approval of the tool {tool.name!r} failed", error)
         raise InternalError from error
-    if permission is None:
-        return None
-    if frame.principal.is_anonymous:
-        raise AuthenticationRequired(scopes=tool.scopes | frame.server.scopes)
-    call = HeldCall(
-        frame=frame,
-        tool=tool,
-        arguments=arguments,
-        permission=permission,
-        plan=plan,
-        proceed=proceed,
-    )
-    return await approvals.hold(call)
 
 
 def port(frame: Frame, tool: ToolComponent) -> Approvals:

@@ -1,11 +1,12 @@
 """Finding the method of a request and calling it, through the middleware.
 
-Each step calls the next one:
+Each step calls the next one. The first one for a method is kept in ``Server.plans``: the middleware
+of the server, or without any the method itself.
 
 ================= ==========================================================================
 step              what it adds
 ================= ==========================================================================
-``call``          the middleware of the server
+middleware        what each middleware of the server does
 ``call_declared`` an error for a method of a capability that is not declared
 ``call_method``   the method, by its name
 ================= ==========================================================================
@@ -13,14 +14,11 @@ step              what it adds
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from django_mcp.dispatch.methods import CAPABILITIES, METHODS, WITHOUT_COMPONENTS
-from django_mcp.protocol.errors import (
-    MethodNotFound,
-)
+from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.limits import cut
 
 if TYPE_CHECKING:
@@ -29,33 +27,49 @@ if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
     from django_mcp.server.server import CallNext, Middleware
 
-logger = logging.getLogger("django_mcp")
-
 TOOL_CALL = "tools/call"
 
 
 def run(frame: Frame) -> Awaitable[Answer]:
     """The result of a request, and the Frame to keep: from the middleware to its method."""
+    step = frame.server.plans.get((frame.message.method, frame.revision.version))
+    return (step or _first_step(frame))(frame)
+
+
+def _first_step(frame: Frame) -> CallNext:
     server = frame.server
+    plans = server.plans  # Before anything is looked up: a change replaces it.
+    name = frame.message.method
+    step: CallNext = call_declared
+    is_kept = name in METHODS and name in frame.revision.requests
     if server.middleware:
-        return call(frame, call_declared)
-    method = server.plans.get((frame.message.method, frame.revision.version))
-    return (method or call_declared)(frame)
+        step = _within_middleware(server.middleware, call_declared)
+    elif is_kept and _is_declared(frame) and not server.components.has_deferred:
+        step = METHODS[name]
+    else:
+        is_kept = False
+    if is_kept:
+        plans[name, frame.revision.version] = step
+    return step
 
 
-def call(frame: Frame, step: CallNext | None = None) -> Awaitable[Answer]:
-    """Pass the request through the server's middleware to its method, or to ``step``."""
-    step = step or call_method
-    for middleware in reversed(frame.server.middleware):
-        step = _around(middleware, step)
-    return step(frame)
+def call(frame: Frame) -> Awaitable[Answer]:
+    """Pass a request of the site itself through the middleware to its method."""
+    return _within_middleware(frame.server.middleware, call_method)(frame)
+
+
+def _within_middleware(middleware: Sequence[Middleware], step: CallNext) -> CallNext:
+    for outer in reversed(middleware):
+        step = _around(outer, step)
+    return step
 
 
 def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
     """The step that calls a middleware with the next step."""
+    runs_in_tasks = getattr(middleware, "runs_in_tasks", False)
 
     def step(frame: Frame) -> Awaitable[Answer]:
-        if frame.exchange.is_task_run and not getattr(middleware, "runs_in_tasks", False):
+        if frame.exchange.is_task_run and not runs_in_tasks:
             return call_next(frame)  # The middleware has run when the client made the call.
         return middleware(frame, call_next)
 
@@ -67,18 +81,17 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
 
     Components of the session itself are served without the server's declaration.
     """
+    if _is_declared(frame) or frame.private.get("components"):
+        return call_method(frame)
     method = frame.message.method
-    server = frame.server
-    plans = server.plans  # Before anything is looked up: a change replaces it.
-    capability = CAPABILITIES.get(method)
-    if capability is None or server.capabilities.has(capability):
-        is_known = method in METHODS and method in frame.revision.requests
-        if is_known and not server.components.has_deferred:
-            plans[method, frame.revision.version] = METHODS[method]
-        return call_method(frame)
-    if frame.private.get("components"):
-        return call_method(frame)
-    raise MethodNotFound(f"Method not found: {cut(method)}, since there are no {capability}")
+    raise MethodNotFound(
+        f"Method not found: {cut(method)}, since there are no {CAPABILITIES.get(method)}"
+    )
+
+
+def _is_declared(frame: Frame) -> bool:
+    capability = CAPABILITIES.get(frame.message.method)
+    return capability is None or frame.server.capabilities.has(capability)
 
 
 def call_method(frame: Frame) -> Awaitable[Answer]:

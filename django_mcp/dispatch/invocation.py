@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -23,6 +22,7 @@ from django_mcp.concurrency.thread_pool import ThreadPool
 from django_mcp.frame.client.base import current_frame
 from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
+from django_mcp.frame.frame_server import FrameServer
 from django_mcp.frame.transport import current_caller
 from django_mcp.protocol.errors import (
     AuthenticationRequired,
@@ -95,27 +95,23 @@ Handler = Component | Completer | HookHandler
 """What ``run`` runs: its ``invoke`` is called with arguments and the Frame."""
 
 
-class Transactions(Protocol):
-    """The database transactions around the handlers of a site."""
+class Surrounding(Protocol):
+    """What surrounds handlers, such as a transaction; it is made for one server and handler."""
 
-    def call(self, handler: Any, function: Callable[..., Any], /, *args: Any) -> Any:
-        """Call ``function``, which calls the function ``handler``, in its transactions."""
+    def call(self, frame: Frame, function: Callable[..., Any], /, *args: Any) -> Any:
+        """Call ``function``, which runs a synchronous handler."""
 
     def wait_for(
-        self, handler: Any, coroutine: Coroutine[Any, Any, Any], /
+        self, frame: Frame, coroutine: Coroutine[Any, Any, Any], /
     ) -> Coroutine[Any, Any, Any]:
-        """Await ``coroutine``, a call of the function ``handler``, in its transactions."""
+        """Await ``coroutine``, the call of an asynchronous handler."""
 
 
-TRANSACTIONS: list[Transactions] = []
-"""At most one. Empty where no database has ATOMIC_REQUESTS."""
+Surround = Callable[[FrameServer, Any], Surrounding | None]
+"""Returns what surrounds a handler, which is given as it was registered, if anything does."""
 
-
-MakeContext = Callable[[], AbstractContextManager[Any]]
-AwaitWithin = Callable[[MakeContext, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
-
-WITHIN: list[AwaitWithin] = []
-"""Port, with one function: it awaits a coroutine within a synchronous context manager."""
+AROUND_HANDLER: list[Surround] = []
+"""Port, from the inside: the transactions of ATOMIC_REQUESTS, and ``around_call`` of the server."""
 
 
 def function_of(handler: Handler) -> Any:
@@ -146,59 +142,79 @@ def _raise(frame: Frame, error: Exception) -> NoReturn:
     raise error
 
 
-# Around a handler are, from the inside: the transactions of ATOMIC_REQUESTS, ``around_call`` of the
-# server, and what the exchange does (a thread, a time limit, a rollback). Each is added only where
-# there is one, since every call passes here.
-async def run(
-    handler: Handler, frame: Frame, *arguments: Any, read: Read, failed: Failed = _raise
-) -> Answer:
-    """Run a handler; return its result and the Frame to keep.
+class Invocation(NamedTuple):
+    """How a handler runs, and its result is made: a part of a plan.
 
-    ``read`` runs where the handler runs: a lazy query that a synchronous handler returns is
-    evaluated on its thread. It is not called for an error that the handler returns. ``failed``
-    returns the result for an exception, or raises. Raises Cancelled if the request was cancelled.
+    A synchronous one runs in a thread. Where the exchange rolls back, an input request undoes the
+    writes of the handler, which runs again with the input.
     """
-    exchange = frame.exchange
-    cancellation = frame.cancellation
-    if cancellation.is_cancelled:
-        raise Cancelled
-    # A handler that runs again, with the input, must not find what it wrote before.
-    rolls_back = handler.requests_input and frame.client.is_multi_round_trip
-    failure: Exception | None = None
-    # What is logged while a component is looked up, and about a failure, is not for the client.
-    token = current_frame.set(frame)
-    try:
-        if handler.is_async:
-            run_async = exchange.run_handler_async if rolls_back else exchange.run_async
-            invoke: Any = handler.invoke  # Never None: see handler_of.
-            coroutine = invoke(*arguments, frame)
-            if TRANSACTIONS:
-                coroutine = TRANSACTIONS[0].wait_for(function_of(handler), coroutine)
-            if frame.server.has_hook("around_call"):
-                coroutine = WITHIN[0](partial(frame.server.around_call, frame), coroutine)
-            returned = await run_async(coroutine)
+
+    handler: Handler
+    around: Sequence[Surrounding]
+    """What surrounds it, from the inside."""
+    read: Read
+    """Makes the result of what the handler returned. It runs where the handler runs: a lazy query
+    that a synchronous handler returns is evaluated on its thread."""
+    failed: Failed
+
+    @classmethod
+    def of(
+        cls, server: FrameServer, handler: Handler, *, read: Read, failed: Failed = _raise
+    ) -> Invocation:
+        function = function_of(handler)
+        around = (surround(server, function) for surround in AROUND_HANDLER)
+        return cls(handler, [each for each in around if each is not None], read, failed)
+
+    async def run(self, frame: Frame, *arguments: Any) -> Answer:
+        """Run the handler; return its result and the Frame to keep.
+
+        An error that the handler returns is not read. Raises Cancelled if the request was
+        cancelled.
+        """
+        handler = self.handler
+        exchange = frame.exchange
+        cancellation = frame.cancellation
+        if cancellation.is_cancelled:
+            raise Cancelled
+        # A handler that runs again, with the input, must not find what it wrote before.
+        rolls_back = handler.requests_input and frame.client.is_multi_round_trip
+        failure: Exception | None = None
+        # What is logged while a component is looked up, and about a failure, is not for the client.
+        token = current_frame.set(frame)
+        try:
+            if handler.is_async:
+                run_async = exchange.run_handler_async if rolls_back else exchange.run_async
+                invoke: Any = handler.invoke  # Never None: see handler_of.
+                coroutine = invoke(*arguments, frame)
+                for surrounding in self.around:
+                    coroutine = surrounding.wait_for(frame, coroutine)
+                returned = await run_async(coroutine)
+                try:
+                    answer = _read(returned, frame, self.read)
+                except (InvalidOutput, UnserializableResult):
+                    answer = await _read_queries(returned, frame, self.read)
+            else:
+                run_sync = exchange.run_handler if rolls_back else exchange.run
+                # No closure: with sixteen callers, one would cost 8 % of a synchronous call.
+                function: tuple[Any, ...] = (_invoke, handler, arguments, frame, self.read)
+                for surrounding in self.around:
+                    function = (surrounding.call, frame, *function)
+                answer = await run_sync(*function)
+        except BaseException as raised:
             try:
-                answer = _read(returned, frame, read)
-            except (InvalidOutput, UnserializableResult):
-                answer = await _read_queries(returned, frame, read)
-        else:
-            run_sync = exchange.run_handler if rolls_back else exchange.run
-            answer = await run_sync(*_steps(handler, arguments, frame, read))
-    except BaseException as raised:
-        try:
-            _raise_failure(raised, frame, handler)
-        except Exception as error:
-            failure = error
-    finally:
-        current_frame.reset(token)
-    if failure is not None:
-        try:
-            return failed(frame, failure), frame
+                _raise_failure(raised, frame, handler)
+            except Exception as error:
+                failure = error
         finally:
-            del failure  # Its traceback refers to this coroutine.
-    if cancellation.is_cancelled:
-        raise Cancelled
-    return answer
+            current_frame.reset(token)
+        if failure is not None:
+            try:
+                return self.failed(frame, failure), frame
+            finally:
+                del failure  # Its traceback refers to this coroutine.
+        if cancellation.is_cancelled:
+            raise Cancelled
+        return answer
 
 
 def _challenge(
@@ -219,19 +235,6 @@ def _challenge(
     changed = kind(message, scopes=error.scopes | declared)
     changed.__cause__ = error
     return changed
-
-
-def _steps(
-    handler: Handler, arguments: tuple[Any, ...], frame: Frame, read: Read
-) -> tuple[Any, ...]:
-    """The function that calls a synchronous handler and what is around it, and its arguments."""
-    # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
-    steps: tuple[Any, ...] = (_invoke, handler, arguments, frame, read)
-    if TRANSACTIONS:
-        steps = (TRANSACTIONS[0].call, function_of(handler), *steps)
-    if frame.server.has_hook("around_call"):
-        steps = (_within, frame, *steps)
-    return steps
 
 
 def _raise_failure(raised: BaseException, frame: Frame, handler: Handler) -> NoReturn:
@@ -318,16 +321,6 @@ async def _read_queries(returned: Any, frame: Frame, read: Read) -> Answer:
         if await frame.exchange.run_async(run_queries(returned)):
             return _read(returned, frame, read)
     raise
-
-
-def _within(frame: Frame, function: Callable[..., Answer], *arguments: Any) -> Answer:
-    """Call ``function`` within ``around_call`` of the server."""
-    answer: Answer | None = None
-    with frame.server.around_call(frame):
-        answer = function(*arguments)
-    if answer is None:
-        raise RuntimeError("around_call suppressed the exception of a handler")
-    return answer
 
 
 def _invoke(handler: Handler, arguments: tuple[Any, ...], frame: Frame, read: Read) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp.protocol import tasks
@@ -20,6 +20,7 @@ from django_mcp.server.tasks import Tasks
 if TYPE_CHECKING:
     from django_mcp.components.tool import ToolComponent
     from django_mcp.dispatch.invocation import Answer
+    from django_mcp.dispatch.plan import Plan
     from django_mcp.frame.frame import Frame
 
 TASK_AFTER = 5.0
@@ -29,7 +30,7 @@ EXTENSION: Json = {"extensions": {tasks.EXTENSION: {}}}
 """What a client of the extension declares."""
 
 
-class Plan(NamedTuple):
+class TaskTerms(NamedTuple):
     """How a call becomes a task."""
 
     after: float
@@ -38,7 +39,7 @@ class Plan(NamedTuple):
     """The lifetime that the client requests."""
 
 
-def plan(frame: Frame, tool: ToolComponent) -> Plan | None:
+def terms_of(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
     """Return how the call becomes a task, or None for a plain call.
 
     Raises MethodNotFound, InvalidParams or MissingClientCapability where the tool cannot be called
@@ -53,8 +54,8 @@ def plan(frame: Frame, tool: ToolComponent) -> Plan | None:
     return None
 
 
-def _requested(frame: Frame, tool: ToolComponent) -> Plan | None:
-    """Return the plan of a client which requests each task itself (TASK-06, -10 to -13)."""
+def _requested(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
+    """Return the terms of a client which requests each task itself (TASK-06, -10 to -13)."""
     params = frame.message.params
     if "task" not in params and tool.task_support != "required":
         return None
@@ -67,7 +68,7 @@ def _requested(frame: Frame, tool: ToolComponent) -> Plan | None:
         raise MethodNotFound(f"The tool {cut(tool.name)} can only be called as a task")
     if tool.task_support == "forbidden":
         raise MethodNotFound(f"The tool {cut(tool.name)} cannot be called as a task")
-    return Plan(0, _ttl(params["task"]))
+    return TaskTerms(0, _ttl(params["task"]))
 
 
 def _ttl(metadata: Any) -> int | None:
@@ -79,8 +80,8 @@ def _ttl(metadata: Any) -> int | None:
     raise InvalidParams("params.task must be an object, and its ttl a number of milliseconds")
 
 
-def _decided(frame: Frame, tool: ToolComponent) -> Plan | None:
-    """Return the plan of the server, for a client that declares the extension (TASK-02 to -04)."""
+def _decided(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
+    """Return the terms of the server, for a client that declares the extension (TASK-02 to -04)."""
     support = tool.task_support
     if support == "forbidden" or not frame.server.capabilities.has("tasks"):
         return None
@@ -89,8 +90,8 @@ def _decided(frame: Frame, tool: ToolComponent) -> Plan | None:
             raise MissingClientCapability.of(EXTENSION)
         return None
     if tool.task_after is not None:
-        return Plan(tool.task_after)
-    return Plan(0 if support == "required" else TASK_AFTER)
+        return TaskTerms(tool.task_after)
+    return TaskTerms(0 if support == "required" else TASK_AFTER)
 
 
 def is_declared(frame: Frame) -> bool:
@@ -99,12 +100,27 @@ def is_declared(frame: Frame) -> bool:
     return isinstance(extensions, dict) and isinstance(extensions.get(tasks.EXTENSION), dict)
 
 
-async def answer(frame: Frame, how: Plan, call: Callable[[Frame], Awaitable[Answer]]) -> Answer:
+async def start_task(frame: Frame, plan: Plan, arguments: dict[str, Any]) -> Answer | None:
+    """Answer with a task if the call becomes one; a call that waits for an approval goes on.
+
+    It is a step of a plan.
+    """
+    terms = terms_of(frame, plan.component)
+    if terms is None or plan.component.approval is not None:
+        return None
+    return await answer(frame, terms, plan, arguments)
+
+
+async def answer(frame: Frame, terms: TaskTerms, plan: Plan, arguments: dict[str, Any]) -> Answer:
     """Return the answer to a call which becomes a task, or to one that ended before."""
     port = Tasks.get_port()
-    if not how.after:
-        return created(frame, await port.start(frame, how.ttl_ms)), frame
-    outcome = await port.run_or_hand_over(frame, call, how.after)
+    if not terms.after:
+        return created(frame, await port.start(frame, terms.ttl_ms)), frame
+
+    def call(inner: Frame) -> Awaitable[Answer]:
+        return plan.call(inner, arguments)
+
+    outcome = await port.run_or_hand_over(frame, call, terms.after)
     if isinstance(outcome, Task):
         return created(frame, outcome), frame
     return outcome

@@ -18,7 +18,7 @@ called each time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,6 +53,12 @@ class Access(NamedTuple):
     is_permitted: bool
     challenge: AuthenticationRequired | None = None
     """None: the component is permitted or hidden."""
+
+    def is_usable(self) -> bool:
+        """Whether the caller may use it; raises the challenge, if there is one."""
+        if self.challenge is not None:
+            raise self.challenge
+        return self.is_permitted
 
 
 PERMITTED = Access(True)
@@ -177,10 +183,7 @@ async def may_use(frame: Frame, component: Component) -> bool:
 
     Raises AuthenticationRequired or InsufficientScope if it is challenged.
     """
-    access = await find_access(frame, component)
-    if access.challenge is not None:
-        raise access.challenge
-    return access.is_permitted
+    return (await find_access(frame, component)).is_usable()
 
 
 async def listed(
@@ -204,29 +207,36 @@ async def listed(
     return shown[:most]
 
 
-async def usable_templates(frame: Frame, uri: str) -> AsyncIterator[TemplateComponent]:
-    """Yield the templates that match ``uri`` and are not hidden, the most specific first.
+class TemplateMatch(NamedTuple):
+    """A template that matches a URI."""
 
-    Raises AuthenticationRequired or InsufficientScope at one that is challenged.
-    """
+    template: TemplateComponent
+    variables: dict[str, str]
+    access: Access
+
+
+async def matching_templates(frame: Frame, uri: str) -> list[TemplateMatch]:
+    """Return the templates that match ``uri``, the most specific first, also hidden ones."""
     templates = _matching_templates(frame, uri)
     if not templates:
         await _check_any(frame, TemplateComponent.kind)
-    accesses = await find_accesses(frame, templates)
-    for template, access in zip(templates, accesses, strict=True):
-        if access.challenge is not None:
-            raise access.challenge
-        if access.is_permitted:
-            yield template
+    accesses = await find_accesses(frame, [*templates])
+    matches = zip(templates.items(), accesses, strict=True)
+    return [TemplateMatch(template, variables, access) for (template, variables), access in matches]
 
 
-def _matching_templates(frame: Frame, uri: str) -> list[TemplateComponent]:
-    matching = [
-        template
+def _matching_templates(frame: Frame, uri: str) -> dict[TemplateComponent, dict[str, str]]:
+    """Return the variables in ``uri`` by template, the most specific first."""
+    matching = {
+        template: variables
         for template in components(frame, TemplateComponent.kind)
-        if isinstance(template, TemplateComponent) and template.match(uri) is not None
-    ]
-    return sorted(matching, key=lambda template: (template.specificity, template.name))
+        if isinstance(template, TemplateComponent)
+        and (variables := template.match(uri)) is not None
+    }
+    if len(matching) < 2:
+        return matching
+    ordered = sorted(matching, key=lambda template: (template.specificity, template.name))
+    return {template: matching[template] for template in ordered}
 
 
 async def is_readable(frame: Frame, uri: str) -> bool:
@@ -245,7 +255,7 @@ async def access_to(frame: Frame, uri: str) -> Access:
             continue
         if access.challenge is not None or not isinstance(component, TemplateComponent):
             return access
-        arguments = {"uri": uri, **(component.match(uri) or {})}
+        arguments = {"uri": uri, **templates[component]}
         # A template whose arguments are invalid is skipped, as reading skips it.
         with suppress(ResourceNotFound):
             component.validate_input(arguments)

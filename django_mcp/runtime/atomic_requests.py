@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
-from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from django.db import connections, transaction
 
 from django_mcp.runtime.context_managers import within
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+    from django_mcp.frame.frame_server import FrameServer
 
 T = TypeVar("T")
 
@@ -24,32 +27,35 @@ def aliases() -> tuple[str, ...]:
     return tuple(alias for alias, options in databases if options.get("ATOMIC_REQUESTS"))
 
 
-class AtomicRequests:
-    """The transactions around the handlers of a site."""
+class Transactions(NamedTuple):
+    """The transactions around a handler, on these databases."""
 
-    def call(self, handler: Any, function: Callable[..., T], /, *args: Any) -> T:
-        """Return what ``function``, which calls the synchronous ``handler``, returns."""
-        with _transactions(handler):
+    aliases: tuple[str, ...]
+
+    def call(self, frame: Frame, function: Callable[..., T], /, *args: Any) -> T:
+        """Return what ``function``, which calls a synchronous handler, returns."""
+        with self._begin():
             return function(*args)
 
-    async def wait_for(self, handler: Any, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Return the result of ``coroutine``, a call of the asynchronous ``handler``.
+    def wait_for(
+        self, frame: Frame, coroutine: Coroutine[Any, Any, T], /
+    ) -> Coroutine[Any, Any, T]:
+        """Return the result of ``coroutine``, a call of an asynchronous handler.
 
         Django refuses async views with ATOMIC_REQUESTS, because their ORM calls may run on any
         thread. Those of a handler run on the thread of its request, which has the transaction.
         """
-        if not _aliases_of(handler):
-            return await coroutine
-        return await within(partial(_transactions, handler), coroutine)
+        return within(self._begin, coroutine)
+
+    def _begin(self) -> ExitStack:
+        with ExitStack() as stack:
+            for alias in self.aliases:
+                stack.enter_context(transaction.atomic(using=alias))
+            return stack.pop_all()
 
 
-def _transactions(handler: Any) -> ExitStack:
-    with ExitStack() as stack:
-        for alias in _aliases_of(handler):
-            stack.enter_context(transaction.atomic(using=alias))
-        return stack.pop_all()
-
-
-def _aliases_of(handler: Any) -> tuple[str, ...]:
+def transactions(server: FrameServer, handler: Any) -> Transactions | None:
+    """What surrounds a handler where databases have ATOMIC_REQUESTS; None if it is excluded."""
     excluded = getattr(handler, "_non_atomic_requests", ())
-    return tuple(alias for alias in aliases() if alias not in excluded)
+    remaining = tuple(alias for alias in aliases() if alias not in excluded)
+    return Transactions(remaining) if remaining else None

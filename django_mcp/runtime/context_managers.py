@@ -15,9 +15,14 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar, Token, copy_context
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from asgiref.sync import _restore_context, sync_to_async
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+    from django_mcp.frame.frame_server import FrameServer
 
 T = TypeVar("T")
 
@@ -27,6 +32,29 @@ _MISSING = object()
 def move_locals() -> None:
     """Move the values of asgiref's ``Local`` to this thread: others do not see them."""
     _restore_context(copy_context())
+
+
+class AroundCall(NamedTuple):
+    """The hook ``around_call`` of a server, around its handlers."""
+
+    server: FrameServer
+
+    def call(self, frame: Frame, function: Callable[..., T], /, *args: Any) -> T:
+        """Call ``function`` within it."""
+        with self.server.around_call(frame):
+            return function(*args)
+        raise RuntimeError("around_call suppressed the exception of a handler")
+
+    def wait_for(
+        self, frame: Frame, coroutine: Coroutine[Any, Any, T], /
+    ) -> Coroutine[Any, Any, T]:
+        """Await ``coroutine`` within it."""
+        return within(partial(self.server.around_call, frame), coroutine)
+
+
+def around_call(server: FrameServer, handler: Any) -> AroundCall | None:
+    """What surrounds each handler of a server with the hook; None without it."""
+    return AroundCall(server) if server.has_hook("around_call") else None
 
 
 async def within(

@@ -126,7 +126,7 @@ class Server(Hooks):
         self.tool_search = tool_search
         self.view_middleware = _dotted_paths(name, view_middleware)
         self.when_denied = _checked_policy(name, when_denied)
-        self.middleware = tuple(_checked_list(name, "middleware", middleware) or ())
+        self.middleware = _checked_list(name, "middleware", middleware) or ()
         self.cache = cache
         self.page_size = checked_number(f"page_size of the Server {name!r}", page_size, least=1)
         self.notify_lists_on_initialize = notify_lists_on_initialize
@@ -348,6 +348,16 @@ class Server(Hooks):
     def stateless(self) -> Mapping[str, Revision]:
         """The served stateless revisions, by version."""
         return {item.version: item for item in self.revisions(Statefulness.STATELESS)}
+
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What surrounds every request of the server, from the outside."""
+        return self._middleware
+
+    @middleware.setter
+    def middleware(self, middleware: Iterable[Middleware]) -> None:
+        self._middleware = tuple(middleware)
+        self.plans = {}
 
     def describe(self, **members: Any) -> None:
         """Set members of the server information; those which are None are left out."""

@@ -16,8 +16,6 @@ from django.db import connections, transaction
 
 from django_mcp import Frame, Server, ToolError
 from django_mcp.components.base import ConfigurationError
-from django_mcp.dispatch import invocation
-from django_mcp.runtime import atomic_requests
 from django_mcp.testing import Client
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -97,8 +95,6 @@ async def test_handler_runs_within_the_context_manager(
 ) -> None:
     if is_atomic:
         monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
-        transactions = [atomic_requests.AtomicRequests()]
-        monkeypatch.setattr(invocation, "TRANSACTIONS", transactions)
     options: Any = {"transport": "http", "sync_execution": "threads"}
     async with Client(server, **options) as client:
         assert (await client.call_tool(tool)).text == "tools/call of AnonymousUser"

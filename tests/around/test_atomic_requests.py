@@ -8,8 +8,6 @@ from django.contrib.auth.models import Group
 from django.db import connections, transaction
 
 from django_mcp import Server, ToolError
-from django_mcp.dispatch import invocation
-from django_mcp.runtime import atomic_requests
 from django_mcp.testing import Client
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,8 +16,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _atomic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
-    transactions = [atomic_requests.AtomicRequests()]
-    monkeypatch.setattr(invocation, "TRANSACTIONS", transactions)
 
 
 @pytest.fixture

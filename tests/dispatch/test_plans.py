@@ -41,6 +41,55 @@ async def test_plan_is_made_once_for_each_revision() -> None:
     assert made[1] == made[2] == made[3]
 
 
+async def test_plans_of_resources_and_prompts_are_made_once() -> None:
+    server = Server("shop")
+
+    @server.resource("stock://all")
+    async def stock() -> str:
+        return "tea"
+
+    @server.resource("stock://items/{item}")
+    async def of_item(item: str) -> str:
+        return item
+
+    @server.prompt
+    async def order(item: str) -> str:
+        return f"Order {item}"
+
+    made: list[dict[Any, int]] = []
+    async with Client(server) as client:
+        for item in ("tea", "ink"):
+            assert (await client.read_resource("stock://all")).text == "tea"
+            assert (await client.read_resource(f"stock://items/{item}")).text == item
+            prompt = await client.get_prompt("order", {"item": item})
+            assert prompt["messages"][0]["content"]["text"] == f"Order {item}"
+            made.append({key: id(plan) for key, plan in server.plans.items()})
+
+    plans = {key[:2] for key in made[0] if len(key) == 3}
+    assert plans == {
+        ("resource", "stock://all"),
+        ("resource_template", "stock://items/{item}"),
+        ("prompt", "order"),
+    }
+    assert made[0] == made[1]
+
+
+async def test_middleware_that_is_added_later_is_called() -> None:
+    server = shop()
+    seen: list[str] = []
+
+    async def watch(frame: Frame, call_next: Any) -> Any:
+        seen.append(frame.message.method)
+        return await call_next(frame)
+
+    async with Client(server) as client:
+        await client.call_tool("stock", {"item": "tea"})
+        server.middleware += (watch,)
+        await client.call_tool("stock", {"item": "tea"})
+
+    assert seen == ["tools/call"]
+
+
 async def test_replaced_tool_is_called_at_once() -> None:
     server = shop()
     async with Client(server) as client:
@@ -100,9 +149,7 @@ async def test_guarded_tool_is_refused_when_the_permission_is_gone() -> None:
             await client.call_tool("secret")
 
 
-@pytest.mark.parametrize(
-    ("version", "steps"), [("2025-11-25", ["_start_task"]), ("2026-07-28", [])]
-)
+@pytest.mark.parametrize(("version", "steps"), [("2025-11-25", ["start_task"]), ("2026-07-28", [])])
 def test_public_tool_has_only_the_steps_of_its_revision(version: str, steps: list[str]) -> None:
     server = shop()
     tool: Any = server.components.find("tool", "stock")

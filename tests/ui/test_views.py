@@ -537,3 +537,16 @@ async def test_list_with_views_calls_no_more_functions_than_without() -> None:
 
     without, with_views = counts
     assert with_views <= without * 1.03
+
+
+async def test_pages_of_old_versions_are_read_by_the_plan_of_the_page(
+    server: Server, templates: Templates
+) -> None:
+    cart_server(server, templates)
+    async with Client(server, capabilities=HOST) as client:
+        page = (await client.list_resources())[0]["uri"].rpartition("/")[0]
+        for version in ("0" * 12, "1" * 12):
+            await client.read_resource(f"{page}/{version}")
+
+    # Anybody may make up versions, which must not fill the memory.
+    assert [key[1] for key in server.plans if key[0] == ResourceComponent.kind] == [page]

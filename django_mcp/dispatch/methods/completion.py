@@ -10,6 +10,7 @@ from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.signature import is_async
 from django_mcp.dispatch import invocation, visibility
+from django_mcp.dispatch.invocation import Invocation
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.limits import MAX_URI
 from django_mcp.protocol.revisions import Feature
@@ -30,12 +31,13 @@ async def complete(frame: Frame) -> Answer:
     context = _context(frame)
     completer = component.complete.get(name)
     if completer is not None:
-        return await invocation.run(completer, frame, value, context, read=_read)
+        return await Invocation.of(frame.server, completer, read=_read).run(frame, value, context)
     if not frame.server.has_hook("handle_completion"):
         return results.completion_result([]), frame
     hook = frame.server.handle_completion
     handler = invocation.HookHandler(hook, is_async(hook))
-    return await invocation.run(handler, frame, ref, {"name": name, "value": value}, read=_read)
+    completion = Invocation.of(frame.server, handler, read=_read)
+    return await completion.run(frame, ref, {"name": name, "value": value})
 
 
 def _read(frame: Frame, value: Any) -> dict[str, Any]:
@@ -62,7 +64,8 @@ async def _resource(frame: Frame, uri: str) -> Component | None:
     resource = await visibility.find(frame, ResourceComponent.kind, uri)
     if resource is not None:
         return resource
-    return await anext(visibility.usable_templates(frame, uri), None)
+    matches = await visibility.matching_templates(frame, uri)
+    return next((match.template for match in matches if match.access.is_usable()), None)
 
 
 def _context(frame: Frame) -> dict[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from django_mcp.components import results
-from django_mcp.components.base import InvalidArguments, LargeArguments
+from django_mcp.components.base import InvalidArguments
 from django_mcp.components.prompt import PromptComponent
-from django_mcp.dispatch import invocation, result_size, visibility
+from django_mcp.dispatch import invocation, plan, result_size
+from django_mcp.dispatch.invocation import Invocation
+from django_mcp.dispatch.plan import Plan
 from django_mcp.protocol.errors import InternalError, InvalidParams, McpError
 from django_mcp.protocol.limits import cut
 from django_mcp.server import failures
@@ -16,31 +18,54 @@ from django_mcp.server import failures
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
+    from django_mcp.frame.frame_server import FrameServer
+    from django_mcp.protocol.revisions import Revision
+
+PROMPT = PromptComponent.kind
 
 
 async def get(frame: Frame) -> Answer:
+    """Return the messages of any prompt, by the steps of its plan."""
     name = invocation.string_param(frame.message.params, "name")
     arguments = invocation.object_param(frame.message.params, "arguments")
-    prompt = await visibility.find(frame, PromptComponent.kind, name)
-    if not isinstance(prompt, PromptComponent):
-        raise InvalidParams(f"Unknown prompt: {cut(name)}")
-    try:
-        try:
-            validated = prompt.validate_input(arguments)
-        except LargeArguments:
-            validated = await invocation.validate_large(prompt.input, arguments)
-    except InvalidArguments as error:
-        raise InvalidParams(f"Invalid arguments: {error}") from error
-    try:
-        read = partial(_result, prompt)
-        handler = invocation.handler_of(prompt, frame.server.handle_prompt_get, name)
-        return await invocation.run(handler, frame, validated, read=read)
-    except McpError:
-        raise
-    except Exception as error:
-        failures.report_unexpected(frame, error, "The prompt %s failed", name)
-        details = failures.debug_details(frame, error)
-        raise InternalError(f"The prompt failed{details}") from error
+    prompt_plan = plan.kept(frame, PROMPT, name) or await plan.find(frame, PROMPT, name, make_plan)
+    if prompt_plan is None:
+        raise unknown(name)
+    return await prompt_plan.call(frame, arguments)
+
+
+def make_plan(server: FrameServer, prompt: PromptComponent, revision: Revision) -> Plan:
+    """Decide which steps the requests of a prompt take; see ``dispatch.plan``."""
+    handler = invocation.handler_of(prompt, server.handle_prompt_get, prompt.name)
+    read = partial(_result, prompt)
+    return Plan(
+        component=prompt,
+        unknown=unknown,
+        before_arguments=plan.BEFORE_ARGUMENTS.of(prompt, revision),
+        validate=prompt.validate_input,
+        invalid=_invalid,
+        before_handler=plan.BEFORE_HANDLER.of(prompt, revision),
+        invocation=Invocation.of(server, handler, read=read, failed=partial(_failed, prompt)),
+    )
+
+
+def unknown(name: str) -> InvalidParams:
+    """The error for a name which the caller knows no prompt by."""
+    return InvalidParams(f"Unknown prompt: {cut(name)}")
+
+
+async def _invalid(
+    frame: Frame, prompt_plan: Plan, arguments: dict[str, Any], error: InvalidArguments
+) -> NoReturn:
+    raise InvalidParams(f"Invalid arguments: {error}") from error
+
+
+def _failed(prompt: PromptComponent, frame: Frame, error: Exception) -> NoReturn:
+    if isinstance(error, McpError):
+        raise error
+    failures.report_unexpected(frame, error, "The prompt %s failed", prompt.name)
+    details = failures.debug_details(frame, error)
+    raise InternalError(f"The prompt failed{details}") from error
 
 
 def _result(prompt: PromptComponent, frame: Frame, value: Any) -> dict[str, Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from django_mcp.components import results
-from django_mcp.components.base import CacheHint, InvalidArguments
+from django_mcp.components.base import CacheHint
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.dispatch import invocation, result_size, visibility
+from django_mcp.dispatch import invocation, plan, result_size, visibility
+from django_mcp.dispatch.invocation import Invocation
+from django_mcp.dispatch.plan import Plan
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
 from django_mcp.protocol.limits import MAX_URI
 from django_mcp.server import failures
@@ -17,7 +18,10 @@ from django_mcp.server import failures
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
+    from django_mcp.frame.frame_server import FrameServer
+    from django_mcp.protocol.revisions import Revision
 
+RESOURCE = ResourceComponent.kind
 NOT_CACHEABLE = CacheHint(ttl_ms=0).to_protocol()
 
 Readable = ResourceComponent | TemplateComponent
@@ -26,47 +30,64 @@ Readable = ResourceComponent | TemplateComponent
 async def read(frame: Frame) -> Answer:
     """Read the resource with a URI, else the first matching template that finds one."""
     uri = invocation.string_param(frame.message.params, "uri", MAX_URI)
-    missing = ResourceNotFound.at(uri)
-    async for component, variables in _candidates(frame, uri):
+    missing: ResourceNotFound | None = None
+    own = plan.kept(frame, RESOURCE, uri) or await plan.find(frame, RESOURCE, uri, make_plan)
+    if own is not None:
         try:
-            return await _read(frame, component, uri, variables)
+            return await _read(frame, own, {"uri": uri})
         except ResourceNotFound as error:
-            if error.names_value:
-                missing = error
-    raise missing
+            missing = error if error.names_value else None
+    for match in await visibility.matching_templates(frame, uri):
+        if not match.access.is_usable():
+            continue
+        template_plan = plan.of(frame, match.template, make_plan)
+        try:
+            return await _read(frame, template_plan, {"uri": uri, **match.variables})
+        except ResourceNotFound as error:
+            missing = error if error.names_value else missing
+    raise missing or ResourceNotFound.at(uri)
 
 
-async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Readable, dict[str, str]]]:
-    """Yield the components that match the URI, the most specific first."""
-    resource = await visibility.find(frame, ResourceComponent.kind, uri)
-    if isinstance(resource, ResourceComponent):
-        yield resource, {}
-    async for template in visibility.usable_templates(frame, uri):
-        yield template, template.match(uri) or {}
-
-
-async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str, str]) -> Answer:
-    try:
-        validated = component.validate_input({"uri": uri, **variables})
-    except InvalidArguments as error:
-        raise ResourceNotFound.at(uri) from error
-    try:
-        read = partial(_result, component, uri)
-        handler = invocation.handler_of(component, frame.server.handle_resource_read)
-        argument = uri if component.invoke is None else validated
-        answer = await invocation.run(handler, frame, argument, read=read)
-    except McpError:
-        raise
-    except Exception as error:
-        failures.report_unexpected(frame, error, "Reading through %s failed", component.name)
-        details = failures.debug_details(frame, error)
-        raise InternalError(f"The resource could not be read{details}") from error
+async def _read(frame: Frame, own: Plan, variables: dict[str, str]) -> Answer:
+    """Read by a plan; raises ResourceNotFound also if the handler returned it."""
+    answer = await own.call(frame, variables)
     if isinstance(answer[0], ResourceNotFound):
         raise answer[0]
     return answer
 
 
-def _result(component: Readable, uri: str, frame: Frame, value: Any) -> dict[str, Any]:
+def make_plan(server: FrameServer, component: Readable, revision: Revision) -> Plan:
+    """Decide which steps the reads of a resource or template take; see ``dispatch.plan``."""
+    handler = invocation.handler_of(component, server.handle_resource_read)
+    has_handler = component.invoke is not None
+    read_value = partial(_result, component)
+    failed = partial(_failed, component)
+    return Plan(
+        component=component,
+        unknown=ResourceNotFound.at,
+        before_arguments=plan.BEFORE_ARGUMENTS.of(component, revision),
+        validate=component.validate_input if has_handler else partial(_uri_of, component),
+        before_handler=plan.BEFORE_HANDLER.of(component, revision),
+        invocation=Invocation.of(server, handler, read=read_value, failed=failed),
+    )
+
+
+def _uri_of(component: Readable, variables: dict[str, str]) -> str:
+    """The argument of the hook, which is there for valid variables only."""
+    component.validate_input(variables)
+    return variables["uri"]
+
+
+def _failed(component: Readable, frame: Frame, error: Exception) -> NoReturn:
+    if isinstance(error, McpError):
+        raise error
+    failures.report_unexpected(frame, error, "Reading through %s failed", component.name)
+    details = failures.debug_details(frame, error)
+    raise InternalError(f"The resource could not be read{details}") from error
+
+
+def _result(component: Readable, frame: Frame, value: Any) -> dict[str, Any]:
+    uri = frame.message.params["uri"]
     result = results.read_result(component, uri, value)
     if _is_other_version(component, uri):
         # While workers are replaced, an old one is asked for the page of a new one.

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components import results
-from django_mcp.components.base import (
-    InvalidArguments,
-    InvalidOutput,
-    LargeArguments,
-    UnserializableResult,
-)
+from django_mcp.components.base import InvalidArguments, InvalidOutput, UnserializableResult
 from django_mcp.components.tool import ToolComponent
-from django_mcp.components.views import FRAGMENT
-from django_mcp.dispatch import approval, invocation, result_size, task_calls, visibility
-from django_mcp.dispatch.plan import AfterResult, Plan, Steps
-from django_mcp.protocol import headers
+from django_mcp.dispatch import invocation, plan, result_size, task_calls
+from django_mcp.dispatch.invocation import Invocation
+from django_mcp.dispatch.plan import AfterResult, Plan
 from django_mcp.protocol.errors import (
     ClientError,
     InternalError,
@@ -28,7 +22,7 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.limits import MAX_IDENTIFIER, cut
 from django_mcp.protocol.preencoded import PreEncodedResult
-from django_mcp.protocol.revisions import Feature, Structured
+from django_mcp.protocol.revisions import Structured
 from django_mcp.server import failures
 
 if TYPE_CHECKING:
@@ -42,7 +36,7 @@ NO_ARGUMENTS: dict[str, Any] = {}
 FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 
-async def call(frame: Frame) -> Answer:
+def call(frame: Frame) -> Awaitable[Answer]:
     """Call any tool, by the steps of its plan."""
     params = frame.message.params
     name = params.get("name")
@@ -51,63 +45,34 @@ async def call(frame: Frame) -> Answer:
         name = invocation.string_param(params, "name")  # Raises.
     if type(arguments) is not dict:
         arguments = invocation.object_param(params, "arguments")  # Raises.
-    plan = frame.server.plans.get((TOOL, name, frame.revision.version))
-    if plan is None or frame.private.get("components") or (frame.auth and frame.auth.selection):
-        plan = await _plan_for(frame, name)
-    tool = plan.tool
-    for step in plan.before_arguments:
-        answer = await step(frame, tool, arguments)
-        if answer is not None:
-            return answer
-    try:
-        try:
-            validated = plan.validate(arguments)
-        except LargeArguments:
-            validated = await invocation.validate_large(tool.input, arguments)
-    except InvalidArguments as error:
-        return await _invalid(frame, tool, error)
-    for prepare in plan.before_handler:
-        answer = await prepare(frame, tool, arguments, validated)
-        if answer is not None:
-            return answer
-    return await invocation.run(plan.handler, frame, validated, read=plan.read, failed=plan.failed)
+    tool_plan = plan.kept(frame, TOOL, name)
+    if tool_plan is None:
+        return _call_first(frame, name, arguments)
+    return tool_plan.call(frame, arguments)
 
 
-async def _plan_for(frame: Frame, name: str) -> Plan:
-    """The plan of the tool that the caller knows by this name; raises InvalidParams for none.
-
-    That of a tool of the server is kept, unless the connection selects its tools.
-    """
-    server = frame.server
-    plans = server.plans  # Before the tool is looked up: a change of the components replaces it.
-    own = frame.private.get("components")
-    is_kept = not own and not (frame.auth and frame.auth.selection)
-    declared = server.components.find(TOOL, name) if is_kept else None
-    tool = declared or await visibility.find(frame, TOOL, name)
-    if not isinstance(tool, ToolComponent):
+async def _call_first(frame: Frame, name: str, arguments: dict[str, Any]) -> Answer:
+    tool_plan = await plan.find(frame, TOOL, name, make_plan)
+    if tool_plan is None:
         raise unknown(name)
-    plan = make_plan(server, tool, frame.revision)
-    if declared is not None:
-        plans[TOOL, name, frame.revision.version] = plan
-        return plan
-    others = [step for step in plan.before_arguments if step is not _check_permission]
-    return plan._replace(before_arguments=others)
+    return await tool_plan.call(frame, arguments)
 
 
 def make_plan(server: FrameServer, tool: ToolComponent, revision: Revision) -> Plan:
     """Decide which steps the calls of a tool take; see ``dispatch.plan``."""
-    handler: invocation.Handler = tool
-    if tool.invoke is None:
-        handler = invocation.handler_of(tool, server.handle_tool_call, tool.name)
-    after_result = AFTER_RESULT.of(tool, revision)
+    handler = invocation.handler_of(tool, server.handle_tool_call, tool.name)
+    # Middleware reads results before they are encoded.
+    encodes = revision.structured is not Structured.NOTHING and not server.middleware
+    after_result = plan.AFTER_RESULT.of(tool, revision)
+    read = partial(_read, tool, encodes, after_result)
     return Plan(
-        tool=tool,
+        component=tool,
+        unknown=unknown,
+        before_arguments=plan.BEFORE_ARGUMENTS.of(tool, revision),
         validate=tool.input.validate,
-        before_arguments=BEFORE_ARGUMENTS.of(tool, revision),
-        before_handler=BEFORE_HANDLER.of(tool, revision),
-        handler=handler,
-        read=partial(_read, tool, after_result),
-        failed=partial(_failed, tool),
+        invalid=_invalid,
+        before_handler=plan.BEFORE_HANDLER.of(tool, revision),
+        invocation=Invocation.of(server, handler, read=read, failed=partial(_failed, tool)),
     )
 
 
@@ -116,60 +81,15 @@ def unknown(name: str) -> InvalidParams:
     return InvalidParams(f"Unknown tool: {cut(name)}")
 
 
-async def _check_permission(frame: Frame, tool: ToolComponent, arguments: Any) -> None:
-    if await visibility.find(frame, TOOL, tool.key) is not tool:
-        raise unknown(tool.name)
-
-
-async def _check_direct(frame: Frame, tool: ToolComponent, arguments: Any) -> None:
-    """Reject what a model calls through another tool: hosts hide tools of views from the model."""
-    if frame.private.get("is_indirect"):
-        raise unknown(tool.name)
-
-
-async def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
-    """Raise HeaderMismatch unless the client repeats these arguments in headers.
-
-    A client that calls a tool through another tool sends the headers of the other one.
-    """
-    sent = frame.exchange.request_headers
-    if sent is not None and not frame.private.get("is_indirect"):
-        headers.check_params(tool.param_headers, arguments, sent.collected())
-
-
-async def _start_task(frame: Frame, tool: ToolComponent, arguments: Any) -> Answer | None:
-    """Answer with a task if the call becomes one; a call that waits for an approval goes on."""
-    how = task_calls.plan(frame, tool)
-    if how is None or tool.approval is not None:
-        return None
-    return await task_calls.answer(frame, how, call)
-
-
-async def _invalid(frame: Frame, tool: ToolComponent, error: InvalidArguments) -> Answer:
-    how = task_calls.plan(frame, tool) if tool.approval is not None else None
-    if how is not None:
+async def _invalid(
+    frame: Frame, tool_plan: Plan, arguments: dict[str, Any], error: InvalidArguments
+) -> Answer:
+    tool = tool_plan.component
+    terms = task_calls.terms_of(frame, tool) if tool.approval is not None else None
+    if terms is not None:
         # The client has requested a task, so the task is what fails.
-        return await task_calls.answer(frame, how, call)
+        return await task_calls.answer(frame, terms, tool_plan, arguments)
     return error_result(f"Invalid arguments: {error}"), frame
-
-
-async def _hold(
-    frame: Frame, tool: ToolComponent, arguments: dict[str, Any], validated: Any
-) -> Answer | None:
-    """Answer that the call waits for an approval; None if it needs none, or was approved."""
-    how = task_calls.plan(frame, tool)
-    proceed = partial(_run_approved, tool, validated)
-    held = await approval.hold(frame, tool, arguments, validated, how, proceed)
-    if held is None and how is not None:
-        return await task_calls.answer(frame, how, call)
-    return held
-
-
-async def _run_approved(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
-    """Run a tool after a person approved the call, if the caller may still use the tool."""
-    await _check_permission(frame, tool, None)
-    plan = make_plan(frame.server, tool, frame.revision)
-    return await invocation.run(plan.handler, frame, validated, read=plan.read, failed=plan.failed)
 
 
 def _failed(tool: ToolComponent, frame: Frame, error: Exception) -> dict[str, Any]:
@@ -219,7 +139,11 @@ def error_result(text: str) -> dict[str, Any]:
 
 
 def _read(
-    tool: ToolComponent, after_result: Sequence[AfterResult], frame: Frame, value: Any
+    tool: ToolComponent,
+    encodes: bool,
+    after_result: Sequence[AfterResult],
+    frame: Frame,
+    value: Any,
 ) -> Result:
     """The result of a tool for what its handler returned; raises ToolError if it is too large.
 
@@ -228,11 +152,7 @@ def _read(
     revision = frame.revision
     structured = revision.structured
     result: Result | None = None
-    if (
-        frame.exchange.encodes
-        and structured is not Structured.NOTHING
-        and not frame.server.middleware
-    ):
+    if encodes and frame.exchange.encodes:
         json = results.encode_structure(tool, value)
         if json is not None:
             content = json
@@ -251,40 +171,3 @@ def _read(
     for step in after_result:
         result = step(frame, tool, value, result)
     return result
-
-
-def _add_fragment(frame: Frame, tool: ToolComponent, value: Any, result: Result) -> Result:
-    """Add the fragment that the view of the tool shows.
-
-    It is in ``_meta``: hosts hand that to the view, and keep it from the model.
-    """
-    if type(result) is PreEncodedResult:
-        result = {"structuredContent": result}
-    meta = result.get("_meta") or {}
-    if tool.view is None or result.get("isError") or FRAGMENT in meta:
-        return result
-    html = tool.view.fragment_of(value, frame.message.params.get("arguments") or {})
-    result_size.check_fragment(frame, tool, html)
-    return {**result, "_meta": {**meta, FRAGMENT: html}}
-
-
-def _may_be_task(tool: ToolComponent, revision: Revision) -> bool:
-    # Where clients request tasks themselves, they may request one of any tool.
-    is_supported = tool.task_support != "forbidden"
-    return revision.has(Feature.TASKS) or (is_supported and revision.has(Feature.TASKS_EXTENSION))
-
-
-def _has_fragment(tool: ToolComponent, revision: Revision) -> bool:
-    return tool.view is not None and tool.view.has_fragment
-
-
-BEFORE_ARGUMENTS = Steps(
-    (
-        (lambda tool, revision: not tool.is_public, _check_permission),
-        (lambda tool, revision: tool.app_only, _check_direct),
-        (lambda tool, revision: bool(tool.param_headers), _check_headers),
-        (_may_be_task, _start_task),
-    )
-)
-BEFORE_HANDLER = Steps(((lambda tool, revision: tool.approval is not None, _hold),))
-AFTER_RESULT = Steps(((_has_fragment, _add_fragment),))
