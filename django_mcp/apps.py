@@ -9,8 +9,10 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 
 if TYPE_CHECKING:
+    from django_mcp.components.base import Component
     from django_mcp.components.declaration import ViewPermission
     from django_mcp.frame.frame import Frame
+    from django_mcp.server.server import Server
 
 
 class SimpleMcpConfig(AppConfig):
@@ -94,11 +96,19 @@ def _keep_house() -> None:
 def _add_companions() -> None:
     from django_mcp.dispatch import tool_search
     from django_mcp.server import components
-    from django_mcp.ui import pages
 
-    for add in (tool_search.add, pages.add_page):
+    for add in (tool_search.add, _add_page):
         if add not in components.COMPANIONS:
             components.COMPANIONS.append(add)
+
+
+def _add_page(server: Server, component: Component) -> None:
+    if getattr(component, "view", None) is None:
+        return
+    # Imported by sites that have a view only, with its forms.
+    from django_mcp.ui import pages
+
+    pages.add_page(server, component)
 
 
 def _has_permission(declared: ViewPermission, frame: Frame) -> Any:

@@ -42,9 +42,8 @@ from django_mcp.runtime.process import (
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.server.server import Server
 from django_mcp.transports import site
-from django_mcp.transports.http import health, http_sse, shutdown, well_known
+from django_mcp.transports.http import health, shutdown, well_known
 from django_mcp.transports.http.endpoint import Endpoint
-from django_mcp.transports.http.http_sse import HttpSseEndpoint
 from django_mcp.transports.http.paths import Paths
 from django_mcp.transports.http.request import WAITING_THREAD, Asgi
 from django_mcp.transports.wrapped_lifespan import WrappedLifespan
@@ -91,8 +90,11 @@ def endpoints(
     path = authentication.resource.path
     applications: dict[str, Asgi] = {path: endpoint(server, authentication)}
     if conf.get().http_sse and interface == "ASGI":
+        # Imported by the few sites that serve clients of the first revision: it takes 0.5 MB.
+        from django_mcp.transports.http import http_sse
+
         for name in http_sse.VERBS:
-            applications[f"{path.rstrip('/')}/{name}"] = HttpSseEndpoint(
+            applications[f"{path.rstrip('/')}/{name}"] = http_sse.HttpSseEndpoint(
                 server, authentication, name
             )
     return applications

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST
 from django_mcp.admin import call_numbers, component_page
 from django_mcp.admin.registry_rows import RegistryAdmin, Rows
 from django_mcp.admin.see_as import may_see_as, see_as_user
-from django_mcp.admin.try_it.views import may_try, show_view, try_component
+from django_mcp.admin.try_it import may_try
 from django_mcp.models import Component
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
@@ -134,8 +134,8 @@ class ComponentAdmin(RegistryAdmin):
 
     def get_urls(self) -> list[Any]:
         switch = self.admin_site.admin_view(require_POST(self.switch_view))
-        tried = self._calling(try_component)
-        view = self._calling(show_view)
+        tried = self._calling("try_component")
+        view = self._calling("show_view")
         see_as = self.admin_site.admin_view(partial(see_as_user, model_admin=self))
         return [
             path("see-as/", see_as, name="django_mcp_see_as"),
@@ -145,11 +145,18 @@ class ComponentAdmin(RegistryAdmin):
             *super().get_urls(),
         ]
 
-    def _calling(self, view: Callable[..., HttpResponseBase]) -> Any:
+    def _calling(self, name: Literal["try_component", "show_view"]) -> Any:
         """Return the view of a page that calls components."""
-        page = self.admin_site.admin_view(partial(view, model_admin=self))
+
+        def view(request: HttpRequest, object_id: str) -> HttpResponseBase:
+            # Imported here: each process has this admin, and few of them try a component.
+            from django_mcp.admin.try_it import views
+
+            respond: Callable[..., HttpResponseBase] = getattr(views, name)
+            return respond(request, object_id, model_admin=self)
+
         # A tool has a connection of its own, which would wait for a transaction around the view.
-        return transaction.non_atomic_requests(page)
+        return transaction.non_atomic_requests(self.admin_site.admin_view(view))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         context = {**(extra_context or {}), "may_see_as": may_see_as(request)}

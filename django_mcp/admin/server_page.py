@@ -1,33 +1,22 @@
-"""What the page of a server shows, and what ``mcp_doctor`` says of it."""
+"""What the page of a server shows."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.management.base import CommandError
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import conf, registry
 from django_mcp.admin.component_page import Fact
-from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.management import examination
-from django_mcp.management.discovery import CLIENTS, Probe
-from django_mcp.management.examination import Http
-from django_mcp.management.findings.base import Answer, Finding
+from django_mcp.components.base import Component
 from django_mcp.protocol.revisions import Statefulness
 from django_mcp.registry import Entry
 from django_mcp.server.components import KINDS
 from django_mcp.server.server import Server
-
-TIMEOUT = 3.0
-"""Seconds for each request of an examination."""
-EXAMINE_WITHIN = 20.0
-"""Seconds for all of them: somebody waits for the page."""
 
 
 class Count(NamedTuple):
@@ -114,29 +103,6 @@ def instructions(server: Server) -> str:
     return str((text() if callable(text) else text) or "")
 
 
-# What mcp_doctor says.
-
-
-class Section(NamedTuple):
-    """Findings below a heading."""
-
-    heading: str
-    findings: Sequence[Finding]
-
-
-class BoundedHttp(Http):
-    """Sends no request after a while: somebody waits for all of them."""
-
-    def __init__(self) -> None:
-        super().__init__(TIMEOUT, str)
-        self._until = time.monotonic() + EXAMINE_WITHIN
-
-    def _send_once(self, probe: Probe, url: str) -> Answer:
-        if time.monotonic() > self._until:
-            return Answer(0, error="not sent, because the others took too long")
-        return super()._send_once(probe, url)
-
-
 def url_of(server: Server, request: HttpRequest) -> str | None:
     """Return the URL at which the server is examined; None if only a client would name its host.
 
@@ -156,19 +122,3 @@ def url_of(server: Server, request: HttpRequest) -> str | None:
     netloc = f"{host.netloc.removesuffix(f':{host.port}')}:{request.get_port()}"
     url = urlsplit(request.build_absolute_uri(path))
     return (url._replace(netloc=netloc) if is_named else url).geturl()
-
-
-def examine(url: str) -> list[Section]:
-    """Return what ``mcp_doctor`` says of a server of this project: first of the project itself."""
-    http = BoundedHttp()
-    sections: Mapping[Any, Any]
-    try:
-        findings = {client.title: http.play(client, url) for client in CLIENTS.values()}
-        sections = examination.of_project(url, http)
-    except CommandError as error:
-        raise ConfigurationError(str(error)) from error
-    of_clients = [
-        Section(examination.heading(titles, findings), shared)
-        for titles, shared in examination.by_clients(findings).items()
-    ]
-    return [*(Section(title, of_title) for title, of_title in sections.items()), *of_clients]

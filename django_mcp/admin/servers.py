@@ -77,7 +77,10 @@ class McpServerAdmin(RegistryAdmin):
         url = None if server is None else server_page.url_of(server.server, request)
         if url is None:
             raise Http404
-        return self._page(request, server, {"sections": server_page.examine(url)})
+        # Imported here: each process has this admin, and few of them examine a server.
+        from django_mcp.admin import server_examination
+
+        return self._page(request, server, {"sections": server_examination.examine(url)})
 
     def _page(self, request: HttpRequest, row: McpServer, context: Any) -> HttpResponse:
         server = row.server

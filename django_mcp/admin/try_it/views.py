@@ -16,18 +16,12 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.try_it import app_view, calls
+from django_mcp.admin.try_it import app_view, calls, may_try
 from django_mcp.admin.try_it.page import FOLDER, TryPage
 from django_mcp.models import Component
 
-PERMISSION = "django_mcp.try_component"
 LINES = "application/x-ndjson"
 """What the script of the page accepts."""
-
-
-def may_try(request: HttpRequest) -> bool:
-    """Whether the user may run components here, as far as each of them lets this user."""
-    return request.user.has_perm(PERMISSION)
 
 
 def try_component(request: HttpRequest, object_id: str, *, model_admin: Any) -> HttpResponseBase:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from ipaddress import ip_address
 from math import isfinite
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -33,7 +34,8 @@ from django import forms
 from django.core.exceptions import FieldDoesNotExist
 from django.db import connections, models, router
 from django.utils.choices import CallableChoiceIterator, flatten_choices
-from pydantic import AfterValidator, Field, FiniteFloat, IPvAnyAddress
+from pydantic import AfterValidator, Field, FiniteFloat
+from pydantic_core import PydanticCustomError
 
 from django_mcp.protocol.schema.regex import search
 from django_mcp.protocol.schema.shapes import Choices, or_null
@@ -83,6 +85,15 @@ def _without_offset(value: time) -> time:
     return value
 
 
+def _address(value: str) -> str:
+    # As IPvAnyAddress of pydantic, whose module loads a megabyte for the addresses of emails.
+    try:
+        return str(ip_address(value))
+    except ValueError:
+        text = "value is not a valid IPv4 or IPv6 address"
+        raise PydanticCustomError("ip_any_address", text) from None
+
+
 def _digits(value: Any) -> Any:
     """The digits of a decimal, without an exponent. A database may return another number."""
     return format(value, "f") if isinstance(value, Decimal) else value
@@ -95,9 +106,9 @@ def _finite(value: Any) -> Any:
 DATE = Annotated[date, AfterValidator(_date)]
 DATETIME = Annotated[datetime, AfterValidator(dates.in_database)]
 TIME = Annotated[time, AfterValidator(_without_offset)]
-ADDRESS = Annotated[IPvAnyAddress, AfterValidator(str)]
 DURATION = Annotated[timedelta, Field(ge=-MAX_DURATION, le=MAX_DURATION)]
 SHORT = Annotated[str, Field(max_length=100)]
+ADDRESS = Annotated[SHORT, AfterValidator(_address)]
 STRING: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
 

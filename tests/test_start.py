@@ -1,0 +1,83 @@
+"""What a site imports when it starts: rare features are imported at their first use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RARE = (
+    "django_mcp.admin.server_examination",
+    "django_mcp.admin.try_it.views",
+    "django_mcp.management",
+    "django_mcp.transports.connection.connection",
+    "django_mcp.transports.http.http_sse",
+    "django_mcp.ui",
+    "docstring_parser",
+    "jsonschema",
+    "pydantic.networks",
+)
+START = f"""
+import sys
+from django.conf import settings
+
+DJANGO = ("admin", "auth", "contenttypes", "sessions", "messages")
+OWN = ("tokens", "approvals", "calls", "elicitation")
+settings.configure(
+    SECRET_KEY="start",
+    ALLOWED_HOSTS=["127.0.0.1"],
+    ROOT_URLCONF="start",
+    INSTALLED_APPS=[
+        *(f"django.contrib.{{name}}" for name in DJANGO),
+        "django_mcp",
+        *(f"django_mcp.{{name}}" for name in OWN),
+    ],
+    DATABASES={{"default": {{"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}}},
+    DJANGO_MCP={{
+        "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
+        "HTTP_SSE": "--sse" in sys.argv,
+    }},
+)
+from django.core.asgi import get_asgi_application
+
+application = get_asgi_application()
+from django_mcp import tool
+from django_mcp.routing import mount
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    "Add two numbers."
+    return a + b
+
+mount(application)
+print(*(name for name in {RARE!r} if name in sys.modules))
+"""
+
+
+def imported(*options: str) -> list[str]:
+    """The modules of RARE that a site with all apps and one tool imports."""
+    command = [sys.executable, "-c", START, *options]
+    root = Path(__file__).parent.parent
+    site = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    return site.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), []),
+        (
+            ("--sse",),
+            [
+                "django_mcp.transports.connection.connection",
+                "django_mcp.transports.http.http_sse",
+            ],
+        ),
+    ],
+)
+def test_site_imports_rare_features_only_if_it_has_them(
+    options: tuple[str, ...], expected: list[str]
+) -> None:
+    assert imported(*options) == expected
