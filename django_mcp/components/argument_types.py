@@ -233,21 +233,16 @@ class ArgumentTypes:
         return partial(is_small, limit=MAX_NODES)
 
 
-def check(core: Any, what: str) -> None:
-    """Raise ConfigurationError for a core schema with types that are refused.
+def read(core: Any, what: str) -> ArgumentTypes:
+    """Read what is known of arguments from a core schema that is ``prepared``.
 
-    ``what`` begins the message of the error.
+    Raise ConfigurationError if it has types that are refused; ``what`` begins the message.
     """
     nodes = [*_nodes(core)]
     for node in nodes:
         _check_known(node, what)
     _check_patterns(nodes, what)
     _check_unions(nodes, what)
-
-
-def read(core: Any) -> ArgumentTypes:
-    """Read what is known of arguments from a core schema that ``check`` accepts."""
-    nodes = [*_nodes(core)]
     kinds = frozenset(_type_of(node) for node in nodes)
     hashed = [node for node in nodes if KNOWN[_type_of(node)].hashed is not None]
     has_chosen_hash = not all(_has_safe_members(node) for node in hashed)
@@ -415,7 +410,9 @@ def prepared(
             finite_numbers=finite_numbers,
         )
         return core if inner is core[0] else (inner, *core[1:])
-    kind = KNOWN[_type_of(core)]
+    kind = KNOWN.get(_type_of(core))
+    if kind is None:
+        return core  # ``read`` refuses it.
     changes: dict[str, Any] = {}
     if fail_fast and kind.fails_fast and "fail_fast" not in core:
         changes["fail_fast"] = True

@@ -148,9 +148,11 @@ class ComponentSource:
     def get(self, option: str) -> Any:
         """The option of the registration, else the attribute of the class, else None."""
         declared = self.raw(option)
+        if not callable(declared):
+            return declared
         # A class is a value, a pydantic model for instance; so is a type like list[float].
         is_type = isinstance(declared, type) or get_origin(declared) is not None
-        return declared() if callable(declared) and not is_type else declared
+        return declared if is_type else declared()
 
     def raw(self, option: str) -> Any:
         """The option or attribute as it is declared: a function is not called."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from types import NoneType
-from typing import Annotated, Any, Final, NoReturn, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, NoReturn, Union, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -59,11 +60,11 @@ class OutputSchema:
 def output_of_type(kind: Any, where: str) -> OutputSchema:
     """A type that pydantic supports; a model is also filled from the attributes of a row."""
     with supported_types(f"The return value of {where}", kind):
-        adapter = _adapter(kind)
-        schema = adapter.json_schema(mode="serialization", schema_generator=OutputJsonSchema)
-    drop_formats(schema)
+        adapted = _built_in(kind, repr(kind)) if _is_built_in(kind) else _Adapted.of(kind)
+    adapter = adapted.adapter
+    schema = deepcopy(adapted.schema)
     validate = adapter.validator.validate_python
-    check_numbers = _check_of_numbers(adapter)
+    check_numbers = adapted.check_numbers
 
     def encode(value: Any) -> bytes:
         try:
@@ -79,15 +80,50 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
         except serializers.NOT_SERIALIZABLE as error:
             raise serializers.not_serializable(value, error) from error
 
-    # Compiled at its first use: only a handler that builds a Response needs it.
-    compiled_check = cache(partial(_check, schema, where))
+    check_value: Callable[[Any], Any] | None = None
 
     def check(value: Any) -> Any:
-        check_value = compiled_check()
+        nonlocal check_value
+        if check_value is None:
+            # Compiled at its first use: only a handler that builds a Response needs it.
+            check_value = _check(schema, where)
         return check_value(value)
 
-    encode_value = _plain_encoder(adapter, encode) if _is_plain(adapter) else encode
+    encode_value = _plain_encoder(adapter, encode) if adapted.is_plain else encode
     return OutputSchema(schema, encode_value, check, adapter.validate_json)
+
+
+class _Adapted(NamedTuple):
+    """What pydantic makes of a type, and what follows from that."""
+
+    adapter: TypeAdapter[Any]
+    schema: dict[str, Any]
+    check_numbers: Callable[[bytes, Any], None] | None
+    is_plain: bool
+
+    @classmethod
+    def of(cls, kind: Any) -> _Adapted:
+        adapter = _adapter(kind)
+        schema = adapter.json_schema(mode="serialization", schema_generator=OutputJsonSchema)
+        drop_formats(schema)
+        return cls(adapter, schema, _check_of_numbers(adapter), _is_plain(adapter))
+
+
+BUILT_IN = (bool, bytes, dict, float, frozenset, int, list, NoneType, set, str, tuple, Any)
+
+
+def _is_built_in(kind: Any) -> bool:
+    """Whether a type consists of built-in ones, of which pydantic always makes the same."""
+    outer = get_origin(kind) or kind
+    is_known = any(outer is known for known in (*UNIONS, *BUILT_IN))
+    return is_known and all(map(_is_built_in, get_args(kind)))
+
+
+@lru_cache(maxsize=512)
+def _built_in(kind: Any, spelled: str) -> _Adapted:
+    """The same of a built-in type, which many tools return. ``spelled`` tells unions apart that
+    differ in their order only."""
+    return _Adapted.of(kind)
 
 
 class OutputJsonSchema(UntitledJsonSchema):

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import SchemaError, core_schema
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from django_mcp.components import argument_types, serializers
 from django_mcp.components.arguments import (
@@ -422,9 +422,8 @@ class _Checked(NamedTuple):
 
     @classmethod
     def of(cls, declared: Any, what: str, strict_numbers: bool) -> _Checked:
-        argument_types.check(declared, what)
         core = argument_types.prepared(declared, strict_numbers=strict_numbers)
-        return cls(core, argument_types.read(core))
+        return cls(core, argument_types.read(core, what))
 
 
 class _Validation:
@@ -450,8 +449,9 @@ class _Validation:
         self._validate = argument_types.validator_of(failing_fast).validate_python
         if types.has_chosen_hash:
             self._validate = partial(_validate_few_members, self._validate)
+        self._core = core
         # Compiled for the first invalid arguments.
-        self._validate_completely = cache(partial(_complete_validator, core))
+        self._complete_validator: SchemaValidator | None = None
 
     def in_loop(self, arguments: dict[str, Any]) -> Any:
         """The valid arguments; raises InvalidArguments, or LargeArguments: use ``in_thread``."""
@@ -499,10 +499,15 @@ class _Validation:
     ) -> ValidationError:
         if argument_types.is_small(arguments, argument_types.MAX_NODES):
             try:
-                self._validate_completely()(arguments)
+                self._validate_completely(arguments)
             except ValidationError as complete:
                 return complete
         return error
+
+    def _validate_completely(self, arguments: dict[str, Any]) -> None:
+        if self._complete_validator is None:
+            self._complete_validator = argument_types.validator_of(self._core)
+        self._complete_validator.validate_python(arguments)
 
 
 def _validate_few_members(
@@ -514,10 +519,6 @@ def _validate_few_members(
             "here"
         )
     return validate(arguments)
-
-
-def _complete_validator(core: Any) -> Callable[[dict[str, Any]], Any]:
-    return argument_types.validator_of(core).validate_python
 
 
 def _problems(error: ValidationError) -> Sequence[Any]:

@@ -262,7 +262,7 @@ def test_members_whose_hash_a_sender_can_choose_are_few(annotation: Any, value: 
 def test_members_whose_hash_nobody_can_choose_are_as_many_as_a_message_has(annotation: Any) -> None:
     core: Any = create_model("Input", a=annotation).__pydantic_core_schema__
     prepared = argument_types.prepared(core, strict_numbers=True)
-    assert argument_types.read(prepared).has_chosen_hash is False
+    assert argument_types.read(prepared, "It").has_chosen_hash is False
 
 
 @rows("annotation", [Left, list[Right], And])
@@ -360,7 +360,7 @@ def test_size_of_arguments_counts_values_and_text(arguments: Any, expected: bool
 
 def small_enough(annotation: Any) -> Callable[[dict[str, Any]], bool]:
     core: Any = create_model("Input", a=annotation).__pydantic_core_schema__
-    return argument_types.read(core).small_enough()
+    return argument_types.read(core, "It").small_enough()
 
 
 @rows("annotation", [int, list[int], Node])

@@ -73,6 +73,8 @@ def written(kind: Any, value: Any) -> Any:
 def written_by_pydantic(kind: Any, value: Any) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outputs, "_is_plain", lambda adapter: False)
+        # What is kept of built-in types was made without this change.
+        patch.setattr(outputs, "_is_built_in", lambda kind: False)
         return written(kind, value)
 
 
@@ -195,3 +197,23 @@ def test_text_copy_is_quoted_as_pydantic_quotes_it(text: str) -> None:
             },
         )
     )
+
+
+def test_built_in_type_is_read_once_for_all_tools() -> None:
+    first, second = (outputs.output_of_type(dict[str, list[int]], "a test") for _ in range(2))
+    assert first.schema == second.schema
+    first.schema["additionalProperties"]["items"]["description"] = "Of the first tool only"
+    assert first.schema != second.schema
+    assert outputs._built_in.cache_info().hits > 0
+
+
+def test_unions_that_differ_in_their_order_have_schemas_of_their_own() -> None:
+    schemas = [outputs.output_of_type(kind, "a test").schema for kind in (int | str, str | int)]
+    types = [[choice["type"] for choice in schema["anyOf"]] for schema in schemas]
+    assert types == [["integer", "string"], ["string", "integer"]]
+
+
+def test_type_of_the_site_is_read_for_each_tool() -> None:
+    before = outputs._built_in.cache_info().currsize
+    outputs.output_of_type(list[Row], "a test")
+    assert outputs._built_in.cache_info().currsize == before
