@@ -17,7 +17,8 @@ COSTS = ROOT / "docs" / "what-guarantees-cost.md"
 MODULE = re.compile(r"`((?:[a-z_]+/)+(?:[a-z_]+(?:\.py)?)?|[a-z_]+\.py)`")
 PACKAGE = ROOT / "django_mcp"
 MAX_WORDS = 6000
-NO_MODULES = {"build/site", "mcp.py", "tools/call", "tasks/result", "notifications/initialized"}
+METHODS = {"tools/call", "prompts/get", "resources/read", "tasks/result"}
+NO_MODULES = {"build/site", "mcp.py", "notifications/initialized", *METHODS}
 
 
 def test_layers_of_the_page_are_those_of_the_import_contract() -> None:
