@@ -12,6 +12,9 @@ Here it runs the loop itself, while the thread of the loop only waits for events
 Whoever runs callbacks holds the lock. So there is one at a time, as in every event loop, and what
 belongs to a loop needs no locks of its own.
 
+A task that is created by ``begin_task`` on a thread begins there at once: a coroutine that waits
+for nothing meets no queue of the loop. One that waits goes on as any other task.
+
 What other threads pass to ``call_soon_threadsafe`` waits in one queue, in its order. A helper,
 which is a thread that waits for this loop, runs it; without one, the thread of the loop does.
 """
@@ -23,7 +26,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context
+from contextvars import Context, copy_context
 from math import inf
 from os import getpid
 from selectors import DefaultSelector, SelectorKey
@@ -56,11 +59,16 @@ class SharedLoop(asyncio.SelectorEventLoop):
         """The thread that runs callbacks instead of that of the loop."""
         self._lent: deque[asyncio.Handle] = deque()
         """The callbacks that this thread has to run."""
+        self._is_beginning = False
+        """Whether ``begin_task`` creates a task, which passes its first step to ``call_soon``."""
+        self._first_step: Callable[..., object] = _do_nothing
         self._from_threads: deque[asyncio.Handle] = deque()
         self._must_wake = False
         """Whether the thread of the loop waits too long for what has been added meanwhile."""
         self._helpers: list[Helper] = []
         super().__init__(self._waiting)
+        self._no_handle = asyncio.Handle(_do_nothing, (), self)
+        """What stands for the handle of a first step, of which asyncio keeps none."""
         loop: Any = self  # asyncio installs these hooks on the thread of the loop alone.
         self._generator_hooks = (loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
         self.set_task_factory(_create_task)
@@ -84,10 +92,10 @@ class SharedLoop(asyncio.SelectorEventLoop):
             self._raise_if_closed()
             self._borrow()
             try:
+                if function is not None:
+                    self._call(function, *args)
                 while self._from_threads:
                     self._lent.append(self._from_threads.popleft())
-                if function is not None:
-                    self._lent.append(asyncio.Handle(function, args, self, Context()))
                 self._run_lent()
             finally:
                 self._give_back()
@@ -108,6 +116,22 @@ class SharedLoop(asyncio.SelectorEventLoop):
             self._waiting.lock.acquire()
             self._borrow()
             asyncio.tasks._enter_task(self, task)
+
+    def begin_task(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Create a task; it begins at once if the loop is lent to this thread.
+
+        To be called in a callback, and not in a task. A task is what ``asyncio.timeout`` and others
+        find in the coroutine, whether it waits or not.
+        """
+        if not self.is_lent_here():
+            return self.create_task(coroutine)
+        context = copy_context()
+        self._is_beginning = True
+        task = asyncio.Task(_Followed(coroutine, self._moved), loop=self, context=context)
+        first_step = self._first_step
+        self._first_step = _do_nothing  # It refers to the task.
+        context.run(first_step)
+        return task
 
     def is_lent_here(self) -> bool:
         """Whether this thread runs the loop in place of that of the loop."""
@@ -136,6 +160,10 @@ class SharedLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Handle:
         if self._lent_to is None:
             return super().call_soon(callback, *args, context=context)
+        if self._is_beginning:
+            self._is_beginning = False
+            self._first_step = callback
+            return self._no_handle
         handle = asyncio.Handle(callback, args, self, context)
         self._lent.append(handle)
         return handle
@@ -190,6 +218,12 @@ class SharedLoop(asyncio.SelectorEventLoop):
             if not self.is_closed():
                 self._wake_thread()
 
+    def _call(self, function: Callable[..., object], *args: Any) -> None:
+        try:
+            Context().run(function, *args)
+        except (SystemExit, KeyboardInterrupt) as error:
+            self._end_by(error)
+
     def _run_lent(self) -> None:
         lent = self._lent
         for _ in range(AT_ONCE):
@@ -203,8 +237,11 @@ class SharedLoop(asyncio.SelectorEventLoop):
         try:
             handle._run()
         except (SystemExit, KeyboardInterrupt) as error:
-            # It ends the loop, as it does on the thread of the loop.
-            super().call_soon_threadsafe(_raise, error)
+            self._end_by(error)
+
+    def _end_by(self, error: BaseException) -> None:
+        """End the loop, as the error would do on the thread of the loop."""
+        super().call_soon_threadsafe(_raise, error)
 
     def _wake_thread(self) -> None:
         super().call_soon_threadsafe(self._run_from_threads)

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -55,6 +56,39 @@ def test_task_of_a_thread_runs_on_it_to_its_end(running: EventLoopThread) -> Non
     running.run_here(running.create_task, work())
     assert threads == [threading.get_ident()] * 3
     assert in_loop(running) != threading.get_ident()
+
+
+def test_task_that_waits_for_nothing_is_over_once_it_has_begun(running: EventLoopThread) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        async with asyncio.timeout(SECONDS):  # It needs a task.
+            steps.append("work")
+
+    def begin() -> None:
+        running.loop.call_soon(steps.append, "callback")
+        assert running.loop.begin_task(work()).done()
+
+    running.run_here(begin)
+    assert steps == ["work", "callback"]
+
+
+def test_task_begins_in_a_context_of_its_own(running: EventLoopThread) -> None:
+    variable: ContextVar[int] = ContextVar("variable", default=0)
+    seen = []
+
+    async def work() -> None:
+        seen.append(variable.get())
+        variable.set(2)
+
+    def begin() -> None:
+        variable.set(1)
+        assert running.loop.begin_task(work()).done()
+        seen.append(variable.get())
+
+    running.run_here(begin)
+    assert seen == [1, 1]
+    assert variable.get() == 0
 
 
 def test_task_that_waits_continues_on_the_thread_of_the_loop(running: EventLoopThread) -> None:

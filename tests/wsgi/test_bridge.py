@@ -75,6 +75,14 @@ def test_body_arrives_whole(size: int) -> None:
     assert perform(bridged(echo), environ(body=body)).body == body
 
 
+def test_response_without_a_wait_passes_nothing_between_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(Bridge, "next_part")
+    monkeypatch.delattr(EventLoopThread, "call")
+    assert perform(bridged(echo), environ(body=b"short")).body == b"short"
+
+
 def test_chunked_body_arrives_whole() -> None:
     body = b"x" * 100_000
     variables = environ(body=body, more={"CONTENT_LENGTH": "", "wsgi.input_terminated": True})

@@ -15,7 +15,8 @@ other is passed as follows:
 | the application has ended | loop | thread | ``Ended`` in the queue |
 
 At most one part of the request and one of the response are in memory. While the thread of the
-server waits, it runs the loop itself: a response such as JSON takes no switch between threads.
+server waits, it runs the loop itself. It also runs the first step of the application: one that
+waits for nothing has responded by then, and nothing is passed.
 """
 
 from __future__ import annotations
@@ -89,25 +90,30 @@ class Bridge:
         # The response.
         self._start: Message = {}
         self._is_complete = False
+        self._whole: ResponsePart | None = None
+        """The response, if it is one part, such as JSON."""
 
     # The thread of the server.
 
     def respond(self, start_response: StartResponse) -> Iterable[bytes]:
         """Return the response; raises LoopEnded, or the application's exception."""
         try:
-            self._loop_thread.add(self)
             if self._body.is_short:
                 self._first = self._read_part()
             self._loop_thread.run_here(self._begin)
-            part = self.next_part()
+            part = self._whole or self._first_part()
             start_response(*_head(self._start))
         except BaseException:
             self.close()
             raise
-        if part.more:
-            return ResponseParts(self, part)
-        self._loop_thread.discard(self)
-        return [part.body]
+        return ResponseParts(self, part) if part.more else [part.body]
+
+    def _first_part(self) -> ResponsePart:
+        self._loop_thread.add(self)
+        part = self.next_part()
+        if not part.more:
+            self._loop_thread.discard(self)
+        return part
 
     def next_part(self) -> ResponsePart:
         """Wait for the next part of the response, and read the body for the application."""
@@ -235,6 +241,8 @@ class Bridge:
         else:
             self._is_complete = True
             self._disconnected.set()
+            if self._unwritten is None:
+                self._whole = part
             self._to_thread.put(part)
 
     def _deliver(self, part: BodyPart) -> None:

@@ -70,8 +70,10 @@ class EventLoopThread:
             raise LoopEnded from None
 
     def create_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine, until it calls ``task_done``; to be called in the loop."""
-        self._tasks.add(self.loop.create_task(coroutine))
+        """Run a coroutine, until it calls ``task_done``; to be called in a callback of the loop."""
+        task = self.loop.begin_task(coroutine)
+        if not task.done():
+            self._tasks.add(task)
 
     def task_done(self) -> None:
         """Note that the current task ends: a callback of its own would take 3 µs."""
