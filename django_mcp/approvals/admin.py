@@ -12,8 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from django_mcp.approvals import decisions
-from django_mcp.approvals.cards import readable
+from django_mcp.approvals.answers import readable
 from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
 from django_mcp.approvals.views import captured
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
@@ -113,7 +112,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def _decide(self, request: HttpRequest, queryset: ApprovalQuerySet, decision: Decision) -> None:
         comment = request.POST.get("comment", "")
         outcomes = [
-            decisions.decide(row, request.user, decision, comment=comment, where="admin")
+            row.decide_on_page(request.user, decision, comment=comment, where="admin")
             for row in queryset
         ]
         decided = sum(outcomes)

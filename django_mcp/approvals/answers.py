@@ -1,16 +1,25 @@
-"""What the caller's model reads of a call that needs an approval."""
+"""The result of a call that needs an approval: what the model of its caller reads, and its card.
+
+The card is what the view of the tool shows. It only shows, and leads to the page of the site.
+Whatever a view may call, a model might call as well, so no tool decides.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
+from django.template.loader import render_to_string
 from django.urls import NoReverseMatch
 
 from django_mcp.approvals.models import Approval, Phase
+from django_mcp.components.tool import ToolComponent
+from django_mcp.components.views import FRAGMENT
 from django_mcp.dispatch.approval import WAITS
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.tasks import Status
 from django_mcp.runtime.pages import absolute_url
 from django_mcp.tasks.store import LOST
 
@@ -55,8 +64,31 @@ NO_CLIENT = (
 )
 
 
+TEMPLATE = "django_mcp_approvals/card.html"
+TONES = {
+    Phase.WAITING: "warning",
+    Phase.COMPLETED: "success",
+    Phase.FAILED: "danger",
+    Phase.DECLINED: "danger",
+    Phase.EXPIRED: "danger",
+}
+"""The classes of the phases that stand out."""
+
+
+def of(frame: Frame, row: Approval) -> dict[str, Any]:
+    """Return the result for the caller, with a card if the view of the tool shows fragments."""
+    url = page_url(frame, row.pk)
+    result = describe(row, url)
+    tool = frame.server.components.find(ToolComponent.kind, row.tool)
+    view = tool.view if isinstance(tool, ToolComponent) else None
+    meta = result.get("_meta") or {}
+    if view is None or not view.has_fragment or FRAGMENT in meta:
+        return result
+    return {**result, "_meta": {**meta, FRAGMENT: _card(row, url)}}
+
+
 def describe(row: Approval, url: str | None) -> dict[str, Any]:
-    """Return the result for the caller of this approval; ``url`` is that of its page."""
+    """Return the result without a card; ``url`` is that of the page."""
     outcome = row.stored_outcome()
     if "result" in outcome:
         return kept(outcome["result"])
@@ -86,6 +118,35 @@ def kept(result: Json) -> dict[str, Any]:
     meta = result.get("_meta") or {}
     own_meta = {key: value for key, value in meta.items() if not key.startswith(FRAMEWORK)}
     return {**own, "_meta": own_meta} if own_meta else own
+
+
+# The card.
+
+
+def _card(row: Approval, url: str | None) -> str:
+    context = {
+        "approval": row,
+        "arguments": readable(row),
+        "is_waiting": row.status == Status.HELD,
+        "key": str(row.pk),
+        "may_change": row.phase in (Phase.WAITING, Phase.APPROVED, Phase.RUNNING),
+        "tone": TONES.get(row.phase, ""),
+        "url": url,
+    }
+    return render_to_string(TEMPLATE, context)
+
+
+def readable(row: Approval) -> list[tuple[str, str]] | None:
+    """Return the arguments as pairs of text; None where they cannot be decrypted any more."""
+    try:
+        arguments = row.arguments
+    except ValueError:
+        return None
+    return [(name, as_text(value)) for name, value in arguments.items()]
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def page_url(frame: Frame, key: str, *, view: str = "detail") -> str | None:

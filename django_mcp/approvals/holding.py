@@ -10,13 +10,13 @@ import asyncio
 import json
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from secrets import token_urlsafe
 from typing import Any
 
 from django_mcp import conf
-from django_mcp.approvals import answers, cards, decisions, prompts
+from django_mcp.approvals import answers, prompts, signals
 from django_mcp.approvals.models import Approval, fingerprint
-from django_mcp.approvals.signals import approval_requested
 from django_mcp.dispatch import task_calls, visibility
 from django_mcp.dispatch.approval import WAITS, Grant, HeldCall, granted
 from django_mcp.dispatch.invocation import Answer
@@ -139,7 +139,7 @@ async def _of_repeated_call(call: HeldCall) -> Approval | None:
 
 async def _store(call: HeldCall) -> Approval:
     """Store the call, unless it waits already; send the signal for a new one."""
-    storing = asyncio.ensure_future(_hold(call))
+    storing = asyncio.ensure_future(store.get().hold(*describe(call)))
     try:
         key, is_new = await asyncio.shield(storing)
     except asyncio.CancelledError:
@@ -150,17 +150,9 @@ async def _store(call: HeldCall) -> Approval:
     row = await read(key)
     if is_new:
         url = answers.page_url(call.frame, key)
-        await call.frame.exchange.run_hook(_send_requested, row, url)
+        send = partial(signals.send, signals.approval_requested, url=url)
+        await call.frame.exchange.run_hook(send, row)
     return row
-
-
-def _send_requested(row: Approval, url: str | None) -> None:
-    decisions.send(approval_requested, approval=row, url=url)
-
-
-async def _hold(call: HeldCall) -> tuple[str, bool]:
-    new, held = describe(call)
-    return await store.get().hold(new, held)
 
 
 def describe(call: HeldCall) -> tuple[NewTask, Held]:
@@ -281,5 +273,4 @@ async def outcome(frame: Frame, row: Approval, *, waits: bool = False) -> dict[s
     if waits:
         await changes.wait_while(ACTIVE, row, RUN_WAIT)
         row = await find_own(frame, row.pk) or row
-    url = answers.page_url(frame, row.pk)
-    return cards.with_card(frame, row, url, answers.describe(row, url))
+    return answers.of(frame, row)

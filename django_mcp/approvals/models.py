@@ -28,18 +28,20 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
-from django.db import models, router
+from django.db import models, router, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import conf
+from django_mcp.approvals import signals
 from django_mcp.models import McpTask, delete_in_steps
 from django_mcp.protocol import tasks
 from django_mcp.protocol.tasks import Status, TaskEnded
 from django_mcp.runtime import signing
-from django_mcp.tasks import clock, store
+from django_mcp.tasks import clock, store, submission
 from django_mcp.tasks.clock import Now
 from django_mcp.tasks.store import Changed
 
@@ -262,13 +264,27 @@ class Approval(McpTask):
             return False
         return not (self.four_eyes and (self.is_caller(user) or not self.user_key))
 
+    def decide_on_page(
+        self, user: Any, decision: Decision, *, comment: str = "", where: str
+    ) -> bool:
+        """``decide`` for a page of the site; False if ``user`` may not, or it is too late.
+
+        An approved call is submitted when the transaction is committed; this waits for nothing.
+        """
+        changed = self.decide(user, decision, comment=comment, where=where)
+        if changed is None:
+            return False
+        submit = partial(submission.submit_on_thread, changed)
+        transaction.on_commit(submit, using=router.db_for_write(Approval))
+        return True
+
     def decide(
         self, user: Any, decision: Decision, *, comment: str = "", where: str
     ) -> Changed | None:
         """Approve or decline; None if it does not wait any more, or ``user`` may not.
 
         Of several decisions the first counts: the change of the task has an effect once, and the
-        decision is stored with it.
+        decision is stored with it. The site is sent a signal.
         """
         if not self.may_decide(user):
             return None
@@ -283,12 +299,19 @@ class Approval(McpTask):
                 comment=comment,
             )
 
+        def signal() -> None:
+            signals.send(signals.approval_decided, Approval.objects.current().get(pk=self.pk))
+
         try:
             if decision is Decision.APPROVE:
-                return self._approve(note)
-            return self._decline(note, comment, where)
+                changed = self._approve(note)
+            else:
+                changed = self._decline(note, comment, where)
         except TaskEnded:
             return None
+        if changed is not None:
+            transaction.on_commit(signal, using=router.db_for_write(Approval))
+        return changed
 
     def _approve(self, note: Callable[[], None]) -> Changed | None:
         lifetime = timedelta(seconds=conf.get().approval_lifetime)

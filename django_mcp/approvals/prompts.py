@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from asgiref.sync import sync_to_async
 
-from django_mcp.approvals import answers, decisions
+from django_mcp.approvals import answers
 from django_mcp.approvals.models import CLIENT, MAX_COMMENT, Approval, Decision
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.frame import Frame
@@ -86,7 +86,8 @@ async def _ask_by_form(frame: Frame, row: Approval) -> None:
         return
     decision = Decision(response.content["decision"])
     comment = str(response.content.get("comment") or "")
-    changed = await run_retried(_note_in_client, row, frame.user, decision, comment)
+    decide = partial(row.decide, comment=comment, where=CLIENT)
+    changed = await run_retried(decide, frame.user, decision)
     if changed is not None:
         await changes.publish(changed)
 
@@ -105,10 +106,6 @@ def id_in(key: str) -> str:
 def _asked_at(key: str) -> float:
     """Return when the form was requested, by its key: a client that repeats its call brings it."""
     return int(key.partition(SEPARATOR)[2]) / 1000
-
-
-def _note_in_client(row: Approval, user: Any, decision: Decision, comment: str) -> Any:
-    return decisions.note(row, user, decision, comment=comment, where=CLIENT)
 
 
 async def _ask_by_page(frame: Frame, row: Approval) -> None:

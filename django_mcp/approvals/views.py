@@ -23,8 +23,7 @@ from django.utils.translation import gettext_lazy
 from django.views.generic import FormView, ListView
 
 from django_mcp import registry
-from django_mcp.approvals import decisions
-from django_mcp.approvals.cards import readable
+from django_mcp.approvals.answers import readable
 from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision, Phase
 from django_mcp.auth import base
 from django_mcp.protocol.tasks import Status
@@ -139,7 +138,7 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
             return self.form_invalid(form)
         comment = form.cleaned_data["comment"]
         user = self.request.user
-        if not decisions.decide(row, user, decision, comment=comment, where="page"):
+        if not row.decide_on_page(user, decision, comment=comment, where="page"):
             text = _("You cannot decide on this call, or it was decided before.")
             show_message(self.request, text)
         return self.back()

@@ -97,7 +97,8 @@ async def _answer(row: McpTask, running: Run) -> bytes:
         with translation.override(restored.language):
             body = await handle.answer(restored.frame, site_of(restored))
         outcome = restored.frame.exchange.error
-        if isinstance(outcome, MissingClientCapability) and not _has_client(restored):
+        has_client = isinstance(restored.frame.client, TaskClient)
+        if isinstance(outcome, MissingClientCapability) and not has_client:
             logger.error(
                 "The tool %s requested input, but its approved run has no client", row.tool
             )
@@ -125,10 +126,6 @@ async def _restore(row: McpTask, running: Run) -> Restored:
         arguments = facts["params"].get("arguments", {})
         approval.granted.set(approval.Grant(row.id, row.server, row.tool, arguments))
     return restored
-
-
-def _has_client(restored: Restored) -> bool:
-    return isinstance(restored.frame.client, TaskClient)
 
 
 def site_of(restored: Restored) -> Site:

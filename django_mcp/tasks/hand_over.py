@@ -16,7 +16,7 @@ requests from then on is stored. A synchronous handler that has found no thread 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -89,7 +89,9 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
         detach()
 
 
-async def run_here(frame: Frame, call: Call, task_id: str) -> Answer | None:
+async def run_here(
+    frame: Frame, call: Callable[[Frame], Coroutine[Any, Any, Answer]], task_id: str
+) -> Answer | None:
     """Run a task that was approved in the call itself, which has its client.
 
     None if somebody else has started it. Only a cancellation that the client requests stops it.
@@ -101,7 +103,7 @@ async def run_here(frame: Frame, call: Call, task_id: str) -> Answer | None:
     task = await rows.held(task_id, holder)
     assert task is not None
     # In a scope of its own, whose database connections outlive the request.
-    work = asyncio.create_task(request_scope.run(_await_call, call, frame))
+    work = asyncio.create_task(request_scope.run(call, frame))
     running = Run(task, holder)
     running.cancellation = frame.cancellation
     following = background.create_task(running.follow(asyncio.create_task(_response(frame, work))))
@@ -133,10 +135,6 @@ async def _run_in_slot(slot: Slot, function: Callable[..., T], /, *args: Any) ->
     async with slot:
         request_scope.begin_handler()
         return await pools.run_task(slot.call, function, *args)
-
-
-async def _await_call(call: Call, frame: Frame) -> Answer:
-    return await call(frame)
 
 
 async def _continue(

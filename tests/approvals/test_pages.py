@@ -19,7 +19,6 @@ from django.urls import path, reverse
 from django.utils import timezone
 
 from django_mcp import ConfigurationError, Server, registry
-from django_mcp.approvals import decisions
 from django_mcp.approvals.models import (
     PHASES,
     STARTED,
@@ -402,7 +401,7 @@ def test_decision_within_a_transaction_runs_after_its_commit(
     key: str, bob: User, settings: Any
 ) -> None:
     with transaction.atomic():
-        assert decisions.decide(Approval.objects.get(), bob, Decision.APPROVE, where="page")
+        assert Approval.objects.get().decide_on_page(bob, Decision.APPROVE, where="page")
         assert carried_out == []
     assert carried_out == [7]
 

@@ -16,7 +16,7 @@ from django.test import Client as Browser
 
 from django_mcp import Server, ToolError
 from django_mcp.admin.try_it.views import LINES
-from django_mcp.approvals import decisions, prompts
+from django_mcp.approvals import prompts
 from django_mcp.approvals.models import Approval, Decision
 from django_mcp.middleware import RateLimit
 from django_mcp.signals import tool_called
@@ -329,7 +329,7 @@ def test_approval_is_followed_to_its_end(browser: Browser) -> None:
     assert page.press("look").status == "Waiting for approval"
     row = Approval.objects.current().get()
     approver = User.objects.create_superuser("approver")
-    decisions.note(row, approver, Decision.APPROVE, where="page")
+    row.decide(approver, Decision.APPROVE, where="page")
     assert page.press("look").texts == ["paid by staff"]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 
 from django_mcp import Approval, Frame, McpError, Server, resource, tool
-from django_mcp.approvals import decisions, models
+from django_mcp.approvals import models
 from django_mcp.middleware import RateLimit
 from django_mcp.registry import default
 from django_mcp.runtime import housekeeping
@@ -219,5 +219,5 @@ def pay_as_task(token: str, seconds: float, frame: Frame) -> str:
 def approve(id: str, frame: Frame) -> str:
     """Approves a call; says so also if it was decided before."""
     row = models.Approval.objects.get(pk=id)
-    decisions.decide(row, frame.user, models.Decision.APPROVE, where="test")
+    row.decide_on_page(frame.user, models.Decision.APPROVE, where="test")
     return id
