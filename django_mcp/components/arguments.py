@@ -101,9 +101,9 @@ def converting(core: Any) -> Any:
         return type(core)(map(converting, core))
     if not isinstance(core, dict):
         return core
-    if isinstance(
-        getattr(core.get("function", {}).get("function"), "__self__", None), EncodedBytes
-    ):
+    function = core.get("function")  # That of a named tuple is its class.
+    validator = function.get("function") if isinstance(function, dict) else None
+    if isinstance(getattr(validator, "__self__", None), EncodedBytes):
         return core  # It decodes by itself.
     changed = {
         name: member if name in NO_SCHEMAS else converting(member) for name, member in core.items()
