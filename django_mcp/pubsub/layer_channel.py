@@ -143,8 +143,14 @@ class LayerChannel:
             if timer is not None:
                 timer.cancel()
         self._leaving = None
-        if self._task is not None:
-            self._task.cancel()
         layer = self._layer
         assert layer is not None
+        # First, so that no message arrives while the task is cancelled: channels_redis would keep
+        # the key of a message that it was about to receive, for ever.
         await channel_layer.attempt(lambda _: layer.group_discard(SITE, name))
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=PAUSE)
+        if wait_received := getattr(layer, "wait_received", None):
+            # It removes what it has received in tasks of its own, which would end with the loop.
+            await channel_layer.attempt(lambda _: wait_received())
