@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
@@ -23,6 +22,7 @@ from django_mcp.rest import rest_tool
 from django_mcp.rest.calls.responses import SUMMARIES
 from django_mcp.testing import ErrorResponse, SyncClient
 from tests.rest import view_middleware_samples as samples
+from tests.rest.api import AsCoroutineFunction
 from tests.rest.view_middleware_samples import seen
 
 SAMPLES = samples.__name__
@@ -79,18 +79,8 @@ class Writes(views.APIView):  # type: ignore[misc]
         return Response({"a": 1})
 
 
-class WritesLater(Writes):
+class WritesLater(AsCoroutineFunction, Writes):
     """The same as a coroutine function."""
-
-    @classmethod
-    def as_view(cls, **initkwargs: Any) -> Any:
-        view = super().as_view(**initkwargs)
-
-        async def call(request: Any) -> Any:
-            return await sync_to_async(view)(request)
-
-        vars(call).update(cls=cls, initkwargs=initkwargs)
-        return call
 
 
 api = [
