@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any
+from typing import Any, ParamSpec
 
+from django_mcp import conf
 from django_mcp.concurrency.loops import PerLoop, running_loop
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import channel_layer
 from django_mcp.pubsub.channel_layer import HintSender, envelope, process
 from django_mcp.pubsub.layer_channel import LayerChannel
+from django_mcp.runtime import background, request_scope
 
+P = ParamSpec("P")
 Message = channel_layer.Message
 Receiver = Callable[[Message], None]
 """Called in the event loop of the bus. It must be quick."""
@@ -46,6 +49,8 @@ class MessageBus:
         self._receivers: dict[str, dict[Receiver, None]] = {}
         self._channel = LayerChannel(self._receive, is_used=self._has_receivers)
         self.sender = HintSender()
+        self.is_temporary = False
+        """Whether its event loop may end at any time, and gets no work from other threads."""
 
     async def subscribe(self, name: str, receiver: Receiver) -> None:
         """Call ``receiver`` with each message of the group, from when this returns.
@@ -106,9 +111,46 @@ def here() -> MessageBus:
 
 
 def any_loop() -> asyncio.AbstractEventLoop | None:
-    """An event loop of this process which has a bus, preferably the running one."""
-    others = (loop for loop, _ in _buses.items() if loop.is_running())
-    return running_loop() or next(others, None)
+    """An event loop of this process that can publish for its other threads.
+
+    This is the running one, or one that lasts: preferably one with receivers.
+    """
+    if (running := running_loop()) is not None:
+        return running
+    lasting = [(loop, bus) for loop, bus in _buses.items() if _lasts(loop, bus)]
+    used = (loop for loop, bus in lasting if bus.is_used)
+    return next(used, lasting[0][0] if lasting else None)
+
+
+def _lasts(loop: asyncio.AbstractEventLoop, bus: MessageBus) -> bool:
+    return loop.is_running() and not bus.is_temporary
+
+
+def run_in_temporary_loop(
+    function: Callable[P, Coroutine[Any, Any, None]], /, *args: P.args, **kwargs: P.kwargs
+) -> None:
+    """Run a coroutine function in an event loop of its own, as the work of one request.
+
+    The loop ends when all it has accepted is done and what it has published is sent.
+    """
+
+    async def run() -> None:
+        here().is_temporary = True
+        try:
+            await function(*args, **kwargs)
+        finally:
+            await end()
+
+    asyncio.run(request_scope.run(run))
+
+
+async def end() -> None:
+    """Complete what the running event loop has accepted, before it ends."""
+    here().is_temporary = True
+    if accepted := background.accepted_tasks():
+        await asyncio.wait(accepted, timeout=conf.get().shutdown_timeout)
+    await background.finish()
+    await here().close()
 
 
 async def publish(name: str, message: Message) -> None:

@@ -28,7 +28,7 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.protocol.tasks import Task
 from django_mcp.pubsub import bus, publisher, switches
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
-from django_mcp.runtime import background, pools, request_scope
+from django_mcp.runtime import pools, request_scope
 from django_mcp.runtime.process import greenlets
 from django_mcp.server.server import Server
 from django_mcp.tasks import calls, store
@@ -68,16 +68,12 @@ def run_in_new_loop(task_id: str) -> None:
     Raises ImproperlyConfigured if its threads are greenlets.
     """
     greenlets.refuse_to_run_tasks()
-    asyncio.run(request_scope.run(_run_and_close, task_id))
+    bus.run_in_temporary_loop(_read_switches_and_run, task_id)
 
 
-async def _run_and_close(task_id: str) -> None:
+async def _read_switches_and_run(task_id: str) -> None:
     await switches.read()
-    try:
-        await run(task_id)
-    finally:
-        await background.finish()
-        await bus.here().close()  # What was published would be lost with the event loop.
+    await run(task_id)
 
 
 async def _answer(row: McpTask, running: Run) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any
 from django_mcp.log import log_repeated
 from django_mcp.protocol.tasks import Status
 from django_mcp.pubsub import bus
-from django_mcp.runtime import background, request_scope
+from django_mcp.runtime import background
 from django_mcp.tasks import changes, runners, store
 from django_mcp.tasks.run import OUTAGE, RETRY, until_available
 from django_mcp.tasks.runners.base import RunnerUnavailable
@@ -92,17 +92,11 @@ def _on_thread(function: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """
     done = background.accept_thread()
 
-    async def run() -> None:
-        try:
-            await function()
-        except Exception:
-            log_repeated(logging.ERROR, "A decision could not be followed", exc_info=True)
-        finally:
-            await bus.here().close()  # What was published would be lost with the event loop.
-
     def work() -> None:
         try:
-            asyncio.run(request_scope.run(run))
+            bus.run_in_temporary_loop(function)
+        except Exception:
+            log_repeated(logging.ERROR, "A decision could not be followed", exc_info=True)
         finally:
             done.set_result(None)
 

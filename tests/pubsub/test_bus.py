@@ -11,10 +11,11 @@ import pytest
 
 from django_mcp.pubsub import bus, channel_layer, layer_channel
 from django_mcp.pubsub.channel_layer import SITE
+from django_mcp.runtime import background
 from tests.constants import SetConstants
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, layer, remote_message
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 __all__ = ["configure", "layer"]
 
@@ -247,3 +248,54 @@ async def test_closed_bus_has_sent_its_hints_and_left_the_group(layer: FakeLayer
     assert layer.hints == [("one", {"event": "posted"})]
     assert layer.groups == {SITE: set()}
     local_bus.unsubscribe("one", received.append)
+
+
+def test_thread_never_publishes_through_a_loop_that_may_end() -> None:
+    chosen: list[object] = []
+
+    async def choose_on_thread() -> None:
+        bus.here()
+        chosen.append(await asyncio.to_thread(bus.any_loop))
+
+    def run() -> None:
+        bus.run_in_temporary_loop(choose_on_thread)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(SECONDS)
+    assert chosen == [None]
+
+
+async def test_thread_publishes_through_a_loop_with_receivers() -> None:
+    may_end = threading.Event()
+    has_begun = threading.Event()
+
+    async def have_a_bus() -> None:
+        bus.here()
+        has_begun.set()
+        await asyncio.to_thread(may_end.wait, SECONDS)
+
+    thread = threading.Thread(target=asyncio.run, args=(have_a_bus(),))
+    thread.start()
+    await asyncio.to_thread(has_begun.wait, SECONDS)
+    await bus.here().subscribe("one", print)
+    try:
+        assert await asyncio.to_thread(bus.any_loop) is asyncio.get_running_loop()
+    finally:
+        bus.here().unsubscribe("one", print)
+        may_end.set()
+        await asyncio.to_thread(thread.join, SECONDS)
+
+
+def test_temporary_loop_ends_when_what_it_accepted_is_done() -> None:
+    done: list[bool] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.01)
+        done.append(True)
+
+    async def accept() -> None:
+        background.spawn_accepted(work())
+
+    bus.run_in_temporary_loop(accept)
+    assert done == [True]

@@ -27,8 +27,8 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.frame.transport import StdioTransport
-from django_mcp.pubsub import switches
-from django_mcp.runtime import background, lifespan
+from django_mcp.pubsub import bus, switches
+from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
 from django_mcp.transports import site
 from django_mcp.transports.connection import connection
@@ -249,4 +249,4 @@ async def serve(
         await connection.serve(read_lines(source, conf.get().max_body_size))
     finally:
         await lifespan.stop(server)
-        await background.finish()
+        await bus.end()
