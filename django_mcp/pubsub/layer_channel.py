@@ -79,6 +79,8 @@ class LayerChannel:
                 self._receive_all(layer, name), context=pools.context_of_nobody()
             )
             await self._join(name)
+            if not self._is_used():  # Its subscriber was cancelled while it was opened.
+                self.leave_soon()
 
     async def _join(self, name: str) -> None:
         layer = self._layer

@@ -185,6 +185,19 @@ async def test_cancelled_subscriber_leaves_nothing_in_the_layer(layer: FakeLayer
     assert not layer.groups.get(SITE)
 
 
+async def test_subscriber_that_is_cancelled_before_the_channel_is_open_leaves_nothing(
+    layer: FakeLayer,
+) -> None:
+    local_bus = bus.here()
+    subscribing = asyncio.create_task(local_bus.subscribe("one", print))
+    await asyncio.sleep(0)
+    subscribing.cancel()
+    local_bus.unsubscribe("one", print)
+    await until(lambda: layer.channels)
+    await until(lambda: not local_bus.channel and layer.receiving == 0)
+    assert layer.groups == {SITE: set()}
+
+
 async def test_bus_is_in_the_group_although_its_first_subscriber_was_cancelled(
     layer: FakeLayer,
 ) -> None:
