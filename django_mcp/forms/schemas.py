@@ -6,21 +6,23 @@ here reads the database: a form is declared before its tables exist.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django import forms
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.forms import files
-from django_mcp.runtime.django_types.field_types import Argument, of_form_field
+from django_mcp.runtime.django_types.field_types import Argument, joined_texts, of_form_field
 
 Schema = dict[str, Any]
 
 
-def field_schema(name: str, field: forms.Field, *, is_nullable: bool = True) -> Schema:
-    """Return the schema of a field; raises ConfigurationError for one without any.
+def field_argument(name: str, field: forms.Field, *, is_nullable: bool = True) -> Argument:
+    """Return the argument for a field; raises ConfigurationError for a field without any.
 
-    With ``is_nullable``, null empties a field that is not required.
+    Its schema has the title, the help text and the default, in the language of each list. With
+    ``is_nullable``, null empties a field that is not required.
     """
     if getattr(field.widget, "input_type", None) == "password":
         raise ConfigurationError(
@@ -33,14 +35,15 @@ def field_schema(name: str, field: forms.Field, *, is_nullable: bool = True) -> 
             "class one with register_field_kind, or leave the field out"
         )
     schema = argument.schema
-    texts = (str(field.help_text), schema.get("description"), argument.labels)
+    description = joined_texts(field.help_text, schema.get("description"), argument.labels)
     members = {
-        "title": str(field.label) if field.label else None,
+        "title": field.label,
         "default": default(field),
         **schema,
-        "description": " ".join(filter(None, texts)),
+        "description": description,
     }
-    return {key: value for key, value in members.items() if value not in (None, "")}
+    described = {key: value for key, value in members.items() if value not in (None, "")}
+    return replace(argument, schema=described)
 
 
 def _argument(field: Any, is_nullable: bool) -> Argument | None:

@@ -20,7 +20,7 @@ from django_mcp.components.base import ConfigurationError
 from django_mcp.components.declaration import line_of, snake_case
 from django_mcp.components.tool import ToolOptions, tool_component
 from django_mcp.forms import files, messages
-from django_mcp.forms.schemas import field_schema
+from django_mcp.forms.schemas import field_argument
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
 from django_mcp.runtime.django_types import dates
@@ -141,7 +141,7 @@ def input_schema(form_class: Any, *, has_kwargs: bool) -> dict[str, Any]:
     out: then the class does not know them, and which of its fields need an argument.
     """
     fields = {name: it for name, it in form_class.base_fields.items() if is_filled_in(it)}
-    schemas = {name: field_schema(name, field) for name, field in fields.items()}
+    schemas = {name: field_argument(name, field).schema for name, field in fields.items()}
     if has_kwargs:
         schemas = {
             name: {k: v for k, v in it.items() if k != "default"} for name, it in schemas.items()

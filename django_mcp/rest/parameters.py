@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django import forms
 
 from django_mcp.components.base import ConfigurationError
-from django_mcp.forms.schemas import field_schema
+from django_mcp.forms.schemas import field_argument
 from django_mcp.rest.openapi import to_json_schema, with_examples
 from django_mcp.rest.operations import Operation
 
@@ -142,7 +142,7 @@ def _of_filter(name: str, item: Any) -> Iterator[QueryParameter]:
 
 def _schema(name: str, field: forms.Field) -> Schema:
     try:
-        schema = field_schema(name, field, is_nullable=False)
+        schema = field_argument(name, field, is_nullable=False).schema
     except ConfigurationError:
         schema = {"type": "string"}
     return {key: it for key, it in schema.items() if key not in ("title", "default")}

@@ -27,6 +27,7 @@ from django_mcp.runtime.django_types.field_types import (
     bound,
     field_type,
     key_schema,
+    labels_of,
     with_bounds,
 )
 
@@ -248,7 +249,9 @@ def _choice(field: Any) -> Schema:
     choices = Choices.of(field.choices.items())
     if not 0 < len(choices) <= MAX_CHOICES:
         return {}
-    return choices.enum(may_be_blank=field.allow_blank or "" in field.choices)
+    schema = choices.schema(may_be_blank=field.allow_blank or "" in field.choices)
+    labels = str(labels_of(choices))
+    return {**schema, "description": labels} if labels else schema
 
 
 def _choices(field: Any) -> Schema:

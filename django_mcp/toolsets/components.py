@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from django.utils.functional import Promise
-from django.utils.text import format_lazy, slugify
+from django.utils.text import slugify
 from pydantic import TypeAdapter, ValidationError
 
 from django_mcp.components.base import Component, ConfigurationError, Problems
@@ -22,11 +22,12 @@ from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.components.views import View
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ResourceNotFound
+from django_mcp.runtime.django_types.field_types import formatted
 from django_mcp.toolsets import access, declaration, schemas, tables, writes
 from django_mcp.toolsets.aggregation import Aggregator
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.deletion import Deleter
-from django_mcp.toolsets.kinds import Schema, joined
+from django_mcp.toolsets.kinds import Schema
 from django_mcp.toolsets.reading import Reader
 from django_mcp.toolsets.schemas import Arguments, Parameter
 from django_mcp.toolsets.writes import Writer
@@ -35,16 +36,6 @@ if TYPE_CHECKING:
     from django_mcp.server.server import Server
 
 Handler = Callable[[Arguments, Frame], dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TranslatedTool(ToolComponent):
-    """A tool whose schemas have lazy texts: each list has them in the language of its request."""
-
-    def descriptor(self) -> dict[str, Any]:
-        # Not ``super()``: a dataclass with slots is another class than the one written here.
-        described: dict[str, Any] = schemas.translated(ToolComponent.descriptor(self))
-        return described
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +109,7 @@ class _Builder:
 
         options = self._options
         rows = options.verbose_name_plural if operation.is_plural else options.verbose_name
-        title = joined(operation.title, rows)
+        title = formatted(operation.title, rows)
         built = tool_component(
             execute,
             **{
@@ -135,12 +126,7 @@ class _Builder:
         )
         output = OutputSchema(operation.output, encoded, lambda value: value)
         input_schema = replace(built.input, schema=given.schema)
-        built = replace(built, input=input_schema, output=output, **self._source())
-        if not schemas.is_lazy([given.schema, operation.output, title]):
-            return built
-        values = {field.name: getattr(built, field.name) for field in fields(built) if field.init}
-        # A lazy title tells the server to describe the tool for each list.
-        return TranslatedTool(**{**values, "title": format_lazy("{}", title)})
+        return replace(built, input=input_schema, output=output, **self._source())
 
     def _view(self, operation: str) -> View | None:
         """The table of a list, where the toolset has views."""
@@ -150,11 +136,11 @@ class _Builder:
         return tables.table_view(tool, self._options.verbose_name_plural, self._declared)
 
     def _description(self, operation: Operation, rows: Any) -> Any:
-        text = joined(operation.description, rows)
+        text = formatted(operation.description, rows)
         docstring = cleandoc(type(self._toolset).__doc__ or "")
         if not docstring:
             return text
-        return joined("{}\n\n" + docstring.replace("{", "{{").replace("}", "}}"), text)
+        return formatted("{}\n\n" + docstring.replace("{", "{{").replace("}", "}}"), text)
 
     def _source(self) -> dict[str, Any]:
         """Where the class is, for lists of the site's components."""
@@ -188,7 +174,7 @@ class _Builder:
             read,
             f"{scheme}://{{{key.name}}}",
             name=self._name,
-            title=joined("{}", self._options.verbose_name),
+            title=formatted("{}", self._options.verbose_name),
             description=cleandoc(type(self._toolset).__doc__ or ""),
             mime_type="application/json",
             permission=access.permission_of(self._toolset, "get"),

@@ -9,19 +9,23 @@ from typing import Annotated, Any, Literal
 
 from django.db import models
 from django.utils.choices import flatten_choices
-from django.utils.functional import Promise, lazy
-from django.utils.text import capfirst, format_lazy
+from django.utils.functional import lazy
+from django.utils.text import capfirst
 from pydantic import AfterValidator, Field
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol.schema.shapes import Choices, or_null
 from django_mcp.runtime.django_types import files
 from django_mcp.runtime.django_types.field_types import (
+    MAX_CHOICES,
     MAX_DIGITS,
     FieldType,
     TypeName,
+    choice_argument,
     field_type,
     integer_range,
+    joined_texts,
+    labels_of,
     of_model_field,
 )
 from django_mcp.runtime.django_types.fields import FieldKind
@@ -31,8 +35,6 @@ Family = Literal["number", "text", "boolean", "date", "datetime", "time", "durat
 
 MAX_ARGUMENT = 200
 """Characters of a text in a filter."""
-MAX_CHOICES = 100
-"""More choices than these are not listed in a schema."""
 FAMILIES: Mapping[str, Family] = {
     "integer": "number",
     "decimal": "number",
@@ -146,24 +148,11 @@ def title_of(field: Any) -> Any:
     return capfirst(name) if isinstance(name, str) else capitalized(name)
 
 
-def joined(text: str, name: Any) -> Any:
-    """Return a text with a name in its place ``{}``, lazy if the name is."""
-    return format_lazy(text, name) if isinstance(name, Promise) else text.format(name)
-
-
 capitalized = lazy(capfirst, str)
 
 
 def _description(field: Any) -> Any:
-    help_text = getattr(field, "help_text", "")
-    labels = choices_of(field).pairs
-    if not 0 < len(labels) <= MAX_CHOICES or any("{" in str(value) for value, _ in labels):
-        return help_text
-    listed = ", ".join(f"{value} = {{}}" for value, _ in labels)
-    text = "{} (" + listed + ")" if help_text else listed
-    parts = [*([help_text] if help_text else ()), *(label for _, label in labels)]
-    is_lazy = any(isinstance(part, Promise) for part in parts)
-    return format_lazy(text, *parts) if is_lazy else text.format(*parts)
+    return joined_texts(getattr(field, "help_text", ""), labels_of(choices_of(field)))
 
 
 def choices_of(field: Any) -> Choices:
@@ -177,7 +166,8 @@ def _with_choices(kind: Kind, field: Any) -> Kind:
         return kind
     if not all(type(value) in (str, int) for value in choices.values):
         return kind
-    return replace(kind, annotation=Literal[choices.values], argument_schema=choices.titled())
+    argument = choice_argument(choices)
+    return replace(kind, annotation=argument.annotation, argument_schema=argument.schema)
 
 
 def _integer(kind: Kind, field: Any) -> Kind:

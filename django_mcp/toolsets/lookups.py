@@ -9,13 +9,13 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from django_mcp.components.base import ConfigurationError
+from django_mcp.runtime.django_types.field_types import formatted
 from django_mcp.toolsets.kinds import (
     MAX_ARGUMENT,
     Family,
     Kind,
     Schema,
     described,
-    joined,
     of_name,
     text_argument,
     title_of,
@@ -167,5 +167,5 @@ def filter_schema(item: Filter) -> Schema:
     """The JSON Schema of the argument, with the title of its field and what it compares."""
     schema = described(item.type.schema, item.path.titled)
     if item.phrase:
-        schema["title"] = joined("{}: " + item.phrase, title_of(item.path.titled))
+        schema["title"] = formatted("{}: " + item.phrase, title_of(item.path.titled))
     return schema

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from django.utils.functional import Promise
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from django_mcp.protocol.limits import MAX_CURSOR
@@ -194,21 +193,3 @@ def _object(properties: Mapping[str, Schema]) -> Schema:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def translated(value: Any) -> Any:
-    """Return a schema whose lazy texts are strings in the active language."""
-    if isinstance(value, Mapping):
-        return {name: translated(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [translated(item) for item in value]
-    return str(value) if isinstance(value, Promise) else value
-
-
-def is_lazy(value: Any) -> bool:
-    """Whether a schema has a text that depends on the language."""
-    if isinstance(value, Mapping):
-        return any(map(is_lazy, value.values()))
-    if isinstance(value, list):
-        return any(map(is_lazy, value))
-    return isinstance(value, Promise)

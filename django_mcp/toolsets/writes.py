@@ -22,9 +22,9 @@ from django.forms import BaseModelForm, modelform_factory
 from django.forms.models import apply_limit_choices_to_to_formfield
 
 from django_mcp.components.base import SEPARATOR, ConfigurationError, Problems
+from django_mcp.forms.schemas import field_argument
 from django_mcp.protocol.errors import ToolError
 from django_mcp.runtime.django_types import dates
-from django_mcp.runtime.django_types.field_types import of_form_field
 from django_mcp.runtime.django_types.saving import ChangedKey, KeyGuard, key_names
 from django_mcp.toolsets import access
 from django_mcp.toolsets.base import BaseToolset
@@ -271,25 +271,25 @@ def parameters(
         if name in without or field.disabled or field.widget.is_hidden:
             continue
         with problems.noted():
-            is_required = key is None and field.required
-            described[name] = _parameter(name, field, where, is_required=is_required)
+            described[name] = _parameter(name, field, where, is_update=key is not None)
     problems.raise_all()
     return described
 
 
-def _parameter(name: str, field: forms.Field, where: str, *, is_required: bool) -> Parameter:
-    argument = of_form_field(field)
-    if argument is None:
+def _parameter(name: str, field: forms.Field, where: str, *, is_update: bool) -> Parameter:
+    if isinstance(field, forms.FileField):
         raise ConfigurationError(
-            f"{where} writes {name!r}, a {type(field).__name__}, which JSON cannot have: give the "
-            "class a JSON Schema with register_field_kind, or leave the field out of write_fields "
-            "or of the form"
+            f"{where} writes the file {name!r}, which a toolset cannot: register the form with "
+            "form_tool, or leave the field out of write_fields or of the form"
         )
-    texts = {"title": field.label, "description": field.help_text}
-    described = {**{member: text for member, text in texts.items() if text}, **argument.schema}
+    argument = field_argument(f"{where}.{name}", field)
+    schema = dict(argument.schema)
+    if is_update:
+        # A field that is left out keeps its value.
+        schema.pop("default", None)
     # A field with a default is required in a form of Django, but its value need not be sent.
-    has_initial = field.initial is not None
-    return Parameter(argument.annotation, described, is_required=is_required and not has_initial)
+    is_required = field.required and field.initial is None and not is_update
+    return Parameter(argument.annotation, schema, is_required=is_required)
 
 
 def _form_value(field: forms.Field, value: Any) -> Any:

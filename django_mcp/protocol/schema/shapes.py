@@ -87,35 +87,20 @@ class Choices:
     def values(self) -> tuple[Any, ...]:
         return tuple(value for value, _ in self.pairs)
 
-    @property
-    def type(self) -> str | list[str]:
-        """The type of the values, or their types."""
-        kinds = sorted({TYPES[type(value)] for value in self.values})
-        return kinds[0] if len(kinds) == 1 else kinds
+    def schema(self, *, may_be_blank: bool = False) -> Schema:
+        """Return the schema of one choice. Its labels belong into a description.
 
-    def titled(self) -> Schema:
-        """Return the schema of one choice, with its label as title, in the language of a list."""
-        choices = [{"const": value, "title": label} for value, label in self.pairs]
-        # ``enum`` is for the clients that do not read ``oneOf``.
-        return {"type": self.type, "enum": [*self.values], "oneOf": choices}
-
-    def enum(self, *, may_be_blank: bool = False) -> Schema:
-        """Return the schema of one choice, with the labels in its description.
-
+        All clients read ``enum``; some drop ``oneOf``, which could have a title for each value.
         With ``may_be_blank``, an empty string is valid, too.
         """
         values = [*self.values, *([""] if may_be_blank else [])]
         kinds = sorted({TYPES[type(value)] for value in values})
-        schema: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
-        labels = self.labels()
-        return {**schema, "description": labels} if labels else schema
+        return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
 
-    def labels(self) -> str:
-        """Return the values with their labels; an empty string if the labels say no more."""
-        labels = {str(value): str(label) for value, label in self.pairs}
-        if all(value.casefold() == label.casefold() for value, label in labels.items()):
-            return ""
-        return "; ".join(f"{value}: {label}" for value, label in labels.items())
+    @property
+    def have_labels(self) -> bool:
+        """Whether the labels say more than the values."""
+        return any(str(value).casefold() != str(label).casefold() for value, label in self.pairs)
 
     def __len__(self) -> int:
         return len(self.pairs)

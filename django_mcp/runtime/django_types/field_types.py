@@ -34,6 +34,8 @@ from django import forms
 from django.core.exceptions import FieldDoesNotExist
 from django.db import connections, models, router
 from django.utils.choices import CallableChoiceIterator, flatten_choices
+from django.utils.functional import Promise
+from django.utils.text import format_lazy
 from pydantic import AfterValidator, Field, FiniteFloat
 from pydantic_core import PydanticCustomError
 
@@ -44,7 +46,7 @@ from django_mcp.runtime.django_types.fields import FieldKind, entry_of
 
 Schema = dict[str, Any]
 
-MAX_CHOICES = 200
+MAX_CHOICES = 100
 """More choices are not listed in a schema."""
 MAX_TEXT = 100_000
 """Characters of a text that is written, if its field has no limit."""
@@ -252,8 +254,8 @@ class Argument:
     annotation: Any
     """For pydantic."""
     schema: Schema
-    labels: str = ""
-    """What the choices mean, for a description."""
+    labels: Any = ""
+    """What the choices mean, for a description; lazy if a label is."""
 
 
 def of_form_field(field: forms.Field, *, is_nullable: bool = True) -> Argument | None:
@@ -344,7 +346,27 @@ def choice_argument(choices: Choices) -> Argument:
         return Argument(Annotated[str, Field(max_length=MAX_TEXT)], dict(STRING))
     is_literal = all(type(value) in (str, int, bool) for value in values)
     annotation: Any = Literal[values] if is_literal else Any
-    return Argument(annotation, choices.titled(), choices.labels())
+    return Argument(annotation, choices.schema(), labels_of(choices))
+
+
+def labels_of(choices: Choices) -> Any:
+    """Return the values with their labels; an empty string if the labels say no more."""
+    if not (0 < len(choices) <= MAX_CHOICES and choices.have_labels):
+        return ""
+    parts = [part for pair in choices.pairs for part in pair]
+    return formatted("; ".join(["{}: {}"] * len(choices)), *parts)
+
+
+def joined_texts(*texts: Any) -> Any:
+    """Return the texts that are not empty as one, which is lazy if one of them is."""
+    parts = [text for text in texts if text]
+    return formatted(" ".join(["{}"] * len(parts)), *parts)
+
+
+def formatted(text: str, *parts: Any) -> Any:
+    """Return a text with parts in its places ``{}``, lazy if one of them is."""
+    is_lazy = any(isinstance(part, Promise) for part in parts)
+    return format_lazy(text, *parts) if is_lazy else text.format(*parts)
 
 
 def _related(field: Any) -> Argument:
