@@ -9,7 +9,7 @@ except ImportError:
         "django_mcp.rest needs Django REST framework: pip install 'django-mcp-channels[rest]'"
     ) from None
 
-from django_mcp.rest import checks as checks  # Registers them.
+from django_mcp.openapi import checks as checks  # Registers them.
 from django_mcp.rest.calls.credentials import scopes_of_caller, without_token
 from django_mcp.rest.declaration import rest_tool, rest_tools
 

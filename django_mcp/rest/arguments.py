@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import DatabaseError
@@ -12,11 +11,20 @@ from rest_framework.settings import api_settings
 from rest_framework.utils.model_meta import get_field_info
 
 from django_mcp.components.base import ConfigurationError
-from django_mcp.forms import files
-from django_mcp.rest import filters, openapi, parameters, spectacular
+from django_mcp.openapi import filters, schemas
+from django_mcp.openapi.arguments import (
+    Arguments,
+    check_files,
+    file_fields,
+    is_nested,
+    of_one,
+    resolved,
+    without_unusable_files,
+)
+from django_mcp.openapi.parameters import Parameter
+from django_mcp.openapi.routes import KEYS, argument_schema, of_any_key
+from django_mcp.rest import parameters, spectacular
 from django_mcp.rest.operations import Operation
-from django_mcp.rest.parameters import QueryParameter
-from django_mcp.rest.routes import argument_schema
 from django_mcp.rest.serializers import accepts_files, body_schema, input_schema
 from django_mcp.runtime.django_types.field_types import key_schema
 
@@ -24,70 +32,8 @@ Schema = dict[str, Any]
 
 logger = logging.getLogger("django_mcp")
 
-DATA = "data"
-"""The argument with the whole body, where its fields cannot be arguments of their own."""
-
 UNSET: Any = object()
 """No serializer is given: the view has one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """What a tool takes, and which part of the request each argument is."""
-
-    path: Mapping[str, Schema]
-    variables: Mapping[str, str]
-    """The names in the URL of the arguments of the path."""
-    fixed: Mapping[str, Any]
-    """Arguments of the path that the caller does not choose."""
-    query: Sequence[QueryParameter]
-    filters: filters.Folded | None
-    """Query parameters of which there are too many."""
-    body: Schema | None
-    definitions: Schema
-    is_body_nested: bool
-    """Whether the body is one argument, DATA."""
-    files: frozenset[str]
-    """The fields of the body that are files."""
-
-    @property
-    def schema(self) -> Schema:
-        queried = {each.name: each.schema for each in self.query}
-        if self.filters is not None:
-            queried[filters.FILTERS] = self.filters.schema
-        needed = [*self.path, *(each.name for each in self.query if each.is_required)]
-        body, required = self._body_members()
-        schema = {
-            "type": "object",
-            "properties": {**self.path, **queried, **body},
-            "required": [*needed, *required],
-            "additionalProperties": False,
-        }
-        return {**schema, "$defs": self.definitions} if self.definitions else schema
-
-    def _body_members(self) -> tuple[Mapping[str, Schema], Sequence[str]]:
-        if self.body is None:
-            return {}, ()
-        if self.is_body_nested:
-            return {DATA: self.body}, [DATA] if _needs_data(self.body) else []
-        return self.body.get("properties", {}), self.body.get("required", ())
-
-    def query_string(self, arguments: Mapping[str, Any], fixed: Mapping[str, str]) -> str:
-        """Return the query for validated arguments, and what is not theirs; raises ToolError."""
-        members: list[QueryParameter] = [QueryParameter(name, {}) for name in fixed]
-        values = {**arguments, **fixed}
-        if self.filters is not None:
-            values |= self.filters.unfolded(arguments.get(filters.FILTERS) or {})
-            members += self.filters.members.values()
-        return parameters.encode([*self.query, *members], values)
-
-    def data(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the body for validated arguments, with files; raises ToolError."""
-        if self.is_body_nested:
-            return arguments.get(DATA, {})
-        others = {*self.path, *(each.name for each in self.query)}
-        data = {name: value for name, value in arguments.items() if name not in others}
-        return data | {name: uploads(name, data[name]) for name in self.files & data.keys()}
 
 
 def read(
@@ -106,13 +52,13 @@ def read(
     body, own = body_of(operation, view, serializer, described)
     shared = {**shared, **own}
     if operation.method == "patch":
-        body = openapi.partial(body)
-        shared = openapi.partial(shared)
+        body = schemas.partial(body)
+        shared = schemas.partial(shared)
     body = with_fields(body, shared, operation, view)
-    schemas = path_schemas(operation, view, kwargs)
+    of_path = path_schemas(operation, view, kwargs)
     others = queried_names | (body or {}).get("properties", {}).keys()
-    variables = path_arguments(operation, schemas, others)
-    path = {name: schemas[variable] for name, variable in variables.items()}
+    variables = path_arguments(operation, of_path, others)
+    path = {name: of_path[variable] for name, variable in variables.items()}
     arguments = Arguments(
         path=path,
         variables=variables,
@@ -120,11 +66,11 @@ def read(
         query=queried,
         filters=many,
         body=body,
-        definitions=openapi.definitions([body, *(each.schema for each in queried)], shared),
+        definitions=schemas.definitions([body, *(each.schema for each in queried)], shared),
         is_body_nested=is_nested(body, path.keys() | queried_names),
         files=file_fields(body),
     )
-    check_files(operation, arguments)
+    check_files(operation.where, arguments)
     return arguments
 
 
@@ -133,18 +79,18 @@ def query_of(
     view: Any,
     described: spectacular.Described | None,
     own: Mapping[str, Schema],
-) -> tuple[list[QueryParameter], filters.Folded | None]:
+) -> tuple[list[Parameter], filters.Folded | None]:
     """Return the query parameters, and those that are folded; ``own`` are given by the author."""
     declared = parameters.of_view(operation, view) if described is None else described.parameters
     kept, many = filters.folded([each for each in declared if each.name not in own])
-    return [*kept, *(QueryParameter(name, dict(schema)) for name, schema in own.items())], many
+    return [*kept, *(Parameter(name, dict(schema)) for name, schema in own.items())], many
 
 
 def with_fields(body: Any, shared: Schema, operation: Operation, view: Any) -> Schema | None:
     """Return the schema of the body with the fields that become arguments, as far as it has any."""
     of_object = of_one(resolved(body, shared), shared)
     of_request = without_unusable_files(with_files(of_object, operation, view), shared)
-    return None if of_request is None else openapi.of_members(of_request)
+    return None if of_request is None else schemas.of_members(of_request)
 
 
 def body_of(
@@ -184,29 +130,8 @@ def own_body(operation: Operation, view: Any, serializer: Any) -> tuple[Schema |
     of_action = getattr(operation.function, "kwargs", {})  # A router may map any method.
     if operation.is_extra and "serializer_class" not in of_action:
         # It may read other data than the serializer of its view set does, or none.
-        schema = openapi.partial(schema)
+        schema = schemas.partial(schema)
     return schema, own
-
-
-def resolved(body: Any, shared: Schema) -> Any:
-    """Return the definition to which ``body`` refers, so that its properties are known."""
-    reference = (body or {}).get("$ref", "")
-    target = shared.get(reference.removeprefix("#/$defs/"))
-    if target is None:
-        return body
-    examples = {key: it for key, it in body.items() if key == "examples"}
-    return {**target, **examples}
-
-
-def of_one(body: Any, shared: Schema) -> Any:
-    """Return the object of a body that is described as an object or a list of such objects."""
-    declared = body or {}
-    members = declared.get("oneOf") or declared.get("anyOf") or ()
-    alternatives = [resolved(each, shared) for each in members]
-    objects = [each for each in alternatives if "properties" in each]
-    others = [each for each in alternatives if "properties" not in each]
-    are_lists = all(each.get("type") == "array" for each in others)
-    return objects[0] if len(objects) == 1 and others and are_lists else body
 
 
 def with_files(body: Any, operation: Operation, view: Any) -> Any:
@@ -228,18 +153,6 @@ def with_files(body: Any, operation: Operation, view: Any) -> Any:
         if name in properties and accepts_files(field)
     }
     return {**body, "properties": {**properties, **uploads}} if uploads else body
-
-
-def _needs_data(body: Schema) -> bool:
-    """Whether a body as one argument must be given: an object of optional fields may be empty."""
-    return body.get("type") != "object" or bool(body.get("required"))
-
-
-def is_nested(body: Schema | None, others: set[str]) -> bool:
-    if body is None:
-        return False
-    is_object = body.get("type") == "object" and "properties" in body
-    return not is_object or bool(others & body["properties"].keys())
 
 
 def path_schemas(operation: Operation, view: Any, kwargs: Mapping[str, Any]) -> dict[str, Schema]:
@@ -291,70 +204,3 @@ def lookup_schema(operation: Operation, name: str) -> Schema:
     if name == "pk":
         schema = {**schema, "description": f"The key of the {model._meta.verbose_name}"}
     return schema if schema["type"] == "integer" else {**argument_schema(None), **schema}
-
-
-KEYS = ("pk", "id", "_uuid")
-"""How names of arguments end that are keys of objects, such as the parents of a nested router."""
-
-
-def of_any_key() -> Schema:
-    """Return the schema of a key of an unknown model: a model sends it as it has read it."""
-    return {"anyOf": [{"type": "integer"}, argument_schema(None)]}
-
-
-def file_fields(body: Schema | None) -> frozenset[str]:
-    properties = (body or {}).get("properties", {})
-    return frozenset(name for name, schema in properties.items() if is_upload(schema))
-
-
-def nested_fields(body: Schema | None, shared: Schema) -> list[str]:
-    """The fields that a form cannot have: objects, and lists of objects."""
-    return [
-        name
-        for name, schema in (body or {}).get("properties", {}).items()
-        if not is_upload(schema) and is_nesting(schema, shared)
-    ]
-
-
-def is_nesting(schema: Schema, shared: Schema) -> bool:
-    """Whether a value is an object or a list of objects; ``shared`` has what is referred to."""
-    # drf-spectacular describes a reference with more members as ``allOf`` of the reference.
-    of_one = resolved(schema.get("items") or schema, shared)
-    parts = [resolved(part, shared) for part in of_one.get("allOf", ())]
-    return any("properties" in each or each.get("type") == "object" for each in (of_one, *parts))
-
-
-def without_unusable_files(body: Schema | None, shared: Schema) -> Schema | None:
-    """Return ``body`` without optional files where nested data needs JSON, which has no files."""
-    files_of_body = file_fields(body)
-    if body is None or not files_of_body or not nested_fields(body, shared):
-        return body
-    if files_of_body & {*body.get("required", ())}:
-        return body
-    kept = {name: it for name, it in body["properties"].items() if name not in files_of_body}
-    return {**body, "properties": kept}
-
-
-def uploads(name: str, value: Any) -> Any:
-    """Return the file, or the files, of an argument; raises ToolError."""
-    if isinstance(value, list):
-        return [files.uploaded(f"{name}.{index}", each) for index, each in enumerate(value)]
-    return None if value is None else files.uploaded(name, value)
-
-
-def is_upload(schema: Schema) -> bool:
-    """Whether a value is a file, or a list of files."""
-    inner = (schema.get("items") or schema).get("properties") or {}
-    return bool(inner.get("content", {}).get("contentEncoding") == "base64")
-
-
-def check_files(operation: Operation, arguments: Arguments) -> None:
-    """Raise ConfigurationError for files beside nested data, which a form cannot have."""
-    nested = nested_fields(arguments.body, arguments.definitions)
-    if arguments.files and (nested or arguments.is_body_nested):
-        named = f"the file {sorted(arguments.files)[0]!r}"
-        data = f" ({', '.join(nested)})" if nested else ""
-        raise ConfigurationError(
-            f"{operation.where} takes {named} and nested data{data}, which one request cannot "
-            "have: give serializer=…"
-        )

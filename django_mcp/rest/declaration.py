@@ -10,9 +10,9 @@ from django_mcp import registry
 from django_mcp.components.base import ConfigurationError
 from django_mcp.components.tool import ToolOptions
 from django_mcp.frame.frame import Frame
-from django_mcp.rest import availability, batches
+from django_mcp.openapi import availability, batches
+from django_mcp.openapi.batches import Declared, Group
 from django_mcp.rest.arguments import UNSET
-from django_mcp.rest.batches import Declared, Group
 from django_mcp.rest.calls.credentials import FindAuth
 from django_mcp.rest.operations import (
     actions_of,
@@ -24,6 +24,7 @@ from django_mcp.rest.operations import (
     viewset_operation,
 )
 from django_mcp.rest.routers import DeclaredUrls, has_urls
+from django_mcp.rest.source import declare
 from django_mcp.server.server import Server
 
 Prepare = Callable[[Any, Frame], None]
@@ -149,9 +150,9 @@ def _declared_actions(
         _record_nothing(server, view_class)
     group = Group(base_name(view_class), common) if is_one_tool_per_view else None
     return [
-        Declared(
-            view_class=view_class,
-            name=name,
+        declare(
+            view_class,
+            name,
             find=partial(viewset_operation, view_class, name, choose),
             options={**common, **options.get(name, {})},
             choices=choices,
@@ -204,9 +205,9 @@ def rest_tool(
     given: dict[str, Any] = {**options, "query": query}
     if serializer is not UNSET:
         given["serializer"] = serializer
-    declared = Declared(
-        view_class=view_class,
-        name=method,
+    declared = declare(
+        view_class,
+        method,
         find=partial(view_operation, view, method, choose),
         options=given,
         choices=_choices(version, kwargs, how),

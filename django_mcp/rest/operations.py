@@ -17,7 +17,7 @@ from rest_framework.viewsets import ViewSetMixin
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.components.declaration import snake_case
-from django_mcp.rest.routes import Route, routes_of
+from django_mcp.openapi.routes import Route, routes_of
 from django_mcp.rest.serializers import has_constant_fields, shared
 
 logger = logging.getLogger("django_mcp")
@@ -149,8 +149,12 @@ def force_user(request: Any, user: Any, auth: Any) -> None:
     This is how ``force_authenticate`` of REST framework's own tests works.
     """
     request.user = user
-    request._force_auth_user = user
-    request._force_auth_token = auth
+    vars(request).update(forced(user, auth))
+
+
+def forced(user: Any, auth: Any) -> dict[str, Any]:
+    """Return the attributes of a request that say who its caller is."""
+    return {"_force_auth_user": user, "_force_auth_token": auth}
 
 
 def check_forced_user() -> None:

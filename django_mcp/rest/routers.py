@@ -12,7 +12,8 @@ from typing import Any
 from django_mcp.components.base import ConfigurationError
 from django_mcp.components.declaration import snake_case
 from django_mcp.components.nouns import plural, singular
-from django_mcp.rest.batches import Declared, Group
+from django_mcp.openapi.batches import Declared, Group
+from django_mcp.openapi.routes import Route, routes_of, walk
 from django_mcp.rest.operations import (
     METHODS,
     actions_by_method,
@@ -22,7 +23,7 @@ from django_mcp.rest.operations import (
     is_viewset,
     operation_at,
 )
-from django_mcp.rest.routes import Route, routes_of, walk
+from django_mcp.rest.source import declare
 
 ABOUT_THE_API = (
     "rest_framework.routers",
@@ -119,9 +120,9 @@ class DeclaredUrls:
     def _declared(self, name: str, endpoint: Endpoint) -> Declared:
         arguments = (endpoint.view_class, endpoint.method, endpoint.action, endpoint.routes)
         group = Group(endpoint.plural, self.common) if self.is_one_tool_per_view else None
-        return Declared(
-            view_class=endpoint.view_class,
-            name=endpoint.action,
+        return declare(
+            endpoint.view_class,
+            endpoint.action,
             find=partial(operation_at, *arguments, {**self.choose, "prefix": self._prefix(name)}),
             options={"name": name, **self.common, **self.options.get(name, {})},
             choices=self.choices,

@@ -17,10 +17,10 @@ from django.urls import URLPattern, URLResolver
 from rest_framework.serializers import BaseSerializer, ListSerializer
 from rest_framework.settings import api_settings
 
-from django_mcp.rest.openapi import definitions, to_json_schema, with_examples
+from django_mcp.openapi.parameters import Parameter, of_openapi
+from django_mcp.openapi.routes import Route
+from django_mcp.openapi.schemas import definitions, to_json_schema, with_examples
 from django_mcp.rest.operations import Operation, keep_context
-from django_mcp.rest.parameters import QueryParameter, of_openapi
-from django_mcp.rest.routes import Route
 
 Schema = dict[str, Any]
 
@@ -40,7 +40,7 @@ class Described(NamedTuple):
 
     title: str
     description: str
-    parameters: list[QueryParameter]
+    parameters: list[Parameter]
     body: Schema | None
     definitions: Schema
 

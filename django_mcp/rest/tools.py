@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from django.urls import ResolverMatch
 from rest_framework.parsers import MultiPartParser
 from rest_framework.settings import api_settings
 from rest_framework.versioning import (
@@ -20,22 +19,13 @@ from django_mcp.components.base import ConfigurationError
 from django_mcp.components.declaration import line_of
 from django_mcp.components.signature import is_async
 from django_mcp.components.tool import ToolComponent, tool_component
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol.errors import ToolError
+from django_mcp.openapi.arguments import Arguments
+from django_mcp.openapi.calls import requests, responses, rows
+from django_mcp.openapi.calls.view_call import MULTIPART, ViewCall
 from django_mcp.rest import arguments as readers
 from django_mcp.rest import descriptions, outputs
-from django_mcp.rest.arguments import Arguments
-from django_mcp.rest.calls import (
-    access,
-    credentials,
-    form_data,
-    requests,
-    responses,
-    rows,
-    view_middleware,
-)
+from django_mcp.rest.calls import access, credentials
 from django_mcp.rest.calls.credentials import Credentials, FindAuth
-from django_mcp.rest.calls.view_middleware import STATUSES, response_to
 from django_mcp.rest.operations import Operation, default_name
 from django_mcp.rest.parameters import is_list
 from django_mcp.rest.spectacular import Described
@@ -87,7 +77,7 @@ def component_of(
     )
     pages = pages_of(operation, arguments, options)
     of_caller = credentials.of_operation(operation, view, choices.auth, choices.authenticated_by)
-    caller = Caller(
+    caller = ViewCall(
         operation,
         arguments,
         pages,
@@ -129,97 +119,6 @@ def _declared(
     }
 
 
-class Caller:
-    """Calls the view of one operation: no argument leads to another URL or another method."""
-
-    def __init__(
-        self,
-        operation: Operation,
-        arguments: Arguments,
-        pages: rows.Pages | None,
-        *,
-        accept: str,
-        query: Mapping[str, str],
-        content_types: Sequence[str],
-        credentials: Credentials,
-        prepare: Any,
-    ) -> None:
-        self.credentials = credentials
-        self._operation = operation
-        self._arguments = arguments
-        self._pages = pages
-        self._accept = accept
-        self._fixed_query = query
-        self._content_types = content_types
-        self._prepare = prepare
-
-    def call(self, arguments: dict[str, Any], frame: Frame) -> Any:
-        request, match = self._request(arguments, frame)
-        try:
-            response = view_middleware.call(request, match)
-            return self._read(response, frame, request, arguments)
-        except tuple(STATUSES) as error:
-            return responses.read(response_to(error), frame, request)
-
-    async def call_async(self, arguments: dict[str, Any], frame: Frame) -> Any:
-        request, match = await frame.exchange.run(self._request, arguments, frame)
-        try:
-            response = await view_middleware.acall(request, match)
-            return await frame.exchange.run(self._read, response, frame, request, arguments)
-        except tuple(STATUSES) as error:
-            return responses.read(response_to(error), frame, request)
-
-    def _read(
-        self,
-        response: Any,
-        frame: Frame,
-        request: requests.ToolRequest,
-        arguments: Mapping[str, Any],
-    ) -> Any:
-        """Return what the tool returns; the content is rendered here, as Django does at the end."""
-        if callable(getattr(response, "render", None)) and not response.is_rendered:
-            response.render()
-        if self._pages is None:
-            return responses.read(response, frame, request)
-        value = responses.read(response, frame, request, max_bytes=rows.MAX_BYTES)
-        return self._pages.part(value, frame, arguments)
-
-    def _request(
-        self, arguments: Mapping[str, Any], frame: Frame
-    ) -> tuple[requests.ToolRequest, ResolverMatch]:
-        declared = self._arguments
-        path = {variable: arguments[name] for name, variable in declared.variables.items()}
-        resolved = self._operation.route.resolve({**path, **declared.fixed})
-        if resolved is None:
-            raise ToolError(responses.SUMMARIES[404])
-        caller = self.credentials.caller(frame)
-        request = requests.build(
-            self._operation.method,
-            *resolved,
-            frame,
-            caller=caller,
-            query=declared.query_string(arguments, self._fixed_query),
-            accept=self._accept,
-            **self._body(arguments),
-        )
-        if self._prepare is not None:
-            self._prepare(request, frame)
-            requests.set_caller(request, caller)
-        return request, resolved[1]
-
-    def _body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The parts of the request that have its data."""
-        if not self._operation.has_body:
-            return {}
-        data = {} if self._arguments.body is None else self._arguments.data(arguments)
-        # There are no files where the data is a list.
-        has_files = any(data.get(name) for name in self._arguments.files)
-        chosen = self._content_types[-1 if has_files else 0]
-        if chosen == MultiPartParser.media_type:
-            return {"form": form_data.of_values(data)}
-        return {"content_type": chosen, "body": requests.encode_json(data)}
-
-
 def pages_of(
     operation: Operation, arguments: Arguments, options: Mapping[str, Any]
 ) -> rows.Pages | None:
@@ -238,8 +137,7 @@ def content_types(operation: Operation, view: Any, arguments: Arguments) -> Sequ
     # A parser of another kind would read the body itself, in which there is no form.
     is_usual = any(issubclass(parser, MultiPartParser) for parser in view.parser_classes)
     of_json = [each for each in accepted if responses.is_json(each)][:1]
-    multipart = str(MultiPartParser.media_type)
-    of_form = [multipart] if is_usual and not arguments.is_body_nested else []
+    of_form = [MULTIPART] if is_usual and not arguments.is_body_nested else []
     usable = [*of_json, *(of_form if arguments.files or not of_json else ())]
     if not usable or (arguments.files and not of_form):
         raise ConfigurationError(

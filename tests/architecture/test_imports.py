@@ -41,6 +41,7 @@ NEEDS_APPS = {
     "django_mcp.oauth.resources",
     "django_mcp.oauth.urls",
     "django_mcp.oauth.validators",
+    "django_mcp.openapi",
     "django_mcp.rest",
     "django_mcp.stores.database",
     "django_mcp.stores.statements",

@@ -26,6 +26,7 @@ from django_mcp.auth.base import Principal
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.rest_framework import RESTFrameworkAuthentication, RESTFrameworkPrincipal
 from django_mcp.auth.token import TokenAuthentication as TokensOfPackage
+from django_mcp.openapi.calls import credentials as called_as
 from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import rest_tool, rest_tools
 from django_mcp.rest.calls import credentials, guards
@@ -40,7 +41,7 @@ from tests.waiting import SECONDS
 __all__ = ["configure"]
 
 WITHOUT_TOKEN = ["Permission denied.", credentials.WITHOUT_TOKEN]
-OTHER_CLASS = ["Permission denied.", credentials.OTHER_CLASS]
+OTHER_CLASS = ["Permission denied.", called_as.OTHER_CLASS]
 
 
 @pytest.fixture(scope="module")
@@ -406,7 +407,8 @@ def test_token_is_not_kept_where_a_principal_is_made_anew() -> None:
     tokens = RESTFrameworkAuthentication(*api_settings.DEFAULT_AUTHENTICATION_CLASSES)
     server = Server("api", authenticators=[tokens])
 
-    assert needing.caller(Frame(user=user, auth=original)).auth == "secret"
+    caller = needing.caller(Frame(user=user, auth=original))
+    assert caller.attributes["_force_auth_token"] == "secret"
     impersonated = replace(original, scheme="django_middleware", subject="8")
     for other in (stored, impersonated):
         with pytest.raises(ToolError, match="an approved call have none"):
@@ -567,7 +569,7 @@ def test_view_with_scopes_denies_a_token_without_them(
 def test_anonymous_caller_has_no_token() -> None:
     reading = credentials.Credentials(guards=of_site("TokenPermissions"))
 
-    assert reading.caller(Frame()).auth is None
+    assert reading.caller(Frame()) == credentials.anonymous()
 
 
 def test_credential_without_a_user_reaches_the_view() -> None:
@@ -582,4 +584,5 @@ def test_credential_without_a_user_reaches_the_view() -> None:
         authentication_class=SessionAuthentication,
     )
 
-    assert needing.caller(Frame(user=nobody, auth=principal)) == (nobody, "team")
+    caller = needing.caller(Frame(user=nobody, auth=principal))
+    assert caller == credentials.caller_with(nobody, "team")

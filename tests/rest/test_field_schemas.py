@@ -8,7 +8,7 @@ from django.db import models
 from jsonschema import Draft202012Validator
 from rest_framework import serializers
 
-from django_mcp.rest.openapi import to_json_schema
+from django_mcp.openapi.schemas import to_json_schema
 from django_mcp.rest.serializers import member_schema
 from tests.rows import rows
 

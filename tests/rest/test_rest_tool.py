@@ -19,7 +19,8 @@ from rest_framework.request import Request
 from rest_framework.test import force_authenticate
 
 from django_mcp import ConfigurationError, Frame, Server, checks, registry
-from django_mcp.rest import availability, operations, rest_tool, rest_tools
+from django_mcp.openapi import availability
+from django_mcp.rest import operations, rest_tool, rest_tools
 from django_mcp.testing import ErrorResponse, SyncClient
 from example_site.helpdesk.models import Customer
 from tests.rest import api

@@ -13,7 +13,8 @@ from django.test import Client as Browser
 from rest_framework import serializers
 
 from django_mcp import Server
-from django_mcp.rest import rest_tools, routes
+from django_mcp.openapi import routes
+from django_mcp.rest import rest_tools
 from django_mcp.testing import ErrorResponse, SyncClient
 from example_site.helpdesk.models import Ticket
 from tests.rest.api import CustomerViewSet, TicketViewSet

@@ -12,7 +12,8 @@ from rest_framework.response import Response
 from rest_framework.routers import APIRootView, DefaultRouter, SimpleRouter
 
 from django_mcp import Server
-from django_mcp.rest import availability, rest_tools
+from django_mcp.openapi import availability
+from django_mcp.rest import rest_tools
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Ticket
 from tests.rest import api, urls

@@ -13,7 +13,8 @@ from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
 from django_mcp import Server, checks, registry
-from django_mcp.rest import availability, rest_tool, rest_tools
+from django_mcp.openapi import availability
+from django_mcp.rest import rest_tool, rest_tools
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment
 from tests.rest import urls

@@ -26,7 +26,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from django_mcp import Server, checks, registry
-from django_mcp.rest import availability, rest_tool, rest_tools, spectacular
+from django_mcp.openapi import availability
+from django_mcp.rest import rest_tool, rest_tools, spectacular
 from example_site.helpdesk.models import Ticket
 from tests.rest import api, urls
 from tests.rest.conftest import Call, Users

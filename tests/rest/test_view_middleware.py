@@ -18,8 +18,8 @@ from rest_framework.response import Response
 
 from django_mcp import Server
 from django_mcp.components.base import ConfigurationError
+from django_mcp.openapi.calls.responses import SUMMARIES
 from django_mcp.rest import rest_tool
-from django_mcp.rest.calls.responses import SUMMARIES
 from django_mcp.testing import ErrorResponse, SyncClient
 from tests.rest import view_middleware_samples as samples
 from tests.rest.api import AsCoroutineFunction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
@@ -12,9 +11,10 @@ from django.http import Http404
 from rest_framework.exceptions import APIException
 
 from django_mcp.frame.frame import Frame
+from django_mcp.openapi.calls import requests, responses
+from django_mcp.openapi.calls.credentials import NotAccepted
 from django_mcp.protocol.errors import ToolError
-from django_mcp.rest.calls import requests, responses
-from django_mcp.rest.calls.credentials import Credentials, NotAccepted
+from django_mcp.rest.calls.credentials import Credentials
 from django_mcp.rest.calls.guards import Guards
 from django_mcp.rest.operations import Operation
 
@@ -132,24 +132,6 @@ def _before_call(kind: Any) -> Any:
 
     members: dict[str, Any] = {name: property(_of_call) for name in OF_CALL}
     return type(kind.__name__, (kind,), {**members, "__getattr__": read})
-
-
-class AnyAccess:
-    """The permission of a tool with several operations: one of theirs is enough."""
-
-    is_of_caller = True
-
-    def __init__(self, permissions: Sequence[Callable[[Frame], bool]]) -> None:
-        self._permissions = permissions
-        self.__qualname__ = "check_permissions"
-
-    @property
-    def admits_anonymous(self) -> bool:
-        """Whether one of the operations lets in callers without credentials."""
-        return any(getattr(each, "admits_anonymous", False) for each in self._permissions)
-
-    def __call__(self, frame: Frame) -> bool:
-        return any(permission(frame) for permission in self._permissions)
 
 
 def of_operation(operation: Operation, of_caller: Credentials, prepare: Any) -> ViewAccess | None:

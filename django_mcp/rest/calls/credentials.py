@@ -17,7 +17,7 @@ Nothing of this is concluded from the code of a view: see ``guards``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,23 +34,26 @@ from django_mcp.auth.rest_framework import (
 )
 from django_mcp.forms.messages import tool_error
 from django_mcp.frame.frame import Frame
+from django_mcp.openapi.calls import responses
+from django_mcp.openapi.calls.credentials import (
+    OTHER_CLASS,
+    SESSION_SCHEME,
+    is_public,
+    not_accepted,
+)
+from django_mcp.openapi.calls.requests import Caller
 from django_mcp.protocol.errors import ToolError
-from django_mcp.rest.calls import guards, responses
+from django_mcp.rest.calls import guards
 from django_mcp.rest.calls.guards import Guards
-from django_mcp.rest.calls.requests import Caller, anonymous
-from django_mcp.rest.operations import Operation
+from django_mcp.rest.operations import Operation, forced, unauthenticated
 
 FindAuth = Callable[[Frame], Any]
 """Returns ``request.auth`` for callers without a token of the API."""
-
-SESSION = "django_session"
-"""The scheme of callers whom Django's session says: SessionAuthentication accepts the same."""
 
 WITHOUT_TOKEN = (
     "This view decides by the API token of its caller. A call with other credentials, a task and "
     "an approved call have none."
 )
-OTHER_CLASS = "This view does not accept callers who were authenticated like this one."
 
 
 class CallerAuth:
@@ -90,8 +93,14 @@ def scopes_of_caller(frame: Frame) -> Any:
     return None if frame.auth is None else CallerAuth(frame.auth)
 
 
-class NotAccepted(ToolError):
-    """The view does not accept callers who came in like this one, or nobody has said so."""
+def caller_with(user: Any, auth: Any) -> Caller:
+    """Return a caller whom REST framework takes as authenticated."""
+    return Caller(user, forced(user, auth))
+
+
+def anonymous() -> Caller:
+    """Return a caller without credentials, as REST framework is set to describe one."""
+    return caller_with(*unauthenticated())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +120,22 @@ class Credentials:
         principal = frame.auth
         if isinstance(principal, RESTFrameworkPrincipal) and principal.scheme == SCHEME:
             if not self._accepts({principal.authentication_class}):
-                raise _not_accepted(OTHER_CLASS)
-            return Caller(user_of(frame), principal.request_auth)
+                raise not_accepted(OTHER_CLASS)
+            return caller_with(user_of(frame), principal.request_auth)
         if principal is not None and not self._accepts_way(frame, principal):
-            raise _not_accepted(OTHER_CLASS)
-        return Caller(user_of(frame), self._auth_of_other(frame, principal))
+            raise not_accepted(OTHER_CLASS)
+        return caller_with(user_of(frame), self._auth_of_other(frame, principal))
+
+    @property
+    def token_readers(self) -> Sequence[str]:
+        """What guards the view, and may read ``request.auth``."""
+        return self.guards.unknown
+
+    @property
+    def accepted(self) -> Sequence[str]:
+        """The names of the authentication classes of the view."""
+        names = sorted(kind.__name__ for kind in self.guards.classes or ())
+        return names or ("get_authenticators()",)
 
     def asks_for_token(self, authenticator: Authenticator) -> bool:
         """Whether callers of an authenticator are refused because they have no token of the API."""
@@ -157,12 +177,12 @@ class Credentials:
             # As tasks and approvals store it. One of the classes of the server has accepted it.
             classes = _classes_of(frame)
             return bool(classes) and self._accepts(classes)
-        return self._is_session(principal.scheme == SESSION) or self._accepts_others
+        return self._is_session(principal.scheme == SESSION_SCHEME) or self._accepts_others
 
     def _auth_of_other(self, frame: Frame, principal: Principal | None) -> Any:
         if self.substitute is not None:
             return self.substitute(frame)
-        if principal is not None and self._is_session(principal.scheme == SESSION):
+        if principal is not None and self._is_session(principal.scheme == SESSION_SCHEME):
             return None
         if self._needs_token:
             raise _needs_token(principal)
@@ -172,7 +192,7 @@ class Credentials:
 def user_of(frame: Frame) -> Any:
     """Return ``request.user`` for the caller of a tool."""
     is_unknown = frame.user is None or responses.is_anonymous(frame)
-    return anonymous().user if is_unknown else frame.user
+    return unauthenticated()[0] if is_unknown else frame.user
 
 
 def auth_for(permission: Any, frame: Frame) -> Any:
@@ -182,15 +202,15 @@ def auth_for(permission: Any, frame: Frame) -> Any:
     """
     principal = frame.auth
     if principal is None or responses.is_anonymous(frame):
-        return anonymous().auth
+        return unauthenticated()[1]
     if isinstance(principal, RESTFrameworkPrincipal) and principal.scheme == SCHEME:
         return principal.request_auth
     if substitute := _of_site():
         return substitute(frame)
-    if principal.scheme == SESSION:
+    if principal.scheme == SESSION_SCHEME:
         return None
     if not guards.are_known(permission):
-        raise _not_accepted(WITHOUT_TOKEN)
+        raise not_accepted(WITHOUT_TOKEN)
     return CallerAuth(principal)
 
 
@@ -198,11 +218,7 @@ def _needs_token(principal: Principal | None) -> ToolError:
     """A task and an approved call of a caller who had a token are told why they fail."""
     if principal is not None and principal.scheme == SCHEME:
         return tool_error(responses.SUMMARIES[403], [WITHOUT_TOKEN])
-    return _not_accepted(WITHOUT_TOKEN)
-
-
-def _not_accepted(reason: str) -> NotAccepted:
-    return NotAccepted(str(tool_error(responses.SUMMARIES[403], [reason])))
+    return not_accepted(WITHOUT_TOKEN)
 
 
 def _classes_of(frame: Frame) -> set[type | None]:
@@ -211,11 +227,6 @@ def _classes_of(frame: Frame) -> set[type | None]:
     authenticators = registry.authenticators(server)
     of_api = (each for each in authenticators if isinstance(each, RESTFrameworkAuthentication))
     return {kind for authenticator in of_api for kind in authenticator.classes}
-
-
-def is_public(authenticator: Authenticator) -> bool:
-    """Whether an authenticator accepts nobody but anonymous callers."""
-    return bool(getattr(authenticator, "accepts_all", False))
 
 
 def of_operation(

@@ -28,9 +28,10 @@ from rest_framework.request import Request
 
 from django_mcp.components.declaration import ViewPermission
 from django_mcp.frame.frame import Frame
+from django_mcp.openapi.calls import requests
+from django_mcp.openapi.calls.credentials import NotAccepted
 from django_mcp.protocol.errors import ToolError
-from django_mcp.rest.calls import credentials, requests
-from django_mcp.rest.calls.credentials import NotAccepted
+from django_mcp.rest.calls import credentials
 
 
 def _refuse(*_: Any) -> NoReturn:
@@ -71,10 +72,11 @@ def has_permission(declared: ViewPermission, frame: Frame) -> Any:
 
 def _request(declared: ViewPermission, permission: Any, frame: Frame) -> Request:
     kind: Any = Request
-    caller = requests.Caller(credentials.user_of(frame), None)
+    auth = None
     try:
-        caller = caller._replace(auth=credentials.auth_for(permission, frame))
+        auth = credentials.auth_for(permission, frame)
     except NotAccepted:
         kind = RequestWithoutAuth
+    caller = credentials.caller_with(credentials.user_of(frame), auth)
     match = ResolverMatch(has_permission, (), {})
     return kind(requests.build(declared.method, "/", match, frame, caller=caller))

@@ -6,15 +6,36 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from django_mcp import registry
 from django_mcp.auth.base import Authenticator
-from django_mcp.rest.calls.credentials import Credentials
 from django_mcp.server.server import Server
 
 logger = logging.getLogger("django_mcp")
+
+
+class Credentials(Protocol):
+    """As which callers a tool calls its view, and which callers it refuses."""
+
+    @property
+    def token_readers(self) -> Sequence[str]:
+        """What may read the token of a caller."""
+        ...
+
+    @property
+    def accepted(self) -> Sequence[str]:
+        """The names of the ways in that the view accepts."""
+        ...
+
+    def asks_for_token(self, authenticator: Authenticator) -> bool:
+        """Whether callers of an authenticator are refused because they have no token of the API."""
+        ...
+
+    def asks_for_class(self, authenticator: Authenticator) -> bool:
+        """Whether callers of an authenticator are refused because of the way they came in."""
+        ...
 
 
 @dataclass
@@ -97,7 +118,7 @@ def without_token(server: Server) -> Iterator[LeftOut]:
         accepted = [each for each in authenticators if not credentials.asks_for_class(each)]
         refused = _names(filter(credentials.asks_for_token, accepted))
         if refused:
-            for reader in credentials.guards.unknown:
+            for reader in credentials.token_readers:
                 yield LeftOut(where, reader, refused)
 
 
@@ -107,8 +128,7 @@ def without_class(server: Server) -> Iterator[LeftOut]:
     for where, credentials in _of(server).tools.items():
         refused = _names(filter(credentials.asks_for_class, authenticators))
         if refused:
-            classes = sorted(kind.__name__ for kind in credentials.guards.classes or ())
-            yield LeftOut(where, ", ".join(classes) or "get_authenticators()", refused)
+            yield LeftOut(where, ", ".join(credentials.accepted), refused)
 
 
 def _authenticators(server: Server) -> Sequence[Authenticator]:

@@ -5,6 +5,7 @@ A call resolves its path as Django does, and must arrive at the view that was de
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ class Route:
 
     includes: tuple[URLResolver, ...]
     pattern: URLPattern
+    urlconf: Any = None
+    """Where its path is resolved; None: in that of the site."""
 
     @property
     def callback(self) -> Any:
@@ -85,7 +88,7 @@ class Route:
         """
         try:
             path = f"/{self._resolver.reverse(self.callback, **arguments)}"
-            match = get_resolver().resolve(unquote(path))
+            match = get_resolver(self.urlconf).resolve(unquote(path))
         except (NoReverseMatch, Resolver404):
             return None
         texts = {
@@ -111,6 +114,30 @@ def _routes_by_class(resolver: URLResolver) -> Mapping[Any, Sequence[Route]]:
     return routes
 
 
+VARIABLE = re.compile(r"<[^<>]*>|\{[^{}]*\}")
+"""A variable of a path, as this module writes it or as OpenAPI does."""
+
+
+def routes_at(path: str, urlconf: Any = None) -> Sequence[Route]:
+    """Return the routes of a path of OpenAPI, whatever the names of its variables."""
+    return _routes_by_path(get_resolver(urlconf), urlconf).get(_template(path), ())
+
+
+@lru_cache(maxsize=8)
+def _routes_by_path(resolver: URLResolver, urlconf: Any) -> Mapping[str, Sequence[Route]]:
+    routes: dict[str, list[Route]] = {}
+    for includes, pattern in walk(resolver.url_patterns, ()):
+        route = Route(includes, pattern, urlconf)
+        if route.is_by_name:
+            routes.setdefault(_template(route.path), []).append(route)
+    return routes
+
+
+def _template(path: str) -> str:
+    """Return a path without the names of its variables, and without slashes at its ends."""
+    return VARIABLE.sub("<>", path).strip("/")
+
+
 def argument_schema(converter: Any) -> dict[str, Any]:
     """Return the schema of an argument with this converter, or with None."""
     schema = next((SCHEMAS[kind] for kind in type(converter).__mro__ if kind in SCHEMAS), {})
@@ -125,6 +152,15 @@ SCHEMAS: Mapping[type, dict[str, Any]] = {
     url_converters.UUIDConverter: {"format": "uuid"},
     url_converters.SlugConverter: {"pattern": "^[-a-zA-Z0-9_]+$"},
 }
+
+
+KEYS = ("pk", "id", "_uuid")
+"""How names of arguments end that are keys of objects, such as the parents of a nested router."""
+
+
+def of_any_key() -> dict[str, Any]:
+    """Return the schema of a key of an unknown model: a model sends it as it has read it."""
+    return {"anyOf": [{"type": "integer"}, argument_schema(None)]}
 
 
 def walk(

@@ -8,39 +8,47 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
 from django.core.handlers.asgi import ASGIRequest
 from django.urls import ResolverMatch
 
 from django_mcp import conf
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import HttpTransport
-from django_mcp.rest.calls.form_data import FormData
-from django_mcp.rest.operations import force_user, unauthenticated
+from django_mcp.openapi.calls.form_data import FormData
 
 JSON = "application/json"
 ACCEPT = f"{JSON}, */*;q=0.1"
 
 
 class Caller(NamedTuple):
-    """What a request of REST framework knows of its caller."""
+    """What a request knows of its caller."""
 
     user: Any
-    auth: Any
+    attributes: Mapping[str, Any] = {}
+    """Further attributes of the request, by which a framework knows its caller."""
+    headers: Mapping[str, str] = {}
+    """The credentials with which the API itself has accepted the caller, by name in lower case."""
+    has_session: bool = False
+    """Whether the request has the session of the caller, if they have one."""
 
 
 def anonymous() -> Caller:
-    """Return a caller without credentials, as REST framework is set to describe one."""
-    return Caller(*unauthenticated())
+    """Return a caller without credentials."""
+    return Caller(AnonymousUser())
 
 
 class ToolRequest(ASGIRequest):
     """A request that a tool makes. ``mcp_frame`` is the Frame of the call."""
 
     mcp_frame: Frame
+    mcp_caller: Mapping[str, Any]
+    """The attributes that say who the caller is, whatever middleware sets."""
     mcp_response: Any = None
 
 
@@ -53,6 +61,7 @@ def build(
     caller: Caller | None = None,
     query: str = "",
     accept: str = ACCEPT,
+    headers: Mapping[str, str] | None = None,
     content_type: str = "",
     body: bytes = b"",
     form: FormData | None = None,
@@ -64,9 +73,10 @@ def build(
     if form is not None:
         content_type = form.content_type
         body = form.body
-    headers = {"host": host_of(frame), "accept": accept}
+    caller = anonymous() if caller is None else caller
+    sent = {**(headers or {}), **caller.headers, "host": host_of(frame), "accept": accept}
     if content_type:
-        headers |= {"content-type": content_type, "content-length": str(len(body))}
+        sent |= {"content-type": content_type, "content-length": str(len(body))}
     scope: Any = {
         "type": "http",
         "http_version": "1.1",
@@ -75,7 +85,7 @@ def build(
         "path": unquote(path),
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
         "client": (address_of(frame), 0),
     }
     request = ToolRequest(scope, io.BytesIO(body))
@@ -85,18 +95,29 @@ def build(
     request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]
     if form is not None:
         request.upload_handlers = [form.handler()]
-    set_caller(request, anonymous() if caller is None else caller)
+    set_caller(request, caller)
     return request
 
 
 def set_caller(request: Any, caller: Caller) -> None:
     """Set the caller, as AuthenticationMiddleware and an authenticator would do."""
-    force_user(request, caller.user, caller.auth)
 
     async def auser() -> Any:
         return caller.user
 
-    request.auser = auser
+    request.mcp_caller = {"user": caller.user, "auser": auser, **caller.attributes}
+    vars(request).update(request.mcp_caller)
+    if caller.has_session:
+        set_session(request)
+
+
+def set_session(request: Any) -> None:
+    """Set the session of the caller, if they have one, and its cookie."""
+    session = request.mcp_frame.session
+    if session is not None:
+        request.session = session
+        if session.session_key is not None:
+            request.COOKIES[settings.SESSION_COOKIE_NAME] = session.session_key
 
 
 def encode_json(data: Any) -> bytes:

@@ -9,7 +9,7 @@ from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.forms.messages import tool_error
 from django_mcp.frame.frame import Frame
-from django_mcp.rest.calls.access import AnyAccess
+from django_mcp.openapi.access import AnyAccess
 
 Schema = dict[str, Any]
 

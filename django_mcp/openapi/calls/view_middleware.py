@@ -11,7 +11,6 @@ from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.core.handlers.base import BaseHandler
 from django.core.signals import setting_changed
@@ -20,14 +19,11 @@ from django.http.multipartparser import MultiPartParserError
 from django.urls import ResolverMatch, get_resolver
 
 from django_mcp import conf
+from django_mcp.openapi.calls import responses
+from django_mcp.openapi.calls.requests import ToolRequest, set_session
 from django_mcp.protocol.errors import AuthenticationRequired
-from django_mcp.rest.calls import responses
-from django_mcp.rest.calls.requests import ToolRequest
 from django_mcp.runtime.around import chain, tenants
 from django_mcp.runtime.around.chain import MiddlewareChain
-
-CALLER = ("user", "auser", "_force_auth_user", "_force_auth_token")
-"""The attributes of a request that ``requests.set_caller`` has set."""
 
 STATUSES: Mapping[type[Exception], int] = {
     Http404: 404,
@@ -123,14 +119,9 @@ def _view_of(match: ResolverMatch) -> Any:
 def _prepare(request: Any, match: ResolverMatch) -> None:
     """Set what middleware reads of a request: its caller, and the session of a browser."""
     request.mcp_match = match
-    request.mcp_caller = {name: vars(request)[name] for name in CALLER}
     # AuthenticationMiddleware takes these instead of the user of the session.
     request._cached_user = request._acached_user = request.user
-    session = request.mcp_frame.session
-    if session is not None:
-        request.session = session
-        if session.session_key is not None:
-            request.COOKIES[settings.SESSION_COOKIE_NAME] = session.session_key
+    set_session(request)
 
 
 def _with_response(get_response: Any) -> Any:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django_mcp.forms.messages import tool_error
+from django_mcp.openapi.parameters import Parameter
 from django_mcp.protocol.schema import compiler
 from django_mcp.protocol.texts import similar
-from django_mcp.rest.parameters import QueryParameter
 
 Schema = dict[str, Any]
 
@@ -28,7 +28,7 @@ INVALID = "A filter is invalid."
 class Folded:
     """The filters in the argument FILTERS, by name."""
 
-    members: Mapping[str, QueryParameter]
+    members: Mapping[str, Parameter]
 
     @property
     def schema(self) -> Schema:
@@ -69,7 +69,7 @@ class Folded:
         return f"{name}: there is no such filter{f'; did you mean {near!r}?' if near else ''}"
 
 
-def folded(parameters: Sequence[QueryParameter]) -> tuple[list[QueryParameter], Folded | None]:
+def folded(parameters: Sequence[Parameter]) -> tuple[list[Parameter], Folded | None]:
     """Return the parameters that stay arguments, and the others if there are too many."""
     if len(parameters) <= MAX_PARAMETERS:
         return [*parameters], None

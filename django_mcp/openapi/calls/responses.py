@@ -38,7 +38,12 @@ DENIED = (401, 403)
 
 
 def read(
-    response: HttpResponseBase, frame: Frame, request: HttpRequest, *, max_bytes: int = MAX_BYTES
+    response: HttpResponseBase,
+    frame: Frame,
+    request: HttpRequest,
+    *,
+    max_bytes: int = MAX_BYTES,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return what a tool returns for a response.
 
@@ -62,7 +67,42 @@ def read(
         summary = SUMMARIES[403]
     if wait := response.headers.get("Retry-After"):
         summary = f"{summary} Try again in {wait[:20]} seconds."
-    raise tool_error(summary, detail_lines(loaded(content, response)))
+    details = loaded(content, response)
+    lines = located_lines(details, arguments or {}) or detail_lines(details)
+    raise tool_error(summary, lines)
+
+
+def located_lines(details: Any, arguments: Mapping[str, Any]) -> list[str]:
+    """Return a line for each error of pydantic, at its argument; none for other details.
+
+    The place of such an error begins with the part of the request, and with the parameter of the
+    view that takes this part: neither is known to the caller.
+    """
+    errors = details.get("detail") if isinstance(details, Mapping) else None
+    if not isinstance(errors, list) or not all(map(is_located, errors)):
+        return []
+    return [f"{_argument_of(each['loc'], arguments)}: {each['msg']}" for each in errors]
+
+
+def is_located(error: Any) -> bool:
+    """Whether an error has a place and a message."""
+    return isinstance(error, Mapping) and bool(error.get("loc")) and "msg" in error
+
+
+def _argument_of(place: Any, arguments: Mapping[str, Any]) -> str:
+    steps = [str(step) for step in (place if isinstance(place, list) else [place])]
+    while len(steps) > 1 and steps[0] not in arguments and (steps[0] in PARTS or len(steps) > 2):
+        del steps[0]
+    if len(steps) > 1 and steps[0] not in arguments and steps[1] in arguments:
+        del steps[0]
+    return ".".join(steps)
+
+
+PARTS = frozenset(
+    {"body", "query", "path", "header", "cookie", "form", "file"}
+    | {"parsed_body", "parsed_query", "parsed_path", "parsed_headers", "parsed_cookies"}
+)
+"""How Django Ninja and django-modern-rest name the parts of a request."""
 
 
 def is_anonymous(frame: Frame) -> bool:

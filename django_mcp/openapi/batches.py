@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connections
@@ -19,18 +19,11 @@ from django_mcp.components.base import Component, ConfigurationError
 from django_mcp.components.resource import ResourceComponent
 from django_mcp.components.tool import ToolComponent
 from django_mcp.concurrency.loops import running_loop
-from django_mcp.rest import availability
-from django_mcp.rest.calls import credentials, secrets
-from django_mcp.rest.combined import Combination
-from django_mcp.rest.operations import Operation
-from django_mcp.rest.serializers import shared
-from django_mcp.rest.spectacular import Descriptions
-from django_mcp.rest.tools import Choices, component_of
+from django_mcp.openapi import availability
+from django_mcp.openapi.availability import Credentials
+from django_mcp.openapi.combined import Combination
 from django_mcp.server.components import Expected
 from django_mcp.server.server import Server
-
-OWN_OPTIONS = ("serializer", "query")
-"""What ``options`` of an action has beside the options of its tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +32,31 @@ class Group:
 
     name: str
     options: Mapping[str, Any]
+
+
+class Built(NamedTuple):
+    """The tool of an operation, and what the checks report of it."""
+
+    component: ToolComponent
+    credentials: Credentials
+    secret: str = ""
+    """A name that says that its answers have credentials."""
+
+
+Build = Callable[["Declared", Any], Built]
+"""Returns the tool of an operation; raises ConfigurationError if it cannot be one."""
+
+
+class Source(Protocol):
+    """Where operations come from: it knows how they are described, and who may call them."""
+
+    def builder(self, operations: Sequence[Any]) -> AbstractContextManager[Build]:
+        """Return the function that builds each of these operations, described together."""
+        ...
+
+    def examine(self, declared: Declared, operation: Any) -> tuple[Credentials, str]:
+        """Return what the checks report of an operation without its schemas."""
+        ...
 
 
 class Declaration(Protocol):
@@ -64,25 +82,20 @@ class Declaration(Protocol):
 class Declared:
     """One operation, as its author declares it."""
 
-    view_class: Any
+    source: Source
+    where: str
+    """The operation in the code of the site, or in its document."""
+    view_name: str
     name: str
     """Of its method."""
-    find: Callable[[], Operation]
-    """Returns it; raises ConfigurationError if there is no such operation."""
+    find: Callable[[], Any]
+    """Returns the operation; raises ConfigurationError if there is none."""
     options: Mapping[str, Any]
-    """Of its tool, and OWN_OPTIONS."""
+    """Of its tool, and those of its source."""
     choices: Mapping[str, Any]
     """How it is called."""
     group: Group | None = None
     """The tool of which it becomes an action, if it has none of its own."""
-
-    @property
-    def view_name(self) -> str:
-        return str(self.view_class.__qualname__)
-
-    @property
-    def where(self) -> str:
-        return f"{self.view_class.__module__}.{self.view_name}.{self.name}"
 
     @property
     def options_of_tools(self) -> Iterable[Mapping[str, Any]]:
@@ -125,12 +138,7 @@ def examine(server: Server) -> None:
     batch = _open_batches.get(server, ())
     for declared, operation in _operations(server, batch, is_check=True):
         with _recorded(server, declared, is_check=True):
-            view = operation.view()
-            choices = declared.choices
-            of_caller = credentials.of_operation(
-                operation, view, choices["auth"], choices["authenticated_by"]
-            )
-            secret = secrets.of_operation(operation)
+            of_caller, secret = declared.source.examine(declared, operation)
             availability.record_tool(server, declared.where, of_caller, secret)
 
 
@@ -138,38 +146,39 @@ def _build(server: Server, batch: list[Declaration]) -> list[Component]:
     """Return the tools of a batch; may be called again after it raised."""
     _open_batches.pop(server, None)
     with _without_collection():
-        try:
-            return _components(server, batch)
-        finally:
-            shared.cache_clear()
+        return _components(server, batch)
 
 
 def _components(server: Server, batch: list[Declaration]) -> list[Component]:
     operations = _operations(server, batch)
-    descriptions = Descriptions(operation for _, operation in operations)
     components: list[Component] = []
     groups: dict[str, Combination] = {}
-    for declared, operation in operations:
-        with _recorded(server, declared):
-            component = _component(server, declared, operation, descriptions)
-            if declared.group is not None:
-                group = groups.setdefault(declared.group.name, Combination(declared.group.options))
-                group.add(declared.name, component, declared.options)
-            else:
-                components.append(component)
+    with ExitStack() as stack:
+        builders = _builders(operations, stack)
+        for declared, operation in operations:
+            with _recorded(server, declared):
+                built = builders[declared.source](declared, operation)
+                availability.record_tool(server, declared.where, built.credentials, built.secret)
+                if declared.group is not None:
+                    own = groups.setdefault(
+                        declared.group.name, Combination(declared.group.options)
+                    )
+                    own.add(declared.name, built.component, declared.options)
+                else:
+                    components.append(built.component)
     return [*components, *(group.component(name) for name, group in groups.items())]
 
 
-def _component(
-    server: Server, declared: Declared, operation: Operation, descriptions: Descriptions
-) -> ToolComponent:
-    own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
-    of_tool = {name: it for name, it in declared.options.items() if name not in own}
-    choices = Choices(**declared.choices, **own)
-    described = descriptions.of(operation)
-    component, of_caller = component_of(operation, described, choices, of_tool)
-    availability.record_tool(server, declared.where, of_caller, secrets.of_operation(operation))
-    return component
+def _builders(
+    operations: Iterable[tuple[Declared, Any]], stack: ExitStack
+) -> Mapping[Source, Build]:
+    by_source: dict[Source, list[Any]] = {}
+    for declared, operation in operations:
+        by_source.setdefault(declared.source, []).append(operation)
+    return {
+        source: stack.enter_context(source.builder(described))
+        for source, described in by_source.items()
+    }
 
 
 @contextmanager
@@ -186,11 +195,11 @@ def _without_collection() -> Iterator[None]:
 
 def _operations(
     server: Server, batch: Iterable[Declaration], *, is_check: bool = False
-) -> list[tuple[Declared, Operation]]:
+) -> list[tuple[Declared, Any]]:
     """Return the operations that the site serves; others are recorded."""
     # A broken URLconf is an error of the site, and not of one view.
     _ = get_resolver().url_patterns
-    operations: list[tuple[Declared, Operation]] = []
+    operations: list[tuple[Declared, Any]] = []
     for declaration in batch:
         with _recorded(server, declaration, is_check=is_check):
             for declared in declaration.expanded():

@@ -1,0 +1,1 @@
+"""Operations that OpenAPI describes as tools."""

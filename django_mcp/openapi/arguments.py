@@ -1,0 +1,171 @@
+"""The arguments of a tool: those of the path, of the query and of the body of its request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.forms import files
+from django_mcp.openapi import filters, parameters
+from django_mcp.openapi.parameters import Parameter
+
+Schema = dict[str, Any]
+
+DATA = "data"
+"""The argument with the whole body, where its fields cannot be arguments of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What a tool takes, and which part of the request each argument is."""
+
+    path: Mapping[str, Schema]
+    variables: Mapping[str, str]
+    """The names in the URL of the arguments of the path."""
+    fixed: Mapping[str, Any]
+    """Arguments of the path that the caller does not choose."""
+    query: Sequence[Parameter]
+    filters: filters.Folded | None
+    """Query parameters of which there are too many."""
+    body: Schema | None
+    definitions: Schema
+    is_body_nested: bool
+    """Whether the body is one argument, DATA."""
+    files: frozenset[str]
+    """The fields of the body that are files."""
+
+    @property
+    def schema(self) -> Schema:
+        queried = {each.name: each.schema for each in self.query}
+        if self.filters is not None:
+            queried[filters.FILTERS] = self.filters.schema
+        needed = [*self.path, *(each.name for each in self.query if each.is_required)]
+        body, required = self._body_members()
+        schema = {
+            "type": "object",
+            "properties": {**self.path, **queried, **body},
+            "required": [*needed, *required],
+            "additionalProperties": False,
+        }
+        return {**schema, "$defs": self.definitions} if self.definitions else schema
+
+    def _body_members(self) -> tuple[Mapping[str, Schema], Sequence[str]]:
+        if self.body is None:
+            return {}, ()
+        if self.is_body_nested:
+            return {DATA: self.body}, [DATA] if _needs_data(self.body) else []
+        return self.body.get("properties", {}), self.body.get("required", ())
+
+    def query_string(self, arguments: Mapping[str, Any], fixed: Mapping[str, str]) -> str:
+        """Return the query for validated arguments, and what is not theirs; raises ToolError."""
+        members: list[Parameter] = [Parameter(name, {}) for name in fixed]
+        values = {**arguments, **fixed}
+        if self.filters is not None:
+            values |= self.filters.unfolded(arguments.get(filters.FILTERS) or {})
+            members += self.filters.members.values()
+        return parameters.encode([*self.query, *members], values)
+
+    def headers(self, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """Return the headers for validated arguments; raises ToolError."""
+        return parameters.headers(self.query, arguments)
+
+    def data(self, arguments: Mapping[str, Any]) -> Any:
+        """Return the body for validated arguments, with files; raises ToolError."""
+        if self.is_body_nested:
+            return arguments.get(DATA, {})
+        others = {*self.path, *(each.name for each in self.query)}
+        data = {name: value for name, value in arguments.items() if name not in others}
+        return data | {name: uploads(name, data[name]) for name in self.files & data.keys()}
+
+
+def resolved(body: Any, shared: Schema) -> Any:
+    """Return the definition to which ``body`` refers, so that its properties are known."""
+    reference = (body or {}).get("$ref", "")
+    target = shared.get(reference.removeprefix("#/$defs/"))
+    if target is None:
+        return body
+    examples = {key: it for key, it in body.items() if key == "examples"}
+    return {**target, **examples}
+
+
+def of_one(body: Any, shared: Schema) -> Any:
+    """Return the object of a body that is described as an object or a list of such objects."""
+    declared = body or {}
+    members = declared.get("oneOf") or declared.get("anyOf") or ()
+    alternatives = [resolved(each, shared) for each in members]
+    objects = [each for each in alternatives if "properties" in each]
+    others = [each for each in alternatives if "properties" not in each]
+    are_lists = all(each.get("type") == "array" for each in others)
+    return objects[0] if len(objects) == 1 and others and are_lists else body
+
+
+def _needs_data(body: Schema) -> bool:
+    """Whether a body as one argument must be given: an object of optional fields may be empty."""
+    return body.get("type") != "object" or bool(body.get("required"))
+
+
+def is_nested(body: Schema | None, others: set[str]) -> bool:
+    if body is None:
+        return False
+    is_object = body.get("type") == "object" and "properties" in body
+    return not is_object or bool(others & body["properties"].keys())
+
+
+def file_fields(body: Schema | None) -> frozenset[str]:
+    properties = (body or {}).get("properties", {})
+    return frozenset(name for name, schema in properties.items() if is_upload(schema))
+
+
+def nested_fields(body: Schema | None, shared: Schema) -> list[str]:
+    """The fields that a form cannot have: objects, and lists of objects."""
+    return [
+        name
+        for name, schema in (body or {}).get("properties", {}).items()
+        if not is_upload(schema) and is_nesting(schema, shared)
+    ]
+
+
+def is_nesting(schema: Schema, shared: Schema) -> bool:
+    """Whether a value is an object or a list of objects; ``shared`` has what is referred to."""
+    # drf-spectacular describes a reference with more members as ``allOf`` of the reference.
+    of_one = resolved(schema.get("items") or schema, shared)
+    parts = [resolved(part, shared) for part in of_one.get("allOf", ())]
+    return any("properties" in each or each.get("type") == "object" for each in (of_one, *parts))
+
+
+def without_unusable_files(body: Schema | None, shared: Schema) -> Schema | None:
+    """Return ``body`` without optional files where nested data needs JSON, which has no files."""
+    files_of_body = file_fields(body)
+    if body is None or not files_of_body or not nested_fields(body, shared):
+        return body
+    if files_of_body & {*body.get("required", ())}:
+        return body
+    kept = {name: it for name, it in body["properties"].items() if name not in files_of_body}
+    return {**body, "properties": kept}
+
+
+def uploads(name: str, value: Any) -> Any:
+    """Return the file, or the files, of an argument; raises ToolError."""
+    if isinstance(value, list):
+        return [files.uploaded(f"{name}.{index}", each) for index, each in enumerate(value)]
+    return None if value is None else files.uploaded(name, value)
+
+
+def is_upload(schema: Schema) -> bool:
+    """Whether a value is a file, or a list of files."""
+    inner = (schema.get("items") or schema).get("properties") or {}
+    return bool(inner.get("content", {}).get("contentEncoding") == "base64")
+
+
+def check_files(where: str, arguments: Arguments) -> None:
+    """Raise ConfigurationError for files beside nested data, which a form cannot have."""
+    nested = nested_fields(arguments.body, arguments.definitions)
+    if arguments.files and (nested or arguments.is_body_nested):
+        named = f"the file {sorted(arguments.files)[0]!r}"
+        data = f" ({', '.join(nested)})" if nested else ""
+        raise ConfigurationError(
+            f"{where} takes {named} and nested data{data}, which one request cannot "
+            "have: give serializer=…"
+        )

@@ -1,0 +1,1 @@
+"""The call of a view: its request, its middleware and its response."""

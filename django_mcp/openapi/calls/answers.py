@@ -1,0 +1,115 @@
+"""What of a response a model pays for: of a write what it changed, of rows the members it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django_mcp.protocol.errors import ToolError
+from django_mcp.protocol.texts import similar
+
+Answer = Literal["changed", "full"]
+"""What a write answers with: the key and the fields that were sent, or all that the view says."""
+
+FIELDS = "fields"
+"""The argument with the members of rows."""
+MIN_FIELDS = 5
+"""Rows with fewer members have no argument FIELDS."""
+KEYS = ("id", "pk", "uuid", "key", "slug", "url")
+"""Members that identify an object; the first that an answer has is kept."""
+CREATED = 201
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Echo:
+    """A write that answers with the whole object."""
+
+    keys: Sequence[str] = KEYS
+    sent: frozenset[str] | None
+    """The arguments that are fields of the object; None: the members of ``data``."""
+    only_created: bool = False
+    """Whether only a response of status 201 is known to be the object."""
+
+    def shortened(self, value: Any, arguments: Mapping[str, Any], status: int) -> Any:
+        """Return the key and the fields that were sent; what is no such object, unchanged."""
+        if not isinstance(value, Mapping) or (self.only_created and status != CREATED):
+            return value
+        data = arguments.get("data") if self.sent is None else arguments
+        names = set(data) if isinstance(data, Mapping) else set()
+        sent = names & value.keys() & (value.keys() if self.sent is None else self.sent)
+        key = next((name for name in self.keys if name in value), None)
+        if key is None or not sent:
+            return value
+        return {name: value[name] for name in value if name == key or name in sent}
+
+
+@dataclass(frozen=True, slots=True)
+class RowFields:
+    """The members of the rows of a list, of which a caller may want some."""
+
+    names: tuple[str, ...]
+    lists_names: bool
+    """Whether the description has to say them: nothing else of the tool does."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        names = f": {', '.join(self.names)}" if self.lists_names else ""
+        return {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "description": f"The members of rows to return{names}",
+        }
+
+    def selected(self, value: Any, arguments: Mapping[str, Any]) -> Any:
+        """Return the rows with these members alone; raises ToolError for a name that none has."""
+        wanted = arguments.get(FIELDS)
+        if wanted is None:
+            return value
+        for name in wanted:
+            if name not in self.names:
+                near = similar(name, self.names)
+                hint = f"did you mean {near!r}?" if near else f"there are {', '.join(self.names)}"
+                raise ToolError(f"{FIELDS}: rows have no {name!r}; {hint}")
+        if isinstance(value, list):
+            return [_members(row, wanted) for row in value]
+        if isinstance(value, Mapping):
+            rows = {name: it for name, it in value.items() if isinstance(it, list)}
+            shown = {name: [_members(row, wanted) for row in it] for name, it in rows.items()}
+            return {**value, **shown} if len(rows) == 1 else value
+        return value
+
+
+def _members(row: Any, names: Sequence[str]) -> Any:
+    return {name: row[name] for name in names if name in row} if isinstance(row, Mapping) else row
+
+
+def row_fields(
+    schema: Mapping[str, Any] | None, arguments: Mapping[str, Any], *, lists_names: bool
+) -> RowFields | None:
+    """Return the members of the rows in an answer of this schema; None for few or unknown ones.
+
+    ``arguments`` are those that the tool has already: a view may have an argument FIELDS itself.
+    """
+    row = _row_schema(schema or {})
+    names = tuple(row.get("properties") or ())
+    return None if len(names) < MIN_FIELDS or FIELDS in arguments else RowFields(names, lists_names)
+
+
+def has_rows(schema: Mapping[str, Any] | None) -> bool:
+    """Whether an answer of this schema is a list, or an object with one list."""
+    return _list_schema(schema or {}) is not None
+
+
+def _row_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    rows = (_list_schema(schema) or {}).get("items")
+    return rows if isinstance(rows, Mapping) else {}
+
+
+def _list_schema(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if schema.get("type") == "array":
+        return schema
+    members = (schema.get("properties") or {}).values()
+    lists = [it for it in members if isinstance(it, Mapping) and it.get("type") == "array"]
+    return lists[0] if len(lists) == 1 else None

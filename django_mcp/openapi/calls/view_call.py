@@ -1,0 +1,144 @@
+"""The handler of a tool: a request to the view of one operation, and its response as a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from django.urls import ResolverMatch
+
+from django_mcp.frame.frame import Frame
+from django_mcp.openapi.arguments import Arguments
+from django_mcp.openapi.calls import form_data, requests, responses, rows, view_middleware
+from django_mcp.openapi.calls.answers import Echo, RowFields
+from django_mcp.openapi.calls.requests import Caller
+from django_mcp.openapi.calls.view_middleware import STATUSES, response_to
+from django_mcp.openapi.routes import Route
+from django_mcp.protocol.errors import ToolError
+
+MULTIPART = "multipart/form-data"
+
+
+class Operation(Protocol):
+    """What the call of an operation needs to know of it."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def route(self) -> Route: ...
+
+    @property
+    def has_body(self) -> bool: ...
+
+
+class Credentials(Protocol):
+    """As which callers the tool of one operation calls its view."""
+
+    def caller(self, frame: Frame) -> Caller:
+        """Return the caller as the view knows them; raises ToolError."""
+        ...
+
+
+class ViewCall:
+    """Calls the view of one operation: no argument leads to another URL or another method."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        arguments: Arguments,
+        pages: rows.Pages | None,
+        *,
+        accept: str,
+        query: Mapping[str, str],
+        content_types: Sequence[str],
+        credentials: Credentials,
+        prepare: Any,
+        echo: Echo | None = None,
+        row_fields: RowFields | None = None,
+    ) -> None:
+        self.credentials = credentials
+        self._operation = operation
+        self._arguments = arguments
+        self._pages = pages
+        self._accept = accept
+        self._fixed_query = query
+        self._content_types = content_types
+        self._prepare = prepare
+        self._echo = echo
+        self._row_fields = row_fields
+
+    def call(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        request, match = self._request(arguments, frame)
+        try:
+            response = view_middleware.call(request, match)
+            return self._read(response, frame, request, arguments)
+        except tuple(STATUSES) as error:
+            return responses.read(response_to(error), frame, request)
+
+    async def call_async(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        request, match = await frame.exchange.run(self._request, arguments, frame)
+        try:
+            response = await view_middleware.acall(request, match)
+            return await frame.exchange.run(self._read, response, frame, request, arguments)
+        except tuple(STATUSES) as error:
+            return responses.read(response_to(error), frame, request)
+
+    def _read(
+        self,
+        response: Any,
+        frame: Frame,
+        request: requests.ToolRequest,
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        """Return what the tool returns; the content is rendered here, as Django does at the end."""
+        if callable(getattr(response, "render", None)) and not response.is_rendered:
+            response.render()
+        if self._pages is None:
+            value = responses.read(response, frame, request, arguments=arguments)
+            echo = self._echo
+            if echo is None:
+                return value
+            return echo.shortened(value, arguments, response.status_code)
+        value = responses.read(
+            response, frame, request, max_bytes=rows.MAX_BYTES, arguments=arguments
+        )
+        if self._row_fields is not None:
+            value = self._row_fields.selected(value, arguments)
+        return self._pages.part(value, frame, arguments)
+
+    def _request(
+        self, arguments: Mapping[str, Any], frame: Frame
+    ) -> tuple[requests.ToolRequest, ResolverMatch]:
+        declared = self._arguments
+        path = {variable: arguments[name] for name, variable in declared.variables.items()}
+        resolved = self._operation.route.resolve({**path, **declared.fixed})
+        if resolved is None:
+            raise ToolError(responses.SUMMARIES[404])
+        caller = self.credentials.caller(frame)
+        request = requests.build(
+            self._operation.method,
+            *resolved,
+            frame,
+            caller=caller,
+            query=declared.query_string(arguments, self._fixed_query),
+            accept=self._accept,
+            headers=declared.headers(arguments),
+            **self._body(arguments),
+        )
+        if self._prepare is not None:
+            self._prepare(request, frame)
+            requests.set_caller(request, caller)
+        return request, resolved[1]
+
+    def _body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The parts of the request that have its data."""
+        if not self._operation.has_body:
+            return {}
+        data = {} if self._arguments.body is None else self._arguments.data(arguments)
+        # There are no files where the data is a list.
+        has_files = any(data.get(name) for name in self._arguments.files)
+        chosen = self._content_types[-1 if has_files else 0]
+        if chosen == MULTIPART:
+            return {"form": form_data.of_values(data)}
+        return {"content_type": chosen, "body": requests.encode_json(data)}

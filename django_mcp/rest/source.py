@@ -1,0 +1,73 @@
+"""REST framework as a source of operations: what becomes a tool of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from django_mcp.openapi.availability import Credentials
+from django_mcp.openapi.batches import Build, Built, Declared, Group
+from django_mcp.rest.calls import credentials, secrets
+from django_mcp.rest.operations import Operation
+from django_mcp.rest.serializers import shared
+from django_mcp.rest.spectacular import Descriptions
+from django_mcp.rest.tools import Choices, component_of
+
+OWN_OPTIONS = ("serializer", "query")
+"""What ``options`` of an action has beside the options of its tool."""
+
+
+class Views:
+    """Views of REST framework."""
+
+    @contextmanager
+    def builder(self, operations: Sequence[Operation]) -> Iterator[Build]:
+        """Describe these operations together: each serializer is read once."""
+        try:
+            yield partial(_built, Descriptions(operations))
+        finally:
+            shared.cache_clear()
+
+    def examine(self, declared: Declared, operation: Operation) -> tuple[Credentials, str]:
+        """Return what the checks report of an operation without its schemas."""
+        choices = declared.choices
+        of_caller = credentials.of_operation(
+            operation, operation.view(), choices["auth"], choices["authenticated_by"]
+        )
+        return of_caller, secrets.of_operation(operation)
+
+
+SOURCE = Views()
+
+
+def declare(
+    view_class: Any,
+    name: str,
+    *,
+    find: Any,
+    options: Mapping[str, Any],
+    choices: Mapping[str, Any],
+    group: Group | None = None,
+) -> Declared:
+    """Return one operation of a view, as its author declares it."""
+    view_name = str(view_class.__qualname__)
+    return Declared(
+        source=SOURCE,
+        where=f"{view_class.__module__}.{view_name}.{name}",
+        view_name=view_name,
+        name=name,
+        find=find,
+        options=options,
+        choices=choices,
+        group=group,
+    )
+
+
+def _built(descriptions: Descriptions, declared: Declared, operation: Operation) -> Built:
+    own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
+    of_tool = {name: it for name, it in declared.options.items() if name not in own}
+    choices = Choices(**declared.choices, **own)
+    component, of_caller = component_of(operation, descriptions.of(operation), choices, of_tool)
+    return Built(component, of_caller, secrets.of_operation(operation))
