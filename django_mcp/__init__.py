@@ -13,18 +13,18 @@ The names below are public. Importing them requires neither settings nor loaded 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.components.arguments import Lookup
-from django_mcp.components.base import CacheHint, ConfigurationError
-from django_mcp.components.prompt import Prompt
-from django_mcp.components.resource import Resource, ResourceTemplate
-from django_mcp.components.responses import Response
-from django_mcp.components.serializers import register_serializer
-from django_mcp.components.signature import Header
-from django_mcp.components.tool import Approval, Tool
-from django_mcp.frame.client import input_requests
-from django_mcp.frame.client.base import McpDeprecationWarning
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol.content import (
+from django_mcp.core.components.arguments import Lookup
+from django_mcp.core.components.base import CacheHint, ConfigurationError
+from django_mcp.core.components.prompt import Prompt
+from django_mcp.core.components.resource import Resource, ResourceTemplate
+from django_mcp.core.components.responses import Response
+from django_mcp.core.components.serializers import register_serializer
+from django_mcp.core.components.signature import Header
+from django_mcp.core.components.tool import Approval, Tool
+from django_mcp.core.frame.client import input_requests
+from django_mcp.core.frame.client.base import McpDeprecationWarning
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.content import (
     Annotations,
     AudioContent,
     EmbeddedResource,
@@ -34,7 +34,7 @@ from django_mcp.protocol.content import (
     ResourceLink,
     TextContent,
 )
-from django_mcp.protocol.errors import (
+from django_mcp.core.protocol.errors import (
     AuthenticationRequired,
     Cancelled,
     ClientError,
@@ -46,9 +46,9 @@ from django_mcp.protocol.errors import (
     ToolError,
     UrlElicitationRequired,
 )
+from django_mcp.core.server.failures import register_exception
+from django_mcp.core.server.server import Server
 from django_mcp.runtime.django_types.fields import register_field_kind
-from django_mcp.server.failures import register_exception
-from django_mcp.server.server import Server
 
 if TYPE_CHECKING:
     from django_mcp.registry import prompt, resource, tool

@@ -9,10 +9,10 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 
 if TYPE_CHECKING:
-    from django_mcp.components.base import Component
-    from django_mcp.components.declaration import ViewPermission
-    from django_mcp.frame.frame import Frame
-    from django_mcp.server.server import Server
+    from django_mcp.core.components.base import Component
+    from django_mcp.core.components.declaration import ViewPermission
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.server.server import Server
 
 
 class SimpleMcpConfig(AppConfig):
@@ -26,21 +26,13 @@ class SimpleMcpConfig(AppConfig):
         # These modules import models, so that they can be imported only now.
         from django_mcp import checks, log
         from django_mcp.auth.cache import PrincipalCache
-        from django_mcp.components import arguments, declaration, responses, serializers, stored
-        from django_mcp.dispatch import invocation
-        from django_mcp.frame.client import input_requests
-        from django_mcp.frame.frame import Frame
+        from django_mcp.core.frame.frame import Frame
+        from django_mcp.core.server.in_process import InProcessCalls
+        from django_mcp.core.server.notifications import Notifications
+        from django_mcp.core.server.tasks import Tasks
         from django_mcp.pubsub import model_changes, revocations
         from django_mcp.pubsub.publisher import ChannelsPublisher
-        from django_mcp.runtime.django_types import arguments as django_arguments
-        from django_mcp.runtime.django_types import exceptions as django_exceptions
-        from django_mcp.runtime.django_types import forms as django_forms
         from django_mcp.runtime.django_types import requests as django_requests
-        from django_mcp.runtime.django_types import values as django_values
-        from django_mcp.server import failures
-        from django_mcp.server.in_process import InProcessCalls
-        from django_mcp.server.notifications import Notifications
-        from django_mcp.server.tasks import Tasks
         from django_mcp.tasks.port import DjangoTasks
         from django_mcp.transports.http import not_mounted
         from django_mcp.transports.in_process import DjangoInProcessCaller
@@ -48,19 +40,7 @@ class SimpleMcpConfig(AppConfig):
         checks.register()
         PrincipalCache.subscribe = staticmethod(revocations.subscribe)
         revocations.connect()
-        stored.MODULE_CHECKS[:] = [_is_installed]
-        declaration.VIEW_PERMISSIONS[:] = [_has_permission]
-        # The adapter of bytes stays the first.
-        arguments.ADAPTERS[:] = django_arguments.ADAPTERS
-        arguments.CONVERSIONS.update(django_arguments.CONVERSIONS)
-        serializers.BUILT_IN.update(django_values.TABLE)
-        serializers.SITE_TABLES[:] = [django_values.site_table]
-        serializers.clear_cache()
-        responses.TEMPLATE_RENDERERS[:] = [django_values.render]
-        responses.MAX_FILE_SIZES[:] = [django_values.max_file_size]
-        failures.BUILT_IN.update(django_exceptions.FAILURES)
-        invocation.QUERY_RUNNERS[:] = [django_values.run_queries]
-        input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
+        _convert_values()
         Notifications.publisher = ChannelsPublisher()
         Frame.django_request_of = staticmethod(django_requests.of_frame)
         _surround_handlers()
@@ -74,8 +54,34 @@ class SimpleMcpConfig(AppConfig):
         _keep_house()
 
 
+def _convert_values() -> None:
+    """Let components take and return the values of Django, and raise its exceptions."""
+    from django_mcp.core.components import arguments, declaration, responses, serializers, stored
+    from django_mcp.core.dispatch import invocation
+    from django_mcp.core.frame.client import input_requests
+    from django_mcp.core.server import failures
+    from django_mcp.runtime.django_types import arguments as django_arguments
+    from django_mcp.runtime.django_types import exceptions as django_exceptions
+    from django_mcp.runtime.django_types import forms as django_forms
+    from django_mcp.runtime.django_types import values as django_values
+
+    stored.MODULE_CHECKS[:] = [_is_installed]
+    declaration.VIEW_PERMISSIONS[:] = [_has_permission]
+    # The adapter of bytes stays the first.
+    arguments.ADAPTERS[:] = django_arguments.ADAPTERS
+    arguments.CONVERSIONS.update(django_arguments.CONVERSIONS)
+    serializers.BUILT_IN.update(django_values.TABLE)
+    serializers.SITE_TABLES[:] = [django_values.site_table]
+    serializers.clear_cache()
+    responses.TEMPLATE_RENDERERS[:] = [django_values.render]
+    responses.MAX_FILE_SIZES[:] = [django_values.max_file_size]
+    failures.BUILT_IN.update(django_exceptions.FAILURES)
+    invocation.QUERY_RUNNERS[:] = [django_values.run_queries]
+    input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
+
+
 def _surround_handlers() -> None:
-    from django_mcp.dispatch import invocation
+    from django_mcp.core.dispatch import invocation
     from django_mcp.runtime import atomic_requests, context_managers
 
     invocation.AROUND_HANDLER[:] = [atomic_requests.transactions, context_managers.around_call]
@@ -94,8 +100,8 @@ def _keep_house() -> None:
 
 
 def _add_companions() -> None:
-    from django_mcp.dispatch import tool_search
-    from django_mcp.server import components
+    from django_mcp.core.dispatch import tool_search
+    from django_mcp.core.server import components
 
     for add in (tool_search.add, _add_page):
         if add not in components.COMPANIONS:

@@ -14,10 +14,10 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from django_mcp.protocol import origins
-from django_mcp.protocol.headers import SCOPE_EXPECTED, is_scope
-from django_mcp.protocol.revisions import BY_VERSION
-from django_mcp.protocol.texts import similar
+from django_mcp.core.protocol import origins
+from django_mcp.core.protocol.headers import SCOPE_EXPECTED, is_scope
+from django_mcp.core.protocol.revisions import BY_VERSION
+from django_mcp.core.protocol.texts import similar
 
 Check = Callable[[Any], Any]
 """Returns the value to use; raises ValueError, whose text completes "it must be …"."""
@@ -307,7 +307,7 @@ class Settings:
     question about the last quarter. None: for ever."""
 
     call_log_retention: float | None = _key(_optional(_seconds), 90 * 24 * 3600.0)
-    """How long the rows of ``django_mcp.calls`` are stored. None: for ever."""
+    """How long the rows of ``django_mcp.contrib.call_log`` are stored. None: for ever."""
 
     sse_ping_interval: float | None = _key(_optional(_seconds), 15.0)
     """Interval of keepalive comments on an idle stream: proxies disconnect after 30 or 60.

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 from django.core.cache import caches
 from django.utils import timezone
 
-from django_mcp.components.base import ConfigurationError, listed
-from django_mcp.dispatch import visibility
+from django_mcp.core.components.base import ConfigurationError, listed
+from django_mcp.core.dispatch import visibility
+from django_mcp.core.frame.transport import caller_key
+from django_mcp.core.protocol.errors import McpError, ToolError
 from django_mcp.frame import Frame
-from django_mcp.frame.transport import caller_key
-from django_mcp.protocol.errors import McpError, ToolError
 from django_mcp.stores import cache_counts
 from django_mcp.stores.base import digest, on_thread
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import Answer, CallNext
+    from django_mcp.core.server.server import Answer, CallNext
 
 TOO_MANY_REQUESTS = 429
 """The code of the error: application-defined, the same number as in HTTP."""

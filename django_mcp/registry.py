@@ -21,15 +21,15 @@ from django.utils.module_loading import import_string, module_has_submodule
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication
-from django_mcp.auth.base import Authenticator
 from django_mcp.auth.resource import Resource
-from django_mcp.components import signature
-from django_mcp.components.base import Component, ConfigurationError, Problems
-from django_mcp.components.declaration import ViewPermission
-from django_mcp.protocol.revisions import NEWEST, Revision
+from django_mcp.core.auth.base import Authenticator
+from django_mcp.core.components import signature
+from django_mcp.core.components.base import Component, ConfigurationError, Problems
+from django_mcp.core.components.declaration import ViewPermission
+from django_mcp.core.protocol.revisions import NEWEST, Revision
+from django_mcp.core.server.options import ServerOptions
+from django_mcp.core.server.server import Server, created
 from django_mcp.runtime.signing import DjangoSigner
-from django_mcp.server.options import ServerOptions
-from django_mcp.server.server import Server, created
 
 default = Server("mcp")
 """The site's default server, to which the bare decorators add."""
@@ -214,14 +214,14 @@ def check_decorators(server: Server) -> None:
 
 def check_approvals(server: Server) -> None:
     """Raise ConfigurationError for an approval without the app that stores calls until then."""
-    if apps.is_installed("django_mcp.approvals"):
+    if apps.is_installed("django_mcp.contrib.approvals"):
         return
     for component in server.components.registered():
         if getattr(component, "approval", None) is not None:
             raise ConfigurationError(
                 f"{component.source} has an approval, but the app that stores calls until they are "
-                'approved is not installed: add "django_mcp.approvals" to INSTALLED_APPS, and run '
-                "migrate"
+                'approved is not installed: add "django_mcp.contrib.approvals" to INSTALLED_APPS, '
+                "and run migrate"
             )
 
 

@@ -29,6 +29,7 @@ from django.utils.autoreload import DJANGO_AUTORELOAD_ENV
 from django_mcp import conf, registry
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, path_in_site, with_prefix
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, switches
 from django_mcp.registry import Interface
 from django_mcp.runtime import background, lifespan
@@ -40,7 +41,6 @@ from django_mcp.runtime.process import (
     uwsgi,
 )
 from django_mcp.runtime.process.asgi_servers import AsgiServer
-from django_mcp.server.server import Server
 from django_mcp.transports import site
 from django_mcp.transports.http import health, shutdown, well_known
 from django_mcp.transports.http.endpoint import Endpoint

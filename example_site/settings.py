@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from django_mcp.oauth import provider_settings
+from django_mcp.contrib.oauth import provider_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -37,12 +37,12 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "oauth2_provider",
     "django_mcp",
-    "django_mcp.tokens",
-    "django_mcp.oauth",
+    "django_mcp.contrib.tokens",
+    "django_mcp.contrib.oauth",
     "rest_framework",
-    "django_mcp.elicitation",
-    "django_mcp.approvals",
-    "django_mcp.calls",
+    "django_mcp.contrib.url_elicitation",
+    "django_mcp.contrib.approvals",
+    "django_mcp.contrib.call_log",
     "example_site.helpdesk",
     "example_site.desk",
     "example_site.conformance",

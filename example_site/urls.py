@@ -13,11 +13,11 @@ urlpatterns = [
     path("", home, name="home"),
     path("login/", login, name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
-    path("tokens/", include("django_mcp.tokens.urls")),
+    path("tokens/", include("django_mcp.contrib.tokens.urls")),
     path("api/", include(api.urls)),
-    path("elicitation/", include("django_mcp.elicitation.urls")),
-    path("approvals/", include("django_mcp.approvals.urls")),
+    path("elicitation/", include("django_mcp.contrib.url_elicitation.urls")),
+    path("approvals/", include("django_mcp.contrib.approvals.urls")),
     # The authorization server, whose metadata clients look for at the root.
-    path("", include("django_mcp.oauth.urls")),
+    path("", include("django_mcp.contrib.oauth.urls")),
     path("admin/", admin.site.urls),
 ]

@@ -23,9 +23,12 @@ MAX_FUNCTION = 50
 MAX_ROOT_MODULES = 11
 MAX_MODULES = 17
 """In a folder other than the root."""
-CARRYING = ("routing", "transports", "dispatch", "pubsub", "stores", "runtime")
+CARRYING = ("routing", "transports", "core.dispatch", "pubsub", "stores", "runtime")
 """The layers that carry a request. What they read (protocol, components, server) is not counted."""
-DISPATCHER = "dispatch.dispatcher"
+DISPATCHER = "core.dispatch.dispatcher"
+
+ROOFS = ("core", "contrib")
+"""Folders whose folders are the parts of the package."""
 
 Graph = dict[str, set[str]]
 
@@ -135,7 +138,7 @@ def reachable(graph: Graph, start: str) -> set[str]:
 
 def are_in_one_folder(circle: set[str]) -> bool:
     """Whether the modules of a circle belong to one part, whose classes name each other."""
-    return len({module.split(".")[1] for module in circle if "." in module}) == 1
+    return len({room(module) for module in circle if "." in module}) == 1
 
 
 def are_parents(circle: set[str]) -> bool:
@@ -236,7 +239,13 @@ def carrying_module(path: str) -> str | None:
     if not path.startswith(str(PACKAGE) + os.sep):
         return None
     module = name(Path(path)).removeprefix("django_mcp.")
-    return module if module.partition(".")[0] in CARRYING else None
+    return module if room(module) in CARRYING else None
+
+
+def room(module: str) -> str:
+    """The part of the package that a module belongs to, such as "core.dispatch" or "stores"."""
+    parts = module.removeprefix("django_mcp.").split(".")
+    return ".".join(parts[:2] if parts[0] in ROOFS else parts[:1])
 
 
 if __name__ == "__main__":

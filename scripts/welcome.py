@@ -90,7 +90,7 @@ def _new_token() -> str:
     from django.contrib.auth import get_user_model
     from django.utils import timezone
 
-    from django_mcp.tokens.models import PersonalAccessToken
+    from django_mcp.contrib.tokens.models import PersonalAccessToken
 
     user = get_user_model().objects.get(username=USER)
     PersonalAccessToken.objects.filter(owner=user.pk, name=TOKEN_NAME).revoke()

@@ -221,7 +221,7 @@ def _table_of_switches_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _handlers_of_tests_may_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions store components whose handlers are in a test, which is in no installed app."""
-    from django_mcp.components import stored
+    from django_mcp.core.components import stored
 
     checks = [*stored.MODULE_CHECKS, lambda module: module.startswith("tests.")]
     monkeypatch.setattr(stored, "MODULE_CHECKS", checks)
@@ -252,8 +252,8 @@ def _outages_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _calls_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write no rows of calls, which would outlive their test; those of tests/calls do."""
-    from django_mcp.dispatch import call_log
+    """Write no rows of calls, which would outlive their test; the tests of the call log do."""
+    from django_mcp.core.dispatch import call_log
 
     monkeypatch.setattr(call_log, "RECORDERS", [])
 
@@ -284,6 +284,6 @@ def _no_thread_outlives_its_test() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _messages_of_other_tests_are_no_repetitions() -> None:
     """Log what is logged once a minute in each test again."""
-    from django_mcp import log
+    from django_mcp.core import log
 
     log.repeated.forget()

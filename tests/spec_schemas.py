@@ -17,7 +17,7 @@ from typing import Any
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 
-from django_mcp.protocol.revisions import Revision, Statefulness
+from django_mcp.core.protocol.revisions import Revision, Statefulness
 
 FOLDER = "DJANGO_MCP_SPEC_SCHEMAS"
 

@@ -21,9 +21,9 @@ from pytest_django import Settings
 
 from django_mcp import CacheHint, Server, registry, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.frame.session import Session
+from django_mcp.core.frame.session import Session
+from django_mcp.core.protocol.content import Icon
 from django_mcp.models import McpSession, SwitchedOff
-from django_mcp.protocol.content import Icon
 from django_mcp.runtime import pools
 from tests.spec import spec
 

@@ -21,13 +21,13 @@ from pytest_django import Settings
 
 from django_mcp import ConfigurationError, Frame, Prompt, Server, Tool, registry
 from django_mcp import checks as ours
-from django_mcp.auth.base import BaseAuthentication
 from django_mcp.auth.introspection import IntrospectionAuthentication
 from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.token import TokenAuthentication as PersonalTokenAuthentication
 from django_mcp.checks import codenames, deferred
-from django_mcp.components.base import Component
-from django_mcp.components.tool import tool_component
+from django_mcp.core.auth.base import BaseAuthentication
+from django_mcp.core.components.base import Component
+from django_mcp.core.components.tool import tool_component
 from example_site import settings as example_settings
 from tests.spec import spec
 
@@ -872,10 +872,10 @@ def test_tokens_over_http_are_reported(
 def test_approval_without_its_app_is_reported(server: Server, settings: Settings) -> None:
     server.tool(name="refund", description="Refund.", approval="auth.change_user")(lambda: None)
     assert get_findings() == {}
-    apps = [name for name in settings.INSTALLED_APPS if name != "django_mcp.approvals"]
+    apps = [name for name in settings.INSTALLED_APPS if name != "django_mcp.contrib.approvals"]
     settings.INSTALLED_APPS = apps
     assert set(get_findings()) == {"E022"}
-    assert 'add "django_mcp.approvals" to INSTALLED_APPS' in get_findings()["E022"].msg
+    assert 'add "django_mcp.contrib.approvals" to INSTALLED_APPS' in get_findings()["E022"].msg
 
 
 def test_https_url_without_the_header_of_a_proxy_is_reported(settings: Settings) -> None:

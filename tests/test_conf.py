@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from pytest_django import Settings
 
 from django_mcp import conf, stores
-from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.core.protocol.revisions import REVISIONS
 from django_mcp.stores.base import EventStore
 from django_mcp.stores.cache import CacheEventStore
 from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from django_mcp import log
-from django_mcp.log import RepeatedMessages
+from django_mcp.core import log
+from django_mcp.core.log import RepeatedMessages
 from tests.waiting import SECONDS
 
 

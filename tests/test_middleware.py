@@ -14,10 +14,10 @@ from django.core.cache import caches
 from django.core.cache.backends.locmem import LocMemCache
 
 from django_mcp import ConfigurationError, Frame, Server, ToolError
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.frame import HttpTransport, RequestInfo, StdioTransport
 from django_mcp.middleware import RateLimit, caller_of
-from django_mcp.protocol.revisions import NEWEST
 from django_mcp.routing import endpoint
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor

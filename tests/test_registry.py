@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp import registry
-from django_mcp.server.server import Server
+from django_mcp.core.server.server import Server
 
 
 @pytest.fixture(autouse=True)

@@ -12,31 +12,31 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from django_mcp import Frame, Server, ToolError
-from django_mcp.approvals.models import Approval
 from django_mcp.auth.token import TokenAuthentication, digest_of
-from django_mcp.calls import recording
-from django_mcp.calls.models import Call
-from django_mcp.dispatch import call_log
-from django_mcp.elicitation import pages
+from django_mcp.contrib.approvals.models import Approval
+from django_mcp.contrib.call_log import recording
+from django_mcp.contrib.call_log.models import Call
+from django_mcp.contrib.tokens.models import PersonalAccessToken
+from django_mcp.contrib.url_elicitation import pages
+from django_mcp.core.dispatch import call_log
 from django_mcp.forms import form_tool
 from django_mcp.models import McpSession, McpTask
 from django_mcp.pubsub import revocations
 from django_mcp.routing import endpoint
 from django_mcp.testing import Client
-from django_mcp.tokens.models import PersonalAccessToken
 from django_mcp.toolsets import ModelToolset
 from example_site.helpdesk.models import Customer
-from tests.approvals import till
 from tests.around.requests import post
-from tests.elicitation.pages_of_tests import PAID_BY_BANK as PAID
-from tests.elicitation.pages_of_tests import VALID, bank, visiting
+from tests.contrib.approvals import till
+from tests.contrib.url_elicitation.pages_of_tests import PAID_BY_BANK as PAID
+from tests.contrib.url_elicitation.pages_of_tests import VALID, bank, visiting
 from tests.replica import PRIMARY, replica
 
 __all__ = ["replica"]
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases="__all__"),
-    pytest.mark.urls("tests.elicitation.pages_of_tests"),
+    pytest.mark.urls("tests.contrib.url_elicitation.pages_of_tests"),
     pytest.mark.usefixtures("replica"),
 ]
 

@@ -12,12 +12,12 @@ from django.contrib.admin import AdminSite
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
-from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.protocol.revisions import BY_VERSION, Statefulness
+from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.core.protocol.revisions import BY_VERSION, Statefulness
 from django_mcp.registry import Entry
 
-if apps.is_installed("django_mcp.calls"):
-    from django_mcp.calls import chart, dashboard
+if apps.is_installed("django_mcp.contrib.call_log"):
+    from django_mcp.contrib.call_log import chart, dashboard
 
 LISTED_DAYS = 7
 """Days of which the list of components shows the number of calls."""
@@ -30,7 +30,7 @@ Key = tuple[str, str, str]
 
 def are_visible(request: HttpRequest) -> bool:
     """Whether there is a call log that the user of a request may view."""
-    is_installed = apps.is_installed("django_mcp.calls")
+    is_installed = apps.is_installed("django_mcp.contrib.call_log")
     return is_installed and request.user.has_perm("django_mcp_calls.view_call")
 
 

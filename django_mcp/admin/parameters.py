@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from django_mcp.protocol.schema import pointers
+from django_mcp.core.protocol.schema import pointers
 
 Json = Mapping[str, Any]
 

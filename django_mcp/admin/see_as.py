@@ -17,16 +17,16 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry
-from django_mcp.auth import selection
-from django_mcp.auth.base import Principal
-from django_mcp.components.base import ConfigurationError, scope_names
-from django_mcp.dispatch import visibility
-from django_mcp.dispatch.visibility import Explanation
-from django_mcp.protocol.jsonrpc import Request
+from django_mcp.core.auth import selection
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.components.base import ConfigurationError, scope_names
+from django_mcp.core.dispatch import visibility
+from django_mcp.core.dispatch.visibility import Explanation
+from django_mcp.core.protocol.jsonrpc import Request
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
-from django_mcp.server.server import Server
 from django_mcp.transports import in_process
 
 if TYPE_CHECKING:

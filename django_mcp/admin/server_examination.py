@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.management import examination
 from django_mcp.management.discovery import CLIENTS, Probe
 from django_mcp.management.examination import Http

@@ -12,11 +12,11 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp import conf, registry
 from django_mcp.admin.component_page import Fact
-from django_mcp.components.base import Component
-from django_mcp.protocol.revisions import Statefulness
+from django_mcp.core.components.base import Component
+from django_mcp.core.protocol.revisions import Statefulness
+from django_mcp.core.server.components import KINDS
+from django_mcp.core.server.server import Server
 from django_mcp.registry import Entry
-from django_mcp.server.components import KINDS
-from django_mcp.server.server import Server
 
 
 class Count(NamedTuple):

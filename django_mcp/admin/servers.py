@@ -15,9 +15,9 @@ from django.views.decorators.http import require_POST
 from django_mcp import registry, stores
 from django_mcp.admin import server_page
 from django_mcp.admin.registry_rows import RegistryAdmin, Rows
+from django_mcp.core.server.server import Server
 from django_mcp.models import McpServer, McpSession
 from django_mcp.pubsub import switches
-from django_mcp.server.server import Server
 from django_mcp.stores.database import DatabaseSessionStore, live
 
 TEMPLATE = "admin/django_mcp/server/page.html"

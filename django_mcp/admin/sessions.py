@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp import registry, stores
 from django_mcp.admin import call_numbers, users
 from django_mcp.auth.anonymous import ANONYMOUS
+from django_mcp.core.protocol.limits import cut
 from django_mcp.models import McpSession, Stream
-from django_mcp.protocol.limits import cut
 from django_mcp.pubsub import publisher
 from django_mcp.pubsub.publisher import OUTBOX
 from django_mcp.runtime import pools

@@ -1,1 +1,25 @@
-"""Authentication classes. Add one module per scheme."""
+"""Authentication classes: one module for each scheme, and what is needed to write another one."""
+
+from django_mcp.core.auth.base import (
+    INVALID_TOKEN,
+    PERSONAL_TOKEN_PREFIX,
+    Authenticator,
+    BaseAuthentication,
+    Challenge,
+    Principal,
+    Scope,
+    bearer_token,
+    header,
+)
+
+__all__ = [
+    "INVALID_TOKEN",
+    "PERSONAL_TOKEN_PREFIX",
+    "Authenticator",
+    "BaseAuthentication",
+    "Challenge",
+    "Principal",
+    "Scope",
+    "bearer_token",
+    "header",
+]

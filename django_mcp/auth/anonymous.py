@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
 
 ANONYMOUS = Principal(scheme="public", user=AnonymousUser())
 

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from django_mcp import conf
-from django_mcp.auth import cache, selection
-from django_mcp.auth.base import (
+from django_mcp.auth import cache
+from django_mcp.auth.resource import SCOPE_KEY, Resource
+from django_mcp.core.auth import selection
+from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     TENANT_KEY,
     TOKEN_KEY,
@@ -19,8 +21,7 @@ from django_mcp.auth.base import (
     Scope,
     bearer_token,
 )
-from django_mcp.auth.resource import SCOPE_KEY, Resource
-from django_mcp.auth.scopes import grants
+from django_mcp.core.auth.scopes import grants
 
 BEARER = "Bearer"
 UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")

@@ -17,7 +17,10 @@ from urllib.parse import urlsplit
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 
-from django_mcp.auth.base import (
+from django_mcp.auth.cache import Loaded, PrincipalCache
+from django_mcp.auth.issuers.fetching import Unavailable, is_secure
+from django_mcp.auth.resource import addressed, is_for
+from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     PERSONAL_TOKEN_PREFIX,
     BaseAuthentication,
@@ -26,10 +29,7 @@ from django_mcp.auth.base import (
     Scope,
     bearer_token,
 )
-from django_mcp.auth.cache import Loaded, PrincipalCache
-from django_mcp.auth.issuers.fetching import Unavailable, is_secure
-from django_mcp.auth.resource import addressed, is_for
-from django_mcp.protocol.texts import similar
+from django_mcp.core.protocol.texts import similar
 
 logger = logging.getLogger("django_mcp")
 

@@ -29,8 +29,8 @@ from django.db.models import Model
 from django.db.models.base import ModelState
 
 from django_mcp import conf
-from django_mcp.auth import permissions
-from django_mcp.auth.base import Challenge, Principal
+from django_mcp.core.auth import permissions
+from django_mcp.core.auth.base import Challenge, Principal
 
 MAX_ENTRIES = 1000
 """In one cache; the oldest makes room for another one."""

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from django_mcp import conf
-from django_mcp.auth.base import Scope, header
 from django_mcp.auth.resource import request_origin
-from django_mcp.protocol import origins
+from django_mcp.core.auth.base import Scope, header
+from django_mcp.core.protocol import origins
 
 OWN_SITES = ("same-origin", "none")
 """Values of Sec-Fetch-Site: a page of this origin, and the user, without any page."""

@@ -12,13 +12,13 @@ from django.http import HttpRequest, parse_cookie
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
-from django_mcp.auth.base import (
+from django_mcp.auth.time_limit import in_time
+from django_mcp.core.auth.base import (
     BaseAuthentication,
     Challenge,
     Principal,
     bearer_token,
     header,
-    in_time,
 )
 
 CROSS_SITE = Challenge(

@@ -16,7 +16,6 @@ from urllib.parse import quote_plus, urlencode
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.auth.base import Challenge, Scope
 from django_mcp.auth.bearer import (
     Claims,
     ClaimsAuthentication,
@@ -29,7 +28,8 @@ from django_mcp.auth.bearer import (
 )
 from django_mcp.auth.cache import Loaded
 from django_mcp.auth.issuers.fetching import Unavailable, fetch_json, result_of, submit, thread_pool
-from django_mcp.protocol.limits import network_of
+from django_mcp.core.auth.base import Challenge, Scope
+from django_mcp.core.protocol.limits import network_of
 
 MAX_ANSWER = 16 * 1024
 """Bytes of one answer."""

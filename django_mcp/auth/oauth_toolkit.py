@@ -14,17 +14,17 @@ from django.db import router
 from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils import timezone
 
-from django_mcp.auth.base import (
+from django_mcp.auth.cache import Loaded, PrincipalCache
+from django_mcp.auth.resource import addressed, base_url, is_for
+from django_mcp.auth.time_limit import in_time
+from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     BaseAuthentication,
     Challenge,
     Principal,
     Scope,
     bearer_token,
-    in_time,
 )
-from django_mcp.auth.cache import Loaded, PrincipalCache
-from django_mcp.auth.resource import addressed, base_url, is_for
 
 try:
     from oauth2_provider.models import get_access_token_model

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from django.conf import settings as django_settings
 
 from django_mcp import conf
-from django_mcp.auth.base import Scope, header
-from django_mcp.protocol import origins
+from django_mcp.core.auth.base import Scope, header
+from django_mcp.core.protocol import origins
 
 logger = logging.getLogger("django_mcp")
 

@@ -19,7 +19,8 @@ from django.urls import ResolverMatch
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
-from django_mcp.auth.base import (
+from django_mcp.auth.time_limit import in_time
+from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     BaseAuthentication,
     Challenge,
@@ -27,7 +28,6 @@ from django_mcp.auth.base import (
     Scope,
     bearer_token,
     header,
-    in_time,
 )
 
 try:

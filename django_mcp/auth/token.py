@@ -1,4 +1,4 @@
-"""Authentication by personal access tokens, which the app ``django_mcp.tokens`` keeps.
+"""Authentication by personal access tokens, which the app ``django_mcp.contrib.tokens`` keeps.
 
 A token is ``djmcp_``, 256 random bits and a checksum, in letters and digits: secret scanners find
 it, and a mistyped one is rejected without a query. Only its SHA-256 digest is stored, which needs
@@ -17,8 +17,11 @@ from zlib import crc32
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.auth import selection
-from django_mcp.auth.base import (
+from django_mcp.auth.cache import Loaded, PrincipalCache
+from django_mcp.auth.resource import addressed
+from django_mcp.auth.time_limit import in_time
+from django_mcp.core.auth import selection
+from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     PERSONAL_TOKEN_PREFIX,
     BaseAuthentication,
@@ -26,10 +29,7 @@ from django_mcp.auth.base import (
     Principal,
     Scope,
     bearer_token,
-    in_time,
 )
-from django_mcp.auth.cache import Loaded, PrincipalCache
-from django_mcp.auth.resource import addressed
 
 PREFIX = PERSONAL_TOKEN_PREFIX
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -72,17 +72,17 @@ def _encode(number: int, length: int) -> str:
 class TokenAuthentication(BaseAuthentication):
     """Accepts personal access tokens of active users, as ``Authorization: Bearer djmcp_…``.
 
-    It needs ``django_mcp.tokens`` in INSTALLED_APPS. Whether a token is unknown, expired or
+    It needs ``django_mcp.contrib.tokens`` in INSTALLED_APPS. Whether a token is unknown, expired or
     revoked, belongs to a deactivated user or is for another server: the answer is the same.
     """
 
     scheme = "Bearer"
 
     def __init__(self) -> None:
-        if not apps.is_installed("django_mcp.tokens"):
+        if not apps.is_installed("django_mcp.contrib.tokens"):
             raise ImproperlyConfigured(
-                "TokenAuthentication needs the table of its tokens: add 'django_mcp.tokens' to "
-                "INSTALLED_APPS, and run manage.py migrate."
+                "TokenAuthentication needs the table of its tokens: add "
+                "'django_mcp.contrib.tokens' to INSTALLED_APPS, and run manage.py migrate."
             )
         self._cache = PrincipalCache()
 

@@ -13,15 +13,15 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp import conf, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.authentication import BEARER
-from django_mcp.auth.base import Authenticator
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.token import TokenAuthentication
 from django_mcp.checks.base import Found, check
-from django_mcp.components.base import Component
-from django_mcp.components.tool import ToolComponent
-from django_mcp.dispatch import visibility
+from django_mcp.core.auth.base import Authenticator
+from django_mcp.core.components.base import Component
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.dispatch import visibility
+from django_mcp.core.server.server import Server
 from django_mcp.registry import registered_entries
-from django_mcp.server.server import Server
 
 
 @check()

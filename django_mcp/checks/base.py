@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
 from django_mcp import conf, registry
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 
 Found = Iterator[CheckMessage]
 Find = Callable[[], Found]

@@ -19,8 +19,8 @@ from django.utils.functional import Promise
 
 from django_mcp import conf
 from django_mcp.checks.base import Found, check
-from django_mcp.components.tool import ToolComponent
-from django_mcp.protocol.schema.walk import subschemas
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.protocol.schema.walk import subschemas
 from django_mcp.registry import Entry, registered_entries
 
 MAX_DESCRIPTION = 1024

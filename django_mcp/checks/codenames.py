@@ -16,7 +16,7 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from django_mcp.checks.base import Found, add
-from django_mcp.protocol.texts import similar
+from django_mcp.core.protocol.texts import similar
 from django_mcp.registry import registered_entries
 
 QUESTIONS = ("has_perm", "has_perms", "get_all_permissions", "_get_permissions")

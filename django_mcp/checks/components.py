@@ -13,12 +13,12 @@ from django.core.checks import CheckMessage, Warning
 
 from django_mcp import conf
 from django_mcp.checks.base import Found, check
-from django_mcp.components.base import USER_CHECKS, Component
-from django_mcp.components.declaration import DECLARED, ComponentAttributes
-from django_mcp.components.prompt import Prompt
-from django_mcp.components.tool import Tool, ToolComponent
-from django_mcp.protocol.revisions import BY_VERSION, Structured
-from django_mcp.protocol.schema.compiler import to_object_root
+from django_mcp.core.components.base import USER_CHECKS, Component
+from django_mcp.core.components.declaration import DECLARED, ComponentAttributes
+from django_mcp.core.components.prompt import Prompt
+from django_mcp.core.components.tool import Tool, ToolComponent
+from django_mcp.core.protocol.revisions import BY_VERSION, Structured
+from django_mcp.core.protocol.schema.compiler import to_object_root
 from django_mcp.registry import registered_entries
 
 

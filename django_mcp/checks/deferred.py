@@ -10,8 +10,8 @@ from django_mcp.checks import TAG
 from django_mcp.checks.authentication import public_writes
 from django_mcp.checks.base import Found, check
 from django_mcp.checks.project import cannot_be_built
-from django_mcp.components.base import ConfigurationError
-from django_mcp.server.server import Server
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.server.server import Server
 
 MAX_TOKENS = 25_000
 """Of the tools of a server. Hosts that do not defer tools put all into each conversation."""

@@ -17,9 +17,9 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry, stores
 from django_mcp.checks.base import Found, add, check
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.server.server import Server
 from django_mcp.registry import registered_entries
-from django_mcp.server.server import Server
 from django_mcp.tasks import runners
 
 DISTRIBUTION = "django-mcp-channels"

@@ -13,8 +13,8 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry
 from django_mcp.checks.base import Found, check
+from django_mcp.core.server.server import Server
 from django_mcp.registry import Interface
-from django_mcp.server.server import Server
 
 logger = logging.getLogger("django_mcp")
 

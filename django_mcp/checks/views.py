@@ -15,8 +15,8 @@ from django.template.loader_tags import ExtendsNode, IncludeNode
 from django.template.smartif import TokenBase as Operator
 
 from django_mcp.checks.base import Found, check
-from django_mcp.components.tool import ToolComponent
-from django_mcp.protocol.mcp_apps import blocked
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.protocol.mcp_apps import blocked
 from django_mcp.registry import registered_entries
 from django_mcp.ui.views import TemplateView
 

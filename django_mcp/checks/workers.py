@@ -11,9 +11,9 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry
 from django_mcp.checks.base import Found, check
-from django_mcp.components.tool import ToolComponent
 from django_mcp.conf import Backend
-from django_mcp.dispatch.task_calls import TASK_AFTER
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.dispatch.task_calls import TASK_AFTER
 from django_mcp.tasks import runners
 
 IN_MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"

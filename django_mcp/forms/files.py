@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from django_mcp.protocol.errors import ToolError
+from django_mcp.core.protocol.errors import ToolError
 
 MAX_FILE_BYTES = 1_000_000
 """The largest file. A message, in which base64 takes a third more, has 4 MB at most."""

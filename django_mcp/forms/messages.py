@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from django_mcp.protocol.errors import ToolError
+from django_mcp.core.protocol.errors import ToolError
 
 MAX_LINES = 20
 MAX_LENGTH = 300

@@ -11,7 +11,7 @@ from typing import Any
 
 from django import forms
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.forms import files
 from django_mcp.runtime.django_types.field_types import Argument, joined_texts, of_form_field
 

@@ -16,16 +16,16 @@ from django.db import router, transaction
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp import registry
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.declaration import line_of, snake_case
-from django_mcp.components.tool import ToolOptions, tool_component
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.declaration import line_of, snake_case
+from django_mcp.core.components.tool import ToolOptions, tool_component
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ToolError
+from django_mcp.core.server.server import Server
 from django_mcp.forms import files, messages
 from django_mcp.forms.schemas import field_argument
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol.errors import ToolError
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.saving import KEY_CHANGED, KeyGuard
-from django_mcp.server.server import Server
 
 FormKwargs = Callable[[Frame], Mapping[str, Any]]
 OnValid = Callable[[Any, Frame], Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.core.management.base import CommandError
 
 from django_mcp import conf, registry
+from django_mcp.core.server.server import Server
 from django_mcp.management.findings.base import split
-from django_mcp.server.server import Server
 
 LOCAL = "http://localhost:8000"
 """The address of ``runserver``, where BASE_URL does not name another."""

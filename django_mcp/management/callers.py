@@ -9,9 +9,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.core.management.base import CommandError, CommandParser
 
-from django_mcp.auth import selection
-from django_mcp.auth.base import Principal
-from django_mcp.auth.selection import Selection
+from django_mcp.core.auth import selection
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.auth.selection import Selection
 
 
 def add_arguments(parser: CommandParser) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from django_mcp.auth.base import Principal
-from django_mcp.components.base import Component
-from django_mcp.frame.transport import StdioTransport
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.components.base import Component
+from django_mcp.core.frame.transport import StdioTransport
 
 
 def read_arguments(text: str) -> dict[str, Any]:

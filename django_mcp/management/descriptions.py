@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from django_mcp.components.tool import ToolComponent
+from django_mcp.core.components.tool import ToolComponent
 from django_mcp.registry import Entry
 
 MAX_NAME = 37

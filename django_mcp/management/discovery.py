@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from urllib.parse import urljoin
 
 from django_mcp.auth.resource import WELL_KNOWN
+from django_mcp.core.protocol import request_meta
+from django_mcp.core.protocol.revisions import NEWEST, REVISIONS, Statefulness
 from django_mcp.management.findings import (
     authorization_server,
     cross_origin,
@@ -32,8 +34,6 @@ from django_mcp.management.findings.base import (
     split,
     warning,
 )
-from django_mcp.protocol import request_meta
-from django_mcp.protocol.revisions import NEWEST, REVISIONS, Statefulness
 
 LATEST_WITH_SESSIONS = [r for r in REVISIONS if r.statefulness is Statefulness.SESSION][-1]
 CLIENT_INFO = {"name": "mcp_doctor", "version": "1"}

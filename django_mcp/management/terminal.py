@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from django_mcp.protocol.errors import Json
+from django_mcp.core.protocol.errors import Json
 
 BAR_WIDTH = 24
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}}

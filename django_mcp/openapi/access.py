@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from django_mcp.frame.frame import Frame
+from django_mcp.core.frame.frame import Frame
 
 
 class AnyAccess:

@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from django_mcp import registry
-from django_mcp.auth.base import Authenticator
-from django_mcp.server.server import Server
+from django_mcp.core.auth.base import Authenticator
+from django_mcp.core.server.server import Server
 
 logger = logging.getLogger("django_mcp")
 

@@ -15,15 +15,15 @@ from django.db import DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import get_resolver
 
-from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.resource import ResourceComponent
-from django_mcp.components.tool import ToolComponent
-from django_mcp.concurrency.loops import running_loop
+from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.components.resource import ResourceComponent
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.concurrency.loops import running_loop
+from django_mcp.core.server.components import Expected
+from django_mcp.core.server.server import Server
 from django_mcp.openapi import availability
 from django_mcp.openapi.availability import Credentials
 from django_mcp.openapi.combined import Combination
-from django_mcp.server.components import Expected
-from django_mcp.server.server import Server
 
 
 @dataclass(frozen=True, slots=True)

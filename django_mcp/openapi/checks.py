@@ -17,10 +17,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
 from django_mcp import conf, registry
+from django_mcp.core.server.server import Server
 from django_mcp.openapi import availability, batches
 from django_mcp.openapi.availability import LeftOut
 from django_mcp.openapi.calls import view_middleware
-from django_mcp.server.server import Server
 
 TAG = "django_mcp"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django_mcp.components.base import ConfigurationError, InvalidArguments
-from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.core.components.base import ConfigurationError, InvalidArguments
+from django_mcp.core.components.tool import ToolComponent, tool_component
+from django_mcp.core.frame.frame import Frame
 from django_mcp.forms.messages import tool_error
-from django_mcp.frame.frame import Frame
 from django_mcp.openapi.access import AnyAccess
 
 Schema = dict[str, Any]

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django_mcp.core.protocol.schema import compiler
+from django_mcp.core.protocol.texts import similar
 from django_mcp.forms.messages import tool_error
 from django_mcp.openapi.parameters import Parameter
-from django_mcp.protocol.schema import compiler
-from django_mcp.protocol.texts import similar
 
 Schema = dict[str, Any]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.schemas import to_json_schema, with_examples
-from django_mcp.protocol.errors import ToolError
 
 Schema = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from django_mcp.protocol.schema.shapes import or_null, without_list_of_types
+from django_mcp.core.protocol.schema.shapes import or_null, without_list_of_types
 
 Schema = dict[str, Any]
 

@@ -24,10 +24,11 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from django_mcp import stores
-from django_mcp.concurrency.loops import PerLoop
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.subscriptions import UPDATED
+from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.subscriptions import UPDATED
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, catch_up
 from django_mcp.pubsub.publisher import (
     LOG,
@@ -38,7 +39,6 @@ from django_mcp.pubsub.publisher import (
     of_log,
 )
 from django_mcp.runtime import background
-from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, had_outage
 
 AFTER_OUTAGE = 1.0

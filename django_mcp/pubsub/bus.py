@@ -16,8 +16,8 @@ from hashlib import sha256
 from typing import Any, ParamSpec
 
 from django_mcp import conf
-from django_mcp.concurrency.loops import PerLoop, running_loop
-from django_mcp.log import log_repeated
+from django_mcp.core.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.log import log_repeated
 from django_mcp.pubsub import channel_layer
 from django_mcp.pubsub.channel_layer import HintSender, envelope, process
 from django_mcp.pubsub.layer_channel import LayerChannel

@@ -22,8 +22,8 @@ import random
 from collections.abc import Callable
 
 from django_mcp import stores
-from django_mcp.concurrency.loops import PerLoop
-from django_mcp.log import log_repeated
+from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.log import log_repeated
 from django_mcp.runtime import background
 
 Key = tuple[str, str]

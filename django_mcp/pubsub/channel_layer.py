@@ -31,7 +31,7 @@ from channels.layers import (
 )
 
 from django_mcp import conf
-from django_mcp.log import log_repeated
+from django_mcp.core.log import log_repeated
 from django_mcp.runtime import pools
 
 Message = Mapping[str, Any]

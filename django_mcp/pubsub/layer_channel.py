@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from channels.layers import BaseChannelLayer
 
-from django_mcp.log import log_repeated
+from django_mcp.core.log import log_repeated
 from django_mcp.pubsub import channel_layer
 from django_mcp.pubsub.channel_layer import SITE, Message
 from django_mcp.runtime import background, pools

@@ -15,10 +15,10 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import connections, models, transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.resource import ReadComponent, ResourceComponent, TemplateComponent
-from django_mcp.server.components import ComponentCollection, PendingObserver
-from django_mcp.server.server import Server
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.resource import ReadComponent, ResourceComponent, TemplateComponent
+from django_mcp.core.server.components import ComponentCollection, PendingObserver
+from django_mcp.core.server.server import Server
 
 Model = type[models.Model]
 

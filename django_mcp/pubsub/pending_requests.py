@@ -23,16 +23,16 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from django_mcp import stores
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import ClientError, Json
-from django_mcp.protocol.jsonrpc import Response
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import ClientError, Json
+from django_mcp.core.protocol.jsonrpc import Response
 from django_mcp.pubsub import bus, catch_up
 from django_mcp.runtime import background, request_scope
 
 if TYPE_CHECKING:
-    from django_mcp.frame.session import Session
-    from django_mcp.server.server import Server
+    from django_mcp.core.frame.session import Session
+    from django_mcp.core.server.server import Server
 
 Write = Callable[[dict[str, Any]], None]
 

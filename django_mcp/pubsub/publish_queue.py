@@ -15,7 +15,7 @@ from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import Server
+    from django_mcp.core.server.server import Server
 
 AT_ONCE = 50
 """Announcements which are stored together."""

@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import async_to_sync
 
 from django_mcp import registry, signals, stores
-from django_mcp.concurrency.coroutines import result_of
-from django_mcp.concurrency.loops import PerLoop, running_loop
-from django_mcp.frame.session import Change, Session, address
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.revisions import BY_VERSION, Statefulness
+from django_mcp.core.concurrency.coroutines import result_of
+from django_mcp.core.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.frame.session import Change, Session, address
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.revisions import BY_VERSION, Statefulness
+from django_mcp.core.server.notifications import CATEGORIES, list_changed
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.pubsub.publish_queue import Announcement, PublishQueue
 from django_mcp.runtime import background
-from django_mcp.server.notifications import CATEGORIES, list_changed
 from django_mcp.stores.base import StoreFull, digest
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import Server
+    from django_mcp.core.server.server import Server
 
 OUTBOX = "outbox"
 """The stream of a session with the messages which no stream to the client has taken yet."""

@@ -17,7 +17,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from django_mcp import conf
 from django_mcp.auth import cache
-from django_mcp.concurrency.loops import running_loop
+from django_mcp.core.concurrency.loops import running_loop
 from django_mcp.pubsub import bus, channel_layer
 
 GROUP = bus.group("revocations")

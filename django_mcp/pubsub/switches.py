@@ -31,10 +31,10 @@ from django.db import DatabaseError, connections, models, router, transaction
 from django.utils import timezone
 
 from django_mcp import registry
-from django_mcp.concurrency.loop_timer import LoopTimer
-from django_mcp.concurrency.loops import PerLoop, running_loop
-from django_mcp.concurrency.thread_pool import PoolEnded
-from django_mcp.log import log_repeated
+from django_mcp.core.concurrency.loop_timer import LoopTimer
+from django_mcp.core.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.concurrency.thread_pool import PoolEnded
+from django_mcp.core.log import log_repeated
 from django_mcp.pubsub import bus, catch_up, channel_layer
 from django_mcp.registry import Entry
 from django_mcp.runtime import background, pools

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from rest_framework.settings import api_settings
 from rest_framework.utils.model_meta import get_field_info
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.openapi import filters, schemas
 from django_mcp.openapi.arguments import (
     Arguments,

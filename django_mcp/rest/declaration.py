@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, Unpack
 
 from django_mcp import registry
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.tool import ToolOptions
-from django_mcp.frame.frame import Frame
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.tool import ToolOptions
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.server.server import Server
 from django_mcp.openapi import availability, batches
 from django_mcp.openapi.batches import Declared, Group
 from django_mcp.rest.arguments import UNSET
@@ -25,7 +26,6 @@ from django_mcp.rest.operations import (
 )
 from django_mcp.rest.routers import DeclaredUrls, has_urls
 from django_mcp.rest.source import declare
-from django_mcp.server.server import Server
 
 Prepare = Callable[[Any, Frame], None]
 """Sets attributes of the request of a view, which middleware of the site sets over HTTP."""

@@ -15,8 +15,8 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.viewsets import ViewSetMixin
 
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.declaration import snake_case
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.declaration import snake_case
 from django_mcp.openapi.routes import Route, routes_of
 from django_mcp.rest.serializers import has_constant_fields, shared
 

@@ -15,8 +15,8 @@ from typing import Any
 from rest_framework import fields, generics, mixins, relations, serializers, views
 from rest_framework.renderers import JSONRenderer
 
+from django_mcp.core.protocol.schema.shapes import or_null
 from django_mcp.openapi.schemas import map_schemas, to_json_schema
-from django_mcp.protocol.schema.shapes import or_null
 from django_mcp.rest.operations import Operation
 
 Schema = dict[str, Any]

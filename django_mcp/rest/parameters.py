@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.forms.schemas import field_argument
 from django_mcp.openapi.parameters import Parameter, of_openapi, several
 from django_mcp.rest.operations import Operation

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.declaration import snake_case
-from django_mcp.components.nouns import plural, singular
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.declaration import snake_case
+from django_mcp.core.components.nouns import plural, singular
 from django_mcp.openapi.batches import Declared, Group
 from django_mcp.openapi.routes import Route, routes_of, walk
 from django_mcp.rest.operations import (

@@ -15,10 +15,10 @@ from rest_framework.versioning import (
     URLPathVersioning,
 )
 
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.declaration import line_of
-from django_mcp.components.signature import is_async
-from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.declaration import line_of
+from django_mcp.core.components.signature import is_async
+from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.openapi.arguments import Arguments
 from django_mcp.openapi.calls import requests, responses, rows
 from django_mcp.openapi.calls.view_call import MULTIPART, ViewCall

@@ -15,8 +15,8 @@ from django.db import connections, transaction
 from django_mcp.runtime.context_managers import within
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
-    from django_mcp.frame.frame_server import FrameServer
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.frame.frame_server import FrameServer
 
 T = TypeVar("T")
 

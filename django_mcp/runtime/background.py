@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from django_mcp.concurrency.coroutines import result_of
-from django_mcp.log import log_repeated
+from django_mcp.core.concurrency.coroutines import result_of
+from django_mcp.core.log import log_repeated
 from django_mcp.runtime import pools, request_scope
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ def has_accepted_threads() -> bool:
 
 
 FINISHING: list[Callable[[], Awaitable[object]]] = []
-"""Port: each writes at once what it would write soon. apps.py of ``django_mcp.calls`` adds one."""
+"""Port: each writes at once what it would write soon. The app of the call log adds one."""
 
 
 async def finish() -> None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from asgiref.sync import _restore_context, sync_to_async
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
-    from django_mcp.frame.frame_server import FrameServer
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.frame.frame_server import FrameServer
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from django.apps import apps
 
-from django_mcp.concurrency.loop_timer import LoopTimer
+from django_mcp.core.concurrency.loop_timer import LoopTimer
 from django_mcp.runtime import pools
 from django_mcp.runtime.store_operations import StoreUnavailable
 

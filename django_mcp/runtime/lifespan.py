@@ -17,9 +17,9 @@ from inspect import isawaitable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django_mcp.components.signature import is_async
+from django_mcp.core.components.signature import is_async
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, housekeeping, pools, request_scope
-from django_mcp.server.server import Server
 
 STOP_FAILED = "The server {!r} could not be stopped properly"
 INTERRUPTED = "The event loop of this process ended while the server {!r} started"

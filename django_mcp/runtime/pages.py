@@ -22,7 +22,7 @@ from django.views.decorators.csrf import csrf_protect
 
 from django_mcp import conf
 from django_mcp.auth.resource import base_url
-from django_mcp.frame.transport import HttpTransport, Transport
+from django_mcp.core.frame.transport import HttpTransport, Transport
 from django_mcp.runtime import connections
 
 LOG_OUT = "log_out"

@@ -39,12 +39,12 @@ from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 from asgiref.sync import SyncToAsync, sync_to_async
 
 from django_mcp import conf
-from django_mcp.concurrency.interrupts import without_control_exceptions
-from django_mcp.concurrency.loop_executor import LoopExecutor
-from django_mcp.concurrency.shared_loop import SharedLoop
-from django_mcp.concurrency.thread_pool import ThreadPool
-from django_mcp.frame.transport import current_caller
-from django_mcp.protocol.errors import ServerBusy
+from django_mcp.core.concurrency.interrupts import without_control_exceptions
+from django_mcp.core.concurrency.loop_executor import LoopExecutor
+from django_mcp.core.concurrency.shared_loop import SharedLoop
+from django_mcp.core.concurrency.thread_pool import ThreadPool
+from django_mcp.core.frame.transport import current_caller
+from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.runtime import connections
 from django_mcp.runtime.store_operations import StoreOperations
 

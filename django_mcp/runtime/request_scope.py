@@ -17,7 +17,7 @@ from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 from django.db import connections
 
 from django_mcp import conf
-from django_mcp.concurrency.coroutines import result_of
+from django_mcp.core.concurrency.coroutines import result_of
 from django_mcp.runtime import pools
 from django_mcp.runtime.request_thread import RequestThread
 

@@ -31,8 +31,8 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-from django_mcp.concurrency.thread_pool import ThreadPool
-from django_mcp.frame.transport import current_caller
+from django_mcp.core.concurrency.thread_pool import ThreadPool
+from django_mcp.core.frame.transport import current_caller
 from django_mcp.runtime import connections, pools
 
 P = ParamSpec("P")

@@ -19,7 +19,7 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
+from django_mcp.core.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.runtime import pools, request_scope
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from django_mcp.protocol.errors import ServerBusy
+from django_mcp.core.protocol.errors import ServerBusy
 
 T = TypeVar("T")
 

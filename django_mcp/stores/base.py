@@ -42,8 +42,8 @@ from django.db import InterfaceError, OperationalError
 from pydantic_core import from_json
 
 from django_mcp import conf
-from django_mcp.frame.session import Change, Session, address
-from django_mcp.log import log_repeated
+from django_mcp.core.frame.session import Change, Session, address
+from django_mcp.core.log import log_repeated
 from django_mcp.runtime import pools, signing
 from django_mcp.runtime.store_operations import StoreUnavailable
 

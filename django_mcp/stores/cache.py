@@ -26,7 +26,7 @@ from django.core.cache.backends.redis import RedisCache
 from django.utils.module_loading import import_string
 
 from django_mcp import conf
-from django_mcp.frame.session import EMPTY, Change, Session, address
+from django_mcp.core.frame.session import EMPTY, Change, Session, address
 from django_mcp.stores.base import (
     Check,
     Event,

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import IntegrityError, connections, models, router, transaction
 from django.db.models import Count, F, Q
 
-from django_mcp.frame.session import Change, Session, address
+from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.models import PRINCIPAL_LENGTH, McpSession, Stream, StreamEvent, Subscription
 from django_mcp.stores.base import (
     STEP,

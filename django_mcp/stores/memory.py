@@ -12,7 +12,7 @@ from itertools import takewhile
 from threading import Lock
 from typing import Any
 
-from django_mcp.frame.session import Change, Session, address
+from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.stores.base import (
     Check,
     Event,

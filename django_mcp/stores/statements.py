@@ -14,7 +14,7 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
-from django_mcp.frame.session import Session
+from django_mcp.core.frame.session import Session
 from django_mcp.models import PRINCIPAL_LENGTH, McpSession, Stream, StreamEvent
 
 SessionRow = tuple[str, datetime, int, bool]

@@ -17,21 +17,21 @@ from django.contrib.auth.models import AnonymousUser
 from django.utils import translation
 
 from django_mcp import conf, registry, stores
-from django_mcp.auth.base import Principal
-from django_mcp.auth.selection import Selection
-from django_mcp.concurrency.fair_slots import Slot
-from django_mcp.frame.client.base import Client
-from django_mcp.frame.client.bidirectional import BidirectionalClient
-from django_mcp.frame.client.task import TaskClient, TaskRun
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.transport import HttpTransport
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.auth.selection import Selection
+from django_mcp.core.concurrency.fair_slots import Slot
+from django_mcp.core.frame.client.base import Client
+from django_mcp.core.frame.client.bidirectional import BidirectionalClient
+from django_mcp.core.frame.client.task import TaskClient, TaskRun
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.transport import HttpTransport
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.jsonrpc import RequestInfo
+from django_mcp.core.protocol.revisions import BY_VERSION, Feature
+from django_mcp.core.server.server import Server, server_of
 from django_mcp.models import McpTask
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.jsonrpc import RequestInfo
-from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import pools
-from django_mcp.server.server import Server, server_of
 from django_mcp.stores.base import digest
 from django_mcp.tasks.store import NewTask
 from django_mcp.transports import frames

@@ -11,14 +11,14 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from django_mcp.log import log_repeated
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.revisions import BY_VERSION, Feature
+from django_mcp.core.protocol.tasks import Status, Task
+from django_mcp.core.server.notifications import Notifications
 from django_mcp.models import McpTask
-from django_mcp.protocol import tasks
-from django_mcp.protocol.revisions import BY_VERSION, Feature
-from django_mcp.protocol.tasks import Status, Task
 from django_mcp.pubsub import bus
 from django_mcp.pubsub.publisher import of_task
-from django_mcp.server.notifications import Notifications
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.store import UNAVAILABLE, Changed
 

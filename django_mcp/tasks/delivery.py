@@ -29,15 +29,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
-from django_mcp.frame.client import input_requests
-from django_mcp.protocol import tasks
-from django_mcp.protocol.errors import ClientError, Json
-from django_mcp.protocol.revisions import BY_VERSION, Feature
-from django_mcp.protocol.tasks import Status, Task
+from django_mcp.core.frame.client import input_requests
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.errors import ClientError, Json
+from django_mcp.core.protocol.revisions import BY_VERSION, Feature
+from django_mcp.core.protocol.tasks import Status, Task
+from django_mcp.core.server.notifications import Notifications
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import background
-from django_mcp.server.notifications import Notifications
-from django_mcp.server.server import Server
 from django_mcp.tasks import changes, store
 from django_mcp.tasks.calls import server_named
 from django_mcp.tasks.store import UNAVAILABLE

@@ -10,27 +10,27 @@ from functools import partial
 
 from django.utils import translation
 
-from django_mcp.concurrency.fair_slots import FairSlots
-from django_mcp.dispatch import approval, handle
-from django_mcp.dispatch.handle import Site
-from django_mcp.frame.client.task import TaskClient
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.session import Change
-from django_mcp.models import McpTask
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import (
+from django_mcp.core.concurrency.fair_slots import FairSlots
+from django_mcp.core.dispatch import approval, handle
+from django_mcp.core.dispatch.handle import Site
+from django_mcp.core.frame.client.task import TaskClient
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.session import Change
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import (
     AuthenticationRequired,
     InternalError,
     McpError,
     MissingClientCapability,
 )
-from django_mcp.protocol.revisions import BY_VERSION, Feature
-from django_mcp.protocol.tasks import Task
+from django_mcp.core.protocol.revisions import BY_VERSION, Feature
+from django_mcp.core.protocol.tasks import Task
+from django_mcp.core.server.server import Server
+from django_mcp.models import McpTask
 from django_mcp.pubsub import bus, publisher, switches
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import pools, request_scope
 from django_mcp.runtime.process import greenlets
-from django_mcp.server.server import Server
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
 from django_mcp.tasks.run import OUTAGE, UNLIMITED, Run, new_holder, until_available

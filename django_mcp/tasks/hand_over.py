@@ -23,19 +23,19 @@ from functools import cache, partial
 from typing import Any, TypeVar, cast
 
 from django_mcp import conf
-from django_mcp.concurrency.fair_slots import FairSlots, Slot
-from django_mcp.dispatch import handle
-from django_mcp.dispatch.invocation import Answer
-from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
-from django_mcp.frame.client.task import HandOver, HandOverClient
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.transport import current_caller
-from django_mcp.protocol import tasks
-from django_mcp.protocol.errors import McpError
-from django_mcp.protocol.tasks import Task, TaskEnded
+from django_mcp.core.concurrency.fair_slots import FairSlots, Slot
+from django_mcp.core.dispatch import handle
+from django_mcp.core.dispatch.invocation import Answer
+from django_mcp.core.frame.client.multi_round_trip import MultiRoundTripClient
+from django_mcp.core.frame.client.task import HandOver, HandOverClient
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.transport import current_caller
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.errors import McpError
+from django_mcp.core.protocol.tasks import Task, TaskEnded
+from django_mcp.core.server.server import server_of
+from django_mcp.core.server.tasks import Call
 from django_mcp.runtime import background, pools, request_scope, rollback
-from django_mcp.server.server import server_of
-from django_mcp.server.tasks import Call
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.run import Run, new_holder

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from django_mcp.dispatch import visibility
-from django_mcp.dispatch.invocation import Answer
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol import tasks
-from django_mcp.protocol.errors import Json, TooManyRequests
-from django_mcp.protocol.tasks import Task
-from django_mcp.server.tasks import Call
+from django_mcp.core.dispatch import visibility
+from django_mcp.core.dispatch.invocation import Answer
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.errors import Json, TooManyRequests
+from django_mcp.core.protocol.tasks import Task
+from django_mcp.core.server.tasks import Call
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, changes, delivery, hand_over, runners, store, submission
 from django_mcp.tasks.calls import owner_of

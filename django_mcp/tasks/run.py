@@ -39,13 +39,13 @@ from contextlib import suppress
 from math import inf
 from typing import Any, TypeVar
 
-from django_mcp.concurrency.fair_slots import FairSlots, Slot
-from django_mcp.frame.cancellation import Cancellation
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc, tasks
-from django_mcp.protocol.errors import InternalError, Json
-from django_mcp.protocol.revisions import NEWEST
-from django_mcp.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
+from django_mcp.core.concurrency.fair_slots import FairSlots, Slot
+from django_mcp.core.frame.cancellation import Cancellation
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc, tasks
+from django_mcp.core.protocol.errors import InternalError, Json
+from django_mcp.core.protocol.revisions import NEWEST
+from django_mcp.core.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
 from django_mcp.pubsub import pending_requests
 from django_mcp.runtime import background, request_scope
 from django_mcp.tasks import changes, delivery, store

@@ -40,10 +40,10 @@ from django.db import (
 from django.db.models import F, Q
 from django.utils import timezone
 
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.tasks import Status, Task
 from django_mcp.models import PRINCIPAL_LENGTH, McpTask
-from django_mcp.protocol import tasks
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.tasks import Status, Task
 from django_mcp.runtime import signing
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import STEP, StoreBusy, StoreFull, in_steps

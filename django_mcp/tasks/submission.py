@@ -15,8 +15,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from django_mcp.log import log_repeated
-from django_mcp.protocol.tasks import Status
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol.tasks import Status
 from django_mcp.pubsub import bus
 from django_mcp.runtime import background
 from django_mcp.tasks import changes, runners, store

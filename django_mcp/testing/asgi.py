@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
-from django_mcp.protocol import sse
+from django_mcp.core.protocol import sse
 
 Message = dict[str, Any]
 Application = Callable[[Any, Any, Any], Awaitable[None]]

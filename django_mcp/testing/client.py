@@ -16,18 +16,18 @@ from typing import Any, Literal, Self, cast
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
-from django_mcp.auth.base import Principal
-from django_mcp.components.base import scope_names
-from django_mcp.components.tool import ToolComponent
-from django_mcp.dispatch import call_log
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol import jsonrpc, request_meta
-from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.mcp_apps import metadata
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.components.base import scope_names
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.dispatch import call_log
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol import jsonrpc, request_meta
+from django_mcp.core.protocol.errors import Json, McpError
+from django_mcp.core.protocol.mcp_apps import metadata
+from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
+from django_mcp.core.server import failures
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import pools
-from django_mcp.server import failures
-from django_mcp.server.server import Server
 from django_mcp.testing import catalogue, queries, rendered_app
 from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections import CONNECTIONS
@@ -80,7 +80,7 @@ class Client(ReceivedNotifications):
     raise_exceptions = True
     """The default of the argument."""
     records_calls = False
-    """Whether ``django_mcp.calls`` stores the calls, for tests of the log itself."""
+    """Whether ``django_mcp.contrib.call_log`` stores the calls, for tests of the log itself."""
 
     def __init__(
         self,

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from django_mcp.frame.session import Change, Session
-from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.core.frame.session import Change, Session
+from django_mcp.core.protocol.revisions import REVISIONS
 from django_mcp.stores.base import (
     ABANDONED_AFTER,
     INITIALIZE_TIMEOUT,

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.schema import compiler
+from django_mcp.core.protocol.errors import Json, McpError
+from django_mcp.core.protocol.schema import compiler
 
 Answer = Json | Callable[[dict[str, Any]], Json | Awaitable[Json]]
 """The response to an input request: a result, or a function of the request's parameters."""

@@ -6,8 +6,8 @@ from typing import Any, Protocol, cast
 
 import pytest
 
-from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.server import Server
+from django_mcp.core.protocol.revisions import REVISIONS
+from django_mcp.core.server.server import Server
 from django_mcp.testing.client import Client, Transport
 from django_mcp.testing.sync_client import SyncClient
 

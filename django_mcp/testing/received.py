@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.revisions import Revision
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.revisions import Revision
 
 MESSAGE_CHECKS: list[Callable[[Revision, Json, str | None], None]] = []
 """Port: each raises AssertionError for a message of a server that violates its revision. It is also

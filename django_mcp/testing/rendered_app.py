@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from django_mcp.components.views import FRAGMENT
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.mcp_apps import blocked, metadata, policy
-from django_mcp.protocol.mcp_apps.blocked import Blocked
+from django_mcp.core.components.views import FRAGMENT
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.mcp_apps import blocked, metadata, policy
+from django_mcp.core.protocol.mcp_apps.blocked import Blocked
 from django_mcp.testing.results import CallResult
 
 

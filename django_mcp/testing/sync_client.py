@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from asgiref.sync import async_to_sync
 
-from django_mcp.server.server import Server
+from django_mcp.core.server.server import Server
 from django_mcp.testing.client import Client
 from django_mcp.testing.received import ReceivedNotifications
 

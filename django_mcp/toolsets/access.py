@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from django.contrib.auth import get_permission_codename
 from django.db.models import Model, QuerySet
 
-from django_mcp.auth import permissions, scopes
-from django_mcp.server.server import server_of
+from django_mcp.core.auth import permissions, scopes
+from django_mcp.core.server.server import server_of
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.queries.paths import Path
 from django_mcp.toolsets.queries.visible_rows import (
@@ -23,8 +23,8 @@ from django_mcp.toolsets.queries.visible_rows import (
 )
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
-    from django_mcp.server.server import Server
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.server.server import Server
 
 ACTIONS = {
     "list": "view",

@@ -27,7 +27,7 @@ from django_mcp.toolsets.reading import Choice, guards
 from django_mcp.toolsets.schemas import Arguments
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
+    from django_mcp.core.frame.frame import Frame
 
 COUNT = "toolset_count"
 ALL = "toolset_all"

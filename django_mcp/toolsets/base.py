@@ -13,8 +13,8 @@ from django.db.models import Model, QuerySet
 from django.forms import BaseModelForm
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
-    from django_mcp.server.server import Server
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.server.server import Server
 
 
 class BaseToolset(ABC):

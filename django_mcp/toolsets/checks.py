@@ -16,8 +16,8 @@ from django.db import models
 from django.db.models import Model
 
 from django_mcp import registry
-from django_mcp.components.base import ConfigurationError
-from django_mcp.server.server import Server
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.server.server import Server
 from django_mcp.toolsets import access, declaration, writes
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.toolset import ModelToolset

@@ -13,15 +13,15 @@ from django.utils.functional import Promise
 from django.utils.text import slugify
 from pydantic import TypeAdapter, ValidationError
 
-from django_mcp.components.base import Component, ConfigurationError, Problems
-from django_mcp.components.declaration import line_of
-from django_mcp.components.outputs import OutputSchema
-from django_mcp.components.resource import resource_component
-from django_mcp.components.serializers import encoded
-from django_mcp.components.tool import ToolComponent, tool_component
-from django_mcp.components.views import View
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol.errors import ResourceNotFound
+from django_mcp.core.components.base import Component, ConfigurationError, Problems
+from django_mcp.core.components.declaration import line_of
+from django_mcp.core.components.outputs import OutputSchema
+from django_mcp.core.components.resource import resource_component
+from django_mcp.core.components.serializers import encoded
+from django_mcp.core.components.tool import ToolComponent, tool_component
+from django_mcp.core.components.views import View
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ResourceNotFound
 from django_mcp.runtime.django_types.field_types import formatted
 from django_mcp.toolsets import access, declaration, schemas, tables, writes
 from django_mcp.toolsets.aggregation import Aggregator
@@ -33,7 +33,7 @@ from django_mcp.toolsets.schemas import Arguments, Parameter
 from django_mcp.toolsets.writes import Writer
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import Server
+    from django_mcp.core.server.server import Server
 
 Handler = Callable[[Arguments, Frame], dict[str, Any]]
 

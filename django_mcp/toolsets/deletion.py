@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, router, transaction
 from django.db.models import Model
 
-from django_mcp.protocol.errors import MissingClientCapability, ToolError
+from django_mcp.core.protocol.errors import MissingClientCapability, ToolError
 from django_mcp.toolsets import access, cascade
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.cascade import Cascade, ProtectedRows, Rows, TooManyRows
@@ -19,7 +19,7 @@ from django_mcp.toolsets.schemas import Arguments
 from django_mcp.toolsets.writes import locked
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
+    from django_mcp.core.frame.frame import Frame
 
 FORM = {
     "type": "object",

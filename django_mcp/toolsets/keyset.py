@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import F, OrderBy, Q
 from pydantic_core import to_jsonable_python
 
-from django_mcp.protocol import cursors
-from django_mcp.protocol.errors import InvalidParams, ToolError
+from django_mcp.core.protocol import cursors
+from django_mcp.core.protocol.errors import InvalidParams, ToolError
 from django_mcp.toolsets.declaration import Column, Declaration
 from django_mcp.toolsets.queries.paths import SEPARATOR
 from django_mcp.toolsets.queries.visible_rows import VisibleRows
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
+    from django_mcp.core.frame.frame import Frame
 
 PURPOSE = "toolset"
 LOOKUPS = ("exact", "gt", "lt", "isnull")

@@ -13,8 +13,8 @@ from django.utils.functional import lazy
 from django.utils.text import capfirst
 from pydantic import AfterValidator, Field
 
-from django_mcp.components.base import ConfigurationError
-from django_mcp.protocol.schema.shapes import Choices, or_null
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.protocol.schema.shapes import Choices, or_null
 from django_mcp.runtime.django_types import files
 from django_mcp.runtime.django_types.field_types import (
     MAX_CHOICES,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.runtime.django_types.field_types import formatted
 from django_mcp.toolsets.kinds import (
     MAX_ARGUMENT,

@@ -11,7 +11,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Substr
 from pydantic_core import to_jsonable_python
 
-from django_mcp.protocol.errors import ToolError
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.toolsets import access, keyset
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import Column, Declaration
@@ -23,7 +23,7 @@ from django_mcp.toolsets.queries.visible_rows import VisibleRows
 from django_mcp.toolsets.schemas import Arguments
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
+    from django_mcp.core.frame.frame import Frame
 
 MAX_WORDS = 8
 """Words of a search; others are ignored."""

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from django_mcp.protocol.limits import MAX_CURSOR
-from django_mcp.protocol.schema.shapes import or_null
+from django_mcp.core.protocol.limits import MAX_CURSOR
+from django_mcp.core.protocol.schema.shapes import or_null
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import Aggregation, Column, Declaration, Group
 from django_mcp.toolsets.kinds import Schema, described, text_argument

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Model, QuerySet
 
-from django_mcp.components.base import Component, ConfigurationError, Problems, check_names
+from django_mcp.core.components.base import Component, ConfigurationError, Problems, check_names
 from django_mcp.toolsets import access, components
 from django_mcp.toolsets.base import BaseToolset
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
-    from django_mcp.server.server import Server
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.server.server import Server
 
 
 class ModelToolset(BaseToolset):

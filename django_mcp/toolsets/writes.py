@@ -21,9 +21,9 @@ from django.db.models import (
 from django.forms import BaseModelForm, modelform_factory
 from django.forms.models import apply_limit_choices_to_to_formfield
 
-from django_mcp.components.base import SEPARATOR, ConfigurationError, Problems
+from django_mcp.core.components.base import SEPARATOR, ConfigurationError, Problems
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.schemas import field_argument
-from django_mcp.protocol.errors import ToolError
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.saving import ChangedKey, KeyGuard, key_names
 from django_mcp.toolsets import access
@@ -35,7 +35,7 @@ from django_mcp.toolsets.reading import Reader
 from django_mcp.toolsets.schemas import Arguments, Parameter
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
+    from django_mcp.core.frame.frame import Frame
 
 
 class JsonWidget(forms.Widget):

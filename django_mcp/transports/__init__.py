@@ -1,1 +1,10 @@
-"""How messages arrive: a folder per family of transports, and what they share."""
+"""How messages arrive: a folder per family of transports, and what they share.
+
+The names below are for transports of other packages.
+"""
+
+from django_mcp.core.dispatch import handle
+from django_mcp.core.protocol import jsonrpc, request_meta
+from django_mcp.core.protocol.revisions import NEWEST
+
+__all__ = ["NEWEST", "handle", "jsonrpc", "request_meta"]

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_mcp.concurrency.coroutines import nothing
-from django_mcp.frame.exchange import Exchange
+from django_mcp.core.concurrency.coroutines import nothing
+from django_mcp.core.frame.exchange import Exchange
 from django_mcp.runtime import connections, pools, request_scope, rollback
 
 if TYPE_CHECKING:
-    from django_mcp.auth.base import Principal
-    from django_mcp.frame.transport import Transport
-    from django_mcp.server.server import Server
+    from django_mcp.core.auth.base import Principal
+    from django_mcp.core.frame.transport import Transport
+    from django_mcp.core.server.server import Server
 
 T = TypeVar("T")
 

@@ -7,24 +7,24 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from django_mcp.auth.base import Principal
-from django_mcp.dispatch import tool_search
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.dispatch import tool_search
+from django_mcp.core.frame.client import request_state
+from django_mcp.core.frame.client.base import Client, progress_token
+from django_mcp.core.frame.client.bidirectional import BidirectionalClient
+from django_mcp.core.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, level_name
+from django_mcp.core.frame.client.multi_round_trip import MultiRoundTripClient
+from django_mcp.core.frame.frame_server import FrameServer
+from django_mcp.core.frame.session import Session, address
+from django_mcp.core.frame.transport import caller_key
+from django_mcp.core.protocol import request_meta
+from django_mcp.core.protocol.errors import InvalidParams, InvalidRequest, McpError
+from django_mcp.core.protocol.jsonrpc import Notification, Request
+from django_mcp.core.protocol.limits import quoted
+from django_mcp.core.protocol.request_meta import RequestMeta
+from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST, Revision, Statefulness
+from django_mcp.core.server.server import Server
 from django_mcp.frame import Frame, RequestInfo, Transport
-from django_mcp.frame.client import request_state
-from django_mcp.frame.client.base import Client, progress_token
-from django_mcp.frame.client.bidirectional import BidirectionalClient
-from django_mcp.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, level_name
-from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
-from django_mcp.frame.frame_server import FrameServer
-from django_mcp.frame.session import Session, address
-from django_mcp.frame.transport import caller_key
-from django_mcp.protocol import request_meta
-from django_mcp.protocol.errors import InvalidParams, InvalidRequest, McpError
-from django_mcp.protocol.jsonrpc import Notification, Request
-from django_mcp.protocol.limits import quoted
-from django_mcp.protocol.request_meta import RequestMeta
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Revision, Statefulness
-from django_mcp.server.server import Server
 from django_mcp.transports.exchange import LoopExchange
 
 DEFAULT_LOG_LEVEL = "info"

@@ -15,21 +15,21 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
-from django_mcp.auth.base import Principal
-from django_mcp.auth.selection import Selection
-from django_mcp.components.base import scope_names
-from django_mcp.dispatch import dispatcher, handle
-from django_mcp.frame.client.bidirectional import BidirectionalClient
-from django_mcp.frame.client.null import NULL_CLIENT
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.transport import Transport
-from django_mcp.protocol import jsonrpc, request_meta
-from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.jsonrpc import Request, RequestInfo
-from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
-from django_mcp.protocol.revisions import NEWEST
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.auth.selection import Selection
+from django_mcp.core.components.base import scope_names
+from django_mcp.core.dispatch import dispatcher, handle
+from django_mcp.core.frame.client.bidirectional import BidirectionalClient
+from django_mcp.core.frame.client.null import NULL_CLIENT
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.transport import Transport
+from django_mcp.core.protocol import jsonrpc, request_meta
+from django_mcp.core.protocol.errors import Json, McpError
+from django_mcp.core.protocol.jsonrpc import Request, RequestInfo
+from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
+from django_mcp.core.protocol.revisions import NEWEST
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import pools
-from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import background
-from django_mcp.server.server import Server
 
 METHOD = "notifications/keepalive"
 UNANSWERED = "Keepalive failure threshold reached; closing transport"

@@ -13,21 +13,21 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from django_mcp import conf
-from django_mcp.auth.base import Principal
-from django_mcp.dispatch import handle
-from django_mcp.dispatch.handle import Site
-from django_mcp.dispatch.invocation import call_hook
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.frame_server import FrameServer
-from django_mcp.frame.session import Change, Session
-from django_mcp.frame.transport import Transport
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InternalError, InvalidRequest, McpError, TooManyRequests
-from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
-from django_mcp.protocol.limits import MAX_BATCH, quoted
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.dispatch import handle
+from django_mcp.core.dispatch.handle import Site
+from django_mcp.core.dispatch.invocation import call_hook
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.frame_server import FrameServer
+from django_mcp.core.frame.session import Change, Session
+from django_mcp.core.frame.transport import Transport
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import InternalError, InvalidRequest, McpError, TooManyRequests
+from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
+from django_mcp.core.protocol.limits import MAX_BATCH, quoted
+from django_mcp.core.server.server import server_of
 from django_mcp.pubsub import publisher
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.server.server import server_of
 from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
 from django_mcp.transports.exchange import LoopExchange

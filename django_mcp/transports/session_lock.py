@@ -24,9 +24,9 @@ from contextlib import asynccontextmanager, suppress
 from itertools import chain, repeat
 from weakref import WeakValueDictionary
 
-from django_mcp.frame.session import Change, Session, address
-from django_mcp.log import log_repeated
-from django_mcp.protocol.errors import InvalidRequest
+from django_mcp.core.frame.session import Change, Session, address
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol.errors import InvalidRequest
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import SessionStore
 

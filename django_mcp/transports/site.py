@@ -12,13 +12,13 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, signals, stores
-from django_mcp.dispatch.handle import Site, Telemetry
-from django_mcp.frame.client import request_state
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.session import Change, Session, address
+from django_mcp.core.dispatch.handle import Site, Telemetry
+from django_mcp.core.frame.client import request_state
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.session import Change, Session, address
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import publisher, switches
 from django_mcp.runtime import lifespan, signing
-from django_mcp.server.server import Server
 
 OPEN_TELEMETRY = ("opentelemetry", "opentelemetry.trace", "opentelemetry.metrics")
 """The API. Other packages install its namespace, too: each name is asked for after its parent."""
@@ -51,7 +51,7 @@ def _telemetry() -> Telemetry | None:
     """
     if not all(map(find_spec, OPEN_TELEMETRY)):
         return None
-    from django_mcp.dispatch import telemetry
+    from django_mcp.core.dispatch import telemetry
 
     return telemetry if telemetry.is_configured() else None
 

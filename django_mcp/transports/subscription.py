@@ -15,18 +15,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from django_mcp.auth.base import Principal
-from django_mcp.dispatch import visibility
-from django_mcp.frame.frame import Frame
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc, subscriptions, tasks
-from django_mcp.protocol.subscriptions import Filter
-from django_mcp.protocol.tasks import FINAL, Task
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.dispatch import visibility
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc, subscriptions, tasks
+from django_mcp.core.protocol.subscriptions import Filter
+from django_mcp.core.protocol.tasks import FINAL, Task
+from django_mcp.core.server.server import server_of
+from django_mcp.core.server.tasks import Tasks
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
-from django_mcp.server.server import server_of
-from django_mcp.server.tasks import Tasks
 
 READ_TASKS = 4.0
 """Seconds between two reads of the tasks of a stream: hints of their changes may be lost."""

@@ -16,15 +16,15 @@ from django import forms
 from django.template.loader import render_to_string
 
 from django_mcp import registry
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.declaration import line_of
-from django_mcp.components.responses import Response, ToolResponse
-from django_mcp.components.tool import ToolComponent, ToolOptions, tool_component
-from django_mcp.components.views import FRAGMENT
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.declaration import line_of
+from django_mcp.core.components.responses import Response, ToolResponse
+from django_mcp.core.components.tool import ToolComponent, ToolOptions, tool_component
+from django_mcp.core.components.views import FRAGMENT
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.server.server import Server
 from django_mcp.forms import tool as form_tools
 from django_mcp.forms.tool import FormKwargs, FormRunner, InvalidForm, OnValid
-from django_mcp.frame.frame import Frame
-from django_mcp.server.server import Server
 from django_mcp.ui.views import TemplateView, template_view
 
 FORM = "django_mcp/form.html"

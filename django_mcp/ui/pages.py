@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
-from django_mcp.auth import permissions
-from django_mcp.components.base import Component, ConfigurationError, Permission
-from django_mcp.components.resource import ResourceComponent, resource_component
-from django_mcp.components.responses import ResourceResponse
-from django_mcp.components.signature import is_async
-from django_mcp.components.tool import ToolComponent
-from django_mcp.components.views import View
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
+from django_mcp.core.auth import permissions
+from django_mcp.core.components.base import Component, ConfigurationError, Permission
+from django_mcp.core.components.resource import ResourceComponent, resource_component
+from django_mcp.core.components.responses import ResourceResponse
+from django_mcp.core.components.signature import is_async
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.components.views import View
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import Server
+    from django_mcp.core.server.server import Server
 
 
 def add_page(server: Server, component: Component) -> None:

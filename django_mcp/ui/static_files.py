@@ -10,7 +10,7 @@ from pathlib import Path
 from django.contrib.staticfiles import finders
 from django.utils.safestring import SafeString, mark_safe
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 
 # Within strings and regular expressions, where they may occur, the escaped forms mean the same.
 CLOSING = re.compile(r"</(?=script|style)|<!--", re.IGNORECASE)

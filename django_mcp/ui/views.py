@@ -21,11 +21,11 @@ from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel
 
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.responses import MISSING, ToolResponse
-from django_mcp.components.views import SCHEME, Policy, View
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.uri_templates import is_uri
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.responses import MISSING, ToolResponse
+from django_mcp.core.components.views import SCHEME, Policy, View
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.uri_templates import is_uri
 
 logger = logging.getLogger("django_mcp")
 

@@ -10,9 +10,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
-from django_mcp import Frame, Response, UrlElicitationRequired
-from django_mcp.frame.client import input_requests
-from django_mcp.frame.client.input_requests import ElicitResult, InputRequest
+from django_mcp import Frame, Response, UrlElicitationRequired, input_requests
 from example_site.conformance.server import conformance
 
 
@@ -89,7 +87,7 @@ ENUMS = {
 }
 
 
-def to_text(answer: ElicitResult[Any]) -> str:
+def to_text(answer: input_requests.ElicitResult[Any]) -> str:
     """The text of a response."""
     content = answer.content
     plain = content.model_dump() if isinstance(content, BaseModel) else content
@@ -231,7 +229,7 @@ async def test_input_required_result_tampered_state(frame: Frame) -> str:
 @conformance.tool(requests_input=True)
 async def test_input_required_result_capabilities(frame: Frame) -> str:
     """Sends only the input requests that the client supports."""
-    possible: Mapping[str, InputRequest[Any]] = {
+    possible: Mapping[str, input_requests.InputRequest[Any]] = {
         "user_name": input_requests.form("What is your name?", UserName),
         "greeting": input_requests.sample("Generate a greeting", max_tokens=50),
     }

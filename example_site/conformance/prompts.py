@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from django_mcp import Response
-from django_mcp.protocol.content import EmbeddedResource, ImageContent
+from django_mcp.core.protocol.content import EmbeddedResource, ImageContent
 from example_site.conformance.samples import PNG
 from example_site.conformance.server import conformance
 

@@ -5,7 +5,7 @@ import asyncio
 from pydantic import BaseModel
 
 from django_mcp import Frame, McpError, ToolError
-from django_mcp.frame.client import input_requests
+from django_mcp.core.frame.client import input_requests
 from example_site.conformance.server import conformance
 
 

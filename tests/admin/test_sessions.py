@@ -13,9 +13,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from django_mcp import stores
-from django_mcp.calls.durations import class_of
-from django_mcp.calls.models import Call
-from django_mcp.frame.session import Session
+from django_mcp.contrib.call_log.durations import class_of
+from django_mcp.contrib.call_log.models import Call
+from django_mcp.core.frame.session import Session
 from django_mcp.runtime import pools
 from tests.admin.site import browser_of, text_of
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.core.protocol.revisions import BY_VERSION
 from tests.architecture import rules
 from tests.architecture.test_imports import PACKAGE, sources
 

@@ -22,31 +22,31 @@ NEEDS_APPS = {
     "django_mcp.transports.in_process",
     "django_mcp.management",
     "django_mcp.migrations",
-    "django_mcp.approvals",
-    "django_mcp.calls",
-    "django_mcp.elicitation",
+    "django_mcp.contrib.approvals",
+    "django_mcp.contrib.call_log",
+    "django_mcp.contrib.url_elicitation",
     "django_mcp.models",
     "django_mcp.tasks",
-    "django_mcp.oauth.access",
-    "django_mcp.oauth.admin",
-    "django_mcp.oauth.checks",
-    "django_mcp.oauth.clients",
-    "django_mcp.oauth.consent",
-    "django_mcp.oauth.documents",
-    "django_mcp.oauth.endpoints",
-    "django_mcp.oauth.migrations",
-    "django_mcp.oauth.models",
-    "django_mcp.oauth.redemptions",
-    "django_mcp.oauth.registrations",
-    "django_mcp.oauth.resources",
-    "django_mcp.oauth.urls",
-    "django_mcp.oauth.validators",
+    "django_mcp.contrib.oauth.access",
+    "django_mcp.contrib.oauth.admin",
+    "django_mcp.contrib.oauth.checks",
+    "django_mcp.contrib.oauth.clients",
+    "django_mcp.contrib.oauth.consent",
+    "django_mcp.contrib.oauth.documents",
+    "django_mcp.contrib.oauth.endpoints",
+    "django_mcp.contrib.oauth.migrations",
+    "django_mcp.contrib.oauth.models",
+    "django_mcp.contrib.oauth.redemptions",
+    "django_mcp.contrib.oauth.registrations",
+    "django_mcp.contrib.oauth.resources",
+    "django_mcp.contrib.oauth.urls",
+    "django_mcp.contrib.oauth.validators",
     "django_mcp.openapi",
     "django_mcp.rest",
     "django_mcp.stores.database",
     "django_mcp.stores.statements",
     "django_mcp.testing",
-    "django_mcp.tokens",
+    "django_mcp.contrib.tokens",
     "django_mcp.transports.connection.stdio",
 }
 """Modules and packages that require django.setup()."""
@@ -98,7 +98,7 @@ def test_modules_can_be_imported_without_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["django_mcp", "django_mcp.protocol.revisions", "django_mcp.frame"]
+    "module", ["django_mcp", "django_mcp.core.protocol.revisions", "django_mcp.frame"]
 )
 def test_protocol_modules_do_not_import_django(module: str) -> None:
     loaded = python(IMPORT_SCRIPT, module)["loaded"]

@@ -8,14 +8,14 @@ from hashlib import sha256
 from tests.architecture.test_imports import PACKAGE
 
 LANDED: Mapping[str, str] = {
-    "approvals/migrations/0001_initial.py": "d3802617c396bd38",
-    "calls/migrations/0001_initial.py": "5b771586a6c71c51",
-    "calls/migrations/0002_one_index_for_the_dashboard.py": "c4aca5698f23d246",
-    "elicitation/migrations/0001_initial.py": "ec607687c73c357a",
+    "contrib/approvals/migrations/0001_initial.py": "d3802617c396bd38",
+    "contrib/call_log/migrations/0001_initial.py": "5b771586a6c71c51",
+    "contrib/call_log/migrations/0002_one_index_for_the_dashboard.py": "c4aca5698f23d246",
+    "contrib/url_elicitation/migrations/0001_initial.py": "ec607687c73c357a",
     "migrations/0001_initial.py": "3350be988a6884a2",
     "migrations/0002_mcptask_overdue_at.py": "bebefb5aeab94eed",
-    "oauth/migrations/0001_initial.py": "2b0c4f652fc1dd94",
-    "tokens/migrations/0001_initial.py": "4799ba8376ca730b",
+    "contrib/oauth/migrations/0001_initial.py": "2b0c4f652fc1dd94",
+    "contrib/tokens/migrations/0001_initial.py": "4799ba8376ca730b",
 }
 """The digest of each migration. Add a new one when it lands; none of them changes afterwards."""
 

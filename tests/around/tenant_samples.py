@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.http import Http404, HttpRequest
 
-from django_mcp.auth.base import BaseAuthentication, Principal, bearer_token
 from django_mcp.auth.cache import Loaded, PrincipalCache
+from django_mcp.core.auth.base import BaseAuthentication, Principal, bearer_token
 
 Next = Callable[[HttpRequest], Any]
 

@@ -15,7 +15,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import connections, transaction
 
 from django_mcp import Frame, Server, ToolError
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.testing import Client
 
 pytestmark = pytest.mark.django_db(transaction=True)

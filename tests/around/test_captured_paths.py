@@ -7,7 +7,7 @@ from channels.routing import URLRouter
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Frame, Server, registry
-from django_mcp.auth.base import Challenge, Principal
+from django_mcp.core.auth.base import Challenge, Principal
 from django_mcp.routing import mount, urlpatterns
 from django_mcp.testing import Client
 from django_mcp.testing.asgi import Application, Reply, http_scope, perform

@@ -13,7 +13,7 @@ from django.utils import timezone, translation
 from pytest_django import Settings
 
 from django_mcp import Frame, Server
-from django_mcp.frame.session import address
+from django_mcp.core.frame.session import address
 from django_mcp.routing import endpoint
 from django_mcp.testing import Client
 from django_mcp.testing.asgi import Exchange

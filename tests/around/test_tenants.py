@@ -14,7 +14,7 @@ from django.test import RequestFactory
 from pytest_django import Settings
 
 from django_mcp import Frame, Server
-from django_mcp.auth.base import OF_ANY_TENANT, Principal, tenant_of_key
+from django_mcp.core.auth.base import OF_ANY_TENANT, Principal, tenant_of_key
 from django_mcp.middleware import RateLimit
 from django_mcp.routing import endpoint
 from django_mcp.runtime.around import tenants

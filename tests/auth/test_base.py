@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
 from tests.rows import rows
 
 

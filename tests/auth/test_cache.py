@@ -11,8 +11,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from django_mcp.auth import cache as cache_module
-from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal
 from django_mcp.auth.cache import Loaded, PrincipalCache, forget
+from django_mcp.core.auth.base import INVALID_TOKEN, Challenge, Principal
 from tests.memory_stores import configure
 from tests.spec import spec
 

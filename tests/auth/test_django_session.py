@@ -13,10 +13,10 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import User
 
 from django_mcp import Frame, Server
-from django_mcp.auth.base import Challenge, Principal
 from django_mcp.auth.django_session import CROSS_SITE, DjangoSessionAuthentication
+from django_mcp.contrib.tokens.models import PersonalAccessToken
+from django_mcp.core.auth.base import Challenge, Principal
 from django_mcp.testing.asgi import http_scope
-from django_mcp.tokens.models import PersonalAccessToken
 from tests.auth.issuer import authenticated
 from tests.memory_stores import Configure, configure
 from tests.spec import spec

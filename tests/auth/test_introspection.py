@@ -15,11 +15,11 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.auth import introspection
-from django_mcp.auth.base import INVALID_TOKEN, PERSONAL_TOKEN_PREFIX, Challenge, Principal
 from django_mcp.auth.bearer import Claims
 from django_mcp.auth.introspection import IntrospectionAuthentication
 from django_mcp.auth.issuers import fetching
 from django_mcp.auth.token import new_token
+from django_mcp.core.auth.base import INVALID_TOKEN, PERSONAL_TOKEN_PREFIX, Challenge, Principal
 from tests.auth.issuer import Issuer, addressed_scope, authenticated, json_answer, running_issuer
 from tests.spec import spec
 from tests.waiting import until

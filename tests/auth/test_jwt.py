@@ -16,10 +16,10 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Server
-from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal
 from django_mcp.auth.bearer import NO_ACCOUNT, Claims
 from django_mcp.auth.issuers import fetching, key_set
 from django_mcp.auth.jwt import JWTAuthentication
+from django_mcp.core.auth.base import INVALID_TOKEN, Challenge, Principal
 from tests.auth.issuer import (
     ENDPOINT,
     Answer,

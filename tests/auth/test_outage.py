@@ -17,8 +17,8 @@ from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.oauth_toolkit import OAuthToolkitAuthentication
 from django_mcp.auth.rest_framework import RESTFrameworkAuthentication
 from django_mcp.auth.token import TokenAuthentication, new_token
+from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.testing.asgi import Reply
-from django_mcp.tokens.models import PersonalAccessToken
 from tests.memory_stores import Configure, configure
 from tests.transports.wire import Wire
 

@@ -14,10 +14,10 @@ from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import models
 
 from django_mcp import Frame, Server
-from django_mcp.auth import permissions
-from django_mcp.auth.base import Principal
+from django_mcp.contrib.tokens.models import PersonalAccessToken
+from django_mcp.core.auth import permissions
+from django_mcp.core.auth.base import Principal
 from django_mcp.pubsub import revocations
-from django_mcp.tokens.models import PersonalAccessToken
 from tests.memory_stores import Configure, configure
 from tests.transports.wire import Wire
 

@@ -20,8 +20,6 @@ from rest_framework.exceptions import AuthenticationFailed, Throttled
 
 from django_mcp import Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal, Scope, bearer_token
-from django_mcp.auth.base import BaseAuthentication as MCPAuthentication
 from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.auth.rest_framework import (
     CROSS_ORIGIN,
@@ -30,6 +28,8 @@ from django_mcp.auth.rest_framework import (
     RESTFrameworkPrincipal,
     _shortened,
 )
+from django_mcp.core.auth.base import INVALID_TOKEN, Challenge, Principal, Scope, bearer_token
+from django_mcp.core.auth.base import BaseAuthentication as MCPAuthentication
 from tests.auth.issuer import authenticated
 from tests.memory_stores import Configure, configure
 from tests.transports.wire import Wire

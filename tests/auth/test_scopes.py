@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_mcp.auth.scopes import grants, included
+from django_mcp.core.auth.scopes import grants, included
 from tests.rows import rows
 from tests.spec import spec
 

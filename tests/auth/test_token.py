@@ -22,7 +22,6 @@ from pytest_django import Settings
 
 from django_mcp import Frame, Server, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.auth.base import INVALID_TOKEN
 from django_mcp.auth.token import (
     PREFIX,
     TokenAuthentication,
@@ -30,12 +29,13 @@ from django_mcp.auth.token import (
     is_well_formed,
     new_token,
 )
+from django_mcp.contrib.tokens.models import PersonalAccessToken
+from django_mcp.core.auth.base import INVALID_TOKEN
 from django_mcp.registry import authentication_by
 from django_mcp.routing import endpoint
 from django_mcp.runtime import background
 from django_mcp.testing import Client
 from django_mcp.testing.asgi import Reply, http_scope, perform
-from django_mcp.tokens.models import PersonalAccessToken
 from tests.memory_stores import configure
 from tests.spec import spec
 from tests.waiting import SECONDS
@@ -338,7 +338,7 @@ async def test_cached_token_costs_no_query_and_expires_on_time(
         "now": lambda: timezone.now() + timedelta(seconds=130),
     }
     monkeypatch.setattr("django_mcp.auth.cache.time", SimpleNamespace(**later))
-    monkeypatch.setattr("django_mcp.tokens.models.timezone", SimpleNamespace(**later))
+    monkeypatch.setattr("django_mcp.contrib.tokens.models.timezone", SimpleNamespace(**later))
     assert (await ask(server, token)).status == 401
     assert queried == ["shop"]
 
@@ -393,8 +393,9 @@ async def test_token_is_in_no_log_and_in_no_text_of_the_principal(
 
 
 def test_authenticator_without_the_app_names_the_remedy(settings: Settings) -> None:
-    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_mcp.tokens"]
-    with pytest.raises(ImproperlyConfigured, match=r"add 'django_mcp.tokens' to INSTALLED_APPS"):
+    app = "django_mcp.contrib.tokens"
+    settings.INSTALLED_APPS = [each for each in settings.INSTALLED_APPS if each != app]
+    with pytest.raises(ImproperlyConfigured, match=f"add '{app}' to INSTALLED_APPS"):
         TokenAuthentication()
 
 

@@ -39,7 +39,7 @@ from django.contrib.auth import HASH_SESSION_KEY, BACKEND_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import Permission
 from django.contrib.sessions.backends.db import SessionStore
 from django.core.management import call_command
-from django_mcp.tokens.models import PersonalAccessToken
+from django_mcp.contrib.tokens.models import PersonalAccessToken
 from rest_framework.authtoken.models import Token
 
 call_command("migrate", verbosity=0)

@@ -34,7 +34,7 @@ settings.configure(
         "rest_framework",
         "rest_framework.authtoken",
         "django_mcp",
-        "django_mcp.tokens",
+        "django_mcp.contrib.tokens",
     ],
     MIDDLEWARE=[
         "django.contrib.sessions.middleware.SessionMiddleware",

@@ -166,7 +166,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 from oauth2_provider.models import AccessToken, Application
 from django_mcp.auth.token import digest_of
-from django_mcp.tokens.models import PersonalAccessToken
+from django_mcp.contrib.tokens.models import PersonalAccessToken
 Group.objects.create(pk=1, name="readers")
 user = User.objects.create(username="ann")
 User.objects.bulk_create(

@@ -22,7 +22,7 @@ ADMIN = (1000, 510)
 """The size of the window for the rows: so many of them fit beside the page of the approval."""
 ISSUE = """
 from django.contrib.auth.models import User
-from django_mcp.tokens.models import PersonalAccessToken
+from django_mcp.contrib.tokens.models import PersonalAccessToken
 agent = User.objects.get(username="agent")
 issued = PersonalAccessToken.objects.issue(agent, "Desk assistant", scopes=["helpdesk"])
 open({path!r}, "w").write(issued[1])

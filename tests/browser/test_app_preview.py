@@ -12,10 +12,10 @@ from django.contrib.auth.models import AnonymousUser
 from selenium import webdriver
 
 from django_mcp import Server, ToolError
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
 from django_mcp.management.preview.requests import SiteRequests
 from django_mcp.management.preview.servers import Preview, running
-from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
 from tests.browser.app_host import AppHost
 from tests.browser.chromium import chromium, needs_chromium
 from tests.memory_stores import configure

@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from django_mcp.components.views import FRAGMENT
+from django_mcp.core.components.views import FRAGMENT
 from django_mcp.ui.views import PAGE
 from tests.browser.scripted_host import ScriptedHost
 from tests.browser.test_app_preview import configure, driver, pytestmark

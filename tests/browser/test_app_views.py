@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from selenium import webdriver
 
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
 from django_mcp.management.preview.requests import SiteRequests
 from django_mcp.management.preview.servers import Preview, running
 from django_mcp.testing import SyncClient

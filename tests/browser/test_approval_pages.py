@@ -22,7 +22,7 @@ __all__ = ["pytestmark", "site", "visitor"]
 
 ISSUE = """
 from django.contrib.auth.models import User
-from django_mcp.tokens.models import PersonalAccessToken
+from django_mcp.contrib.tokens.models import PersonalAccessToken
 agent = User.objects.get(username="agent")
 open({path!r}, "w").write(PersonalAccessToken.objects.issue(agent, "test", scopes=["helpdesk"])[1])
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.checks import CheckMessage, run_checks
 
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
 
 
 @dataclass

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from django_mcp.protocol.mcp_apps.metadata import EXTENSION
-from django_mcp.protocol.revisions.base import VIEW
+from django_mcp.core.protocol.mcp_apps.metadata import EXTENSION
+from django_mcp.core.protocol.revisions.base import VIEW
 from tests.clients.real_client import RealClient, SdkError
 
 pytestmark = pytest.mark.nightly

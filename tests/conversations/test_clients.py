@@ -18,7 +18,7 @@ from pytest_django import Settings
 
 from django_mcp import Server, registry, routing
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.auth.base import (
+from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     BaseAuthentication,
     Challenge,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import pytest
 
 from django_mcp import registry
-from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.core.protocol.revisions import BY_VERSION
 from django_mcp.pubsub import coalescing
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio

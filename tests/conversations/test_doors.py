@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.protocol.revisions import BY_VERSION, Statefulness
+from django_mcp.core.protocol.revisions import BY_VERSION, Statefulness
 from django_mcp.routing import endpoint
 from django_mcp.testing import asgi
 from django_mcp.testing.asgi import Reply

@@ -17,9 +17,9 @@ from typing import Any
 
 import django
 
+from django_mcp.core.protocol.revisions import REVISIONS, Feature, Revision
 from django_mcp.management.discovery import CLIENTS
 from django_mcp.management.findings.base import Level
-from django_mcp.protocol.revisions import REVISIONS, Feature, Revision
 from tests.conversations.recorded import table
 from tests.first_steps.steps import STEPS
 from tests.management.simulated_site import FAULTS, findings_of

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from django_mcp import ConfigurationError, Server, registry
-from django_mcp.components.base import InvalidOutput, UnserializableResult
-from django_mcp.protocol.errors import Json
-from django_mcp.server.failures import unregister_exception
+from django_mcp.core.components.base import InvalidOutput, UnserializableResult
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.server.failures import unregister_exception
 from django_mcp.testing import ErrorResponse, SyncClient
 
 IMPORTS = """

@@ -100,8 +100,8 @@ def test_page_about_stability_lists_exactly_the_apps_and_extras() -> None:
     text = (ROOT / "docs" / "reference" / "stability.md").read_text()
     rows = re.findall(r"^\| `([\w.-]+)` \|.*\| ([^|]+) \|$", text, re.MULTILINE)
     apps = {
-        f"django_mcp.{file.parent.name}": (file.parent / "migrations").is_dir()
-        for file in (ROOT / "django_mcp").glob("*/apps.py")
+        f"django_mcp.contrib.{file.parent.name}": (file.parent / "migrations").is_dir()
+        for file in (ROOT / "django_mcp" / "contrib").glob("*/apps.py")
     }
     listed = {name: cell.startswith("yes") for name, cell in rows if name.startswith("django_mcp.")}
     assert listed == apps

@@ -15,14 +15,14 @@ from django.db import connection
 
 import django_mcp
 from django_mcp import registry
-from django_mcp.components import serializers
-from django_mcp.components.prompt import PromptOptions
-from django_mcp.components.resource import ResourceOptions
-from django_mcp.components.tool import ToolOptions
+from django_mcp.core.components import serializers
+from django_mcp.core.components.prompt import PromptOptions
+from django_mcp.core.components.resource import ResourceOptions
+from django_mcp.core.components.tool import ToolOptions
+from django_mcp.core.protocol.schema import compiler
+from django_mcp.core.server import Server, failures
+from django_mcp.core.server.hooks import HOOKS
 from django_mcp.management import descriptions
-from django_mcp.protocol.schema import compiler
-from django_mcp.server import Server, failures
-from django_mcp.server.hooks import HOOKS
 from tests.docs.examples import GUIDE, MEMORY, PAGES, PROJECT, ROOT, Project, blocks
 from tests.docs.generated import PART, current
 from tests.installed_apps import installed

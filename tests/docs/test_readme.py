@@ -12,9 +12,9 @@ from django.urls import include
 
 import django_mcp
 from django_mcp import forms, rest, toolsets
-from django_mcp.components.prompt import PromptOptions
-from django_mcp.components.resource import ResourceOptions
-from django_mcp.components.tool import ToolOptions
+from django_mcp.core.components.prompt import PromptOptions
+from django_mcp.core.components.resource import ResourceOptions
+from django_mcp.core.components.tool import ToolOptions
 from django_mcp.testing import Client
 from tests.docs.examples import ROOT
 

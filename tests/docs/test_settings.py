@@ -11,9 +11,9 @@ from django.conf import global_settings
 
 from django_mcp import conf
 from django_mcp.auth.introspection import IntrospectionAuthentication
-from django_mcp.frame.client import input_requests
+from django_mcp.contrib.tokens.forms import DEFAULT_LIFETIME
+from django_mcp.core.frame.client import input_requests
 from django_mcp.management.commands import mcp_doctor
-from django_mcp.tokens.forms import DEFAULT_LIFETIME
 from tests.docs.examples import FENCE, PAGES, ROOT
 from tests.rows import rows
 

@@ -15,9 +15,9 @@ from django.core.management import call_command
 from django.test import Client as Browser
 
 from django_mcp import Frame
-from django_mcp.frame.cancellation import Cancellation
-from django_mcp.frame.client.base import Client
-from django_mcp.protocol.errors import Cancelled
+from django_mcp.core.frame.cancellation import Cancellation
+from django_mcp.core.frame.client.base import Client
+from django_mcp.core.protocol.errors import Cancelled
 from django_mcp.testing import Client as McpClient
 from example_site.helpdesk.mcp import check_answer_times
 from example_site.helpdesk.models import Comment, Customer, Ticket

@@ -135,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such target: {', '.join(sorted(unknown))}")
     targets = options.targets or [*STRATEGIES]
     seed = random.randrange(10**6) if options.seed is None else options.seed
-    for name in ("", "django", "django_mcp", "django_mcp.calls"):
+    for name in ("", "django", "django_mcp", "django_mcp.contrib.call_log"):
         logging.getLogger(name).handlers.clear()  # Faults are printed.
         logging.getLogger(name).propagate = True
     print(f"Seed {seed}", flush=True)

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Self, cast
 from unittest import mock
 
 from django_mcp import ConfigurationError, registry
-from django_mcp.frame.client import input_requests
+from django_mcp.core.frame.client import input_requests
 from django_mcp.transports.connection.request import TIMED_OUT
 from django_mcp.transports.connection.stdio import StdioConnection
 from tests.by_hand.peer import NEWEST_SESSION, Exchange, Peer, Response

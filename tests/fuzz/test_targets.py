@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_mcp import Frame
-from django_mcp.server.components import ComponentCollection
+from django_mcp.core.server.components import ComponentCollection
 from tests.fuzz.site import SETTINGS
 from tests.fuzz.targets import Fault, Input, Site
 

@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from django_mcp import Server, registry
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
 from django_mcp.management.preview.requests import SiteRequests
-from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
 from tests.memory_stores import configure
 
 if TYPE_CHECKING:

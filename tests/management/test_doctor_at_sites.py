@@ -21,8 +21,8 @@ from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.oauth_toolkit import OAuthToolkitAuthentication
+from django_mcp.contrib.oauth import provider_settings
 from django_mcp.management.findings.base import difference_remedy
-from django_mcp.oauth import provider_settings
 from tests.management import in_process
 from tests.memory_stores import MEMORY
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_django import Settings
 
 URL = "https://site.example/mcp"
-OAUTH = include("django_mcp.oauth.urls")
+OAUTH = include("django_mcp.contrib.oauth.urls")
 
 
 class Login(LoginView):
@@ -288,8 +288,8 @@ def test_urls_that_are_not_included_at_the_root(
         "of the toolkit": [path("o/", include("oauth2_provider.urls"))],
     }
     urls(LOGIN, *included[fault])
-    check_failure(doctor, "E002", 'path("", include("django_mcp.oauth.urls"))')
-    check_failure(doctor, "has no metadata", 'path("", include("django_mcp.oauth.urls"))')
+    check_failure(doctor, "E002", 'path("", include("django_mcp.contrib.oauth.urls"))')
+    check_failure(doctor, "has no metadata", 'path("", include("django_mcp.contrib.oauth.urls"))')
 
 
 def test_server_of_another_project_is_examined_from_outside_only(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server, stores
-from django_mcp.frame.session import address
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.frame.session import address
+from django_mcp.core.protocol import jsonrpc
 from django_mcp.pubsub import publisher
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from django_mcp import Server, stores
-from django_mcp.frame.session import address
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.frame.session import address
+from django_mcp.core.protocol import jsonrpc
 from django_mcp.pubsub import announcements, bus, catch_up, publisher
 from django_mcp.pubsub.coalescing import INTERVAL
 from django_mcp.runtime.store_operations import StoreUnavailable

@@ -10,7 +10,7 @@ import pytest
 from channels.exceptions import ChannelFull
 
 from django_mcp import Frame, Server, stores
-from django_mcp.frame.session import address
+from django_mcp.core.frame.session import address
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.channel_layer import SITE
 from django_mcp.stores.memory import MemoryEventStore

@@ -14,9 +14,9 @@ from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from django_mcp import ConfigurationError, ResourceTemplate, Server
+from django_mcp.core.server.components import ComponentCollection, PendingObserver
+from django_mcp.core.server.notifications import Notifications
 from django_mcp.pubsub import model_changes
-from django_mcp.server.components import ComponentCollection, PendingObserver
-from django_mcp.server.notifications import Notifications
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.memory_stores import configure
 from tests.pubsub.test_publisher import UPDATED

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from django_mcp import Server, registry, stores
-from django_mcp.frame.session import Session
-from django_mcp.protocol.jsonrpc import Response
+from django_mcp.core.frame.session import Session
+from django_mcp.core.protocol.jsonrpc import Response
 from django_mcp.pubsub import bus, catch_up
 from django_mcp.pubsub.pending_requests import (
     ExpectedResponse,

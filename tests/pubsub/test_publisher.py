@@ -17,9 +17,9 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 from django_mcp import Frame, Server, stores
-from django_mcp.frame.session import address
+from django_mcp.core.frame.session import address
+from django_mcp.core.server.notifications import Notifications
 from django_mcp.pubsub import bus, publisher
-from django_mcp.server.notifications import Notifications
 from django_mcp.testing.asgi import TIMEOUT, Exchange
 from tests.constants import SetConstants
 from tests.memory_stores import configure

@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.components.base import Component
-from django_mcp.concurrency.thread_pool import PoolEnded
+from django_mcp.core.components.base import Component
+from django_mcp.core.concurrency.thread_pool import PoolEnded
+from django_mcp.core.protocol.errors import McpError
 from django_mcp.models import SwitchedOff
-from django_mcp.protocol.errors import McpError
 from django_mcp.pubsub import catch_up, switches
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools

@@ -22,12 +22,12 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 
 from django_mcp import Frame, Server, checks, registry
-from django_mcp.auth.base import Principal
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.rest_framework import RESTFrameworkAuthentication, RESTFrameworkPrincipal
 from django_mcp.auth.token import TokenAuthentication as TokensOfPackage
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.calls import credentials as called_as
-from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import rest_tool, rest_tools
 from django_mcp.rest.calls import credentials, guards
 from django_mcp.rest.calls.guards import Guards

@@ -15,10 +15,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from django_mcp import Frame, Server
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms import files
 from django_mcp.openapi import availability
 from django_mcp.openapi.calls import form_data, requests
-from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import rest_tool
 from django_mcp.testing import SyncClient
 from tests.rest import api, urls

@@ -12,8 +12,8 @@ from rest_framework.response import Response
 from rest_framework.validators import UniqueTogetherValidator
 
 from django_mcp import Server
+from django_mcp.core.protocol.schema.shapes import or_null
 from django_mcp.openapi import availability
-from django_mcp.protocol.schema.shapes import or_null
 from django_mcp.rest import rest_tools
 from django_mcp.rest.serializers import input_schema, member_schema
 from django_mcp.testing import SyncClient

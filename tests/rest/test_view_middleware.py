@@ -17,7 +17,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
 from django_mcp import Server
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.openapi.calls.responses import SUMMARIES
 from django_mcp.rest import rest_tool
 from django_mcp.testing import ErrorResponse, SyncClient

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Server
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
 from tests.by_hand.peer import (
     META,
     NEWEST_SESSION,

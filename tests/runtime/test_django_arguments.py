@@ -14,7 +14,7 @@ from django.utils import timezone
 from pydantic import AwareDatetime, Base64Bytes, BaseModel
 
 from django_mcp import ConfigurationError, Frame, Lookup, Server
-from django_mcp.components.tool import tool_component
+from django_mcp.core.components.tool import tool_component
 from django_mcp.testing import Client, ErrorResponse
 from django_mcp.testing.plugin import ClientFor
 

@@ -13,7 +13,7 @@ from django.http import Http404
 from rest_framework import exceptions as rest_framework
 
 from django_mcp import ConfigurationError, InvalidParams, Server, ToolError, register_exception
-from django_mcp.server import failures
+from django_mcp.core.server import failures
 from django_mcp.testing import Client, ErrorResponse
 
 RAISED = [

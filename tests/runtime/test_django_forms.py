@@ -10,7 +10,7 @@ import pytest
 from django import forms
 
 from django_mcp import ConfigurationError, Frame, Server
-from django_mcp.frame.client import input_requests
+from django_mcp.core.frame.client import input_requests
 from django_mcp.testing import Client
 from tests.spec import spec
 

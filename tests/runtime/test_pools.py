@@ -20,8 +20,8 @@ from django.test import TestCase
 from django.utils import translation
 from pytest_django import DjangoDbBlocker, Settings
 
+from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.models import McpSession
-from django_mcp.protocol.errors import ServerBusy
 from django_mcp.runtime import pools, request_scope
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure

@@ -18,10 +18,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from pytest_django import DjangoDbBlocker
 
 from django_mcp import Server
-from django_mcp.auth.base import Principal
-from django_mcp.concurrency.thread_pool import ThreadPool
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.concurrency.thread_pool import ThreadPool
+from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.models import McpSession
-from django_mcp.protocol.errors import ServerBusy
 from django_mcp.runtime import pools, request_scope, request_thread, rollback
 from django_mcp.transports.exchange import LoopExchange
 from tests.databases import scratch_database

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_mcp.concurrency.thread_pool import ThreadPool
+from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.runtime import store_operations
 from django_mcp.runtime.store_operations import (
     MAX_LATE,

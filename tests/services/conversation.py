@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.core.protocol.revisions import BY_VERSION
 from tests.services.peer import (
     STATELESS,
     Message,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from django_mcp.protocol import request_meta, sse
+from django_mcp.core.protocol import request_meta, sse
 
 Message = dict[str, Any]
 Requested = Callable[[Message], Awaitable[None]]

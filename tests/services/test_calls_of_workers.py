@@ -105,7 +105,7 @@ def test_each_answered_call_is_a_row_while_workers_are_restarted(
     store: str, redis: Redis, postgresql: PostgreSQL
 ) -> None:
     where: dict[str, Any] = {"postgresql": postgresql} if store == "postgresql" else {}
-    with cluster(redis=redis, apps=["django_mcp.calls"], **where) as site:
+    with cluster(redis=redis, apps=["django_mcp.contrib.call_log"], **where) as site:
         callers = Callers(site.url)
         began = time.monotonic()
         with ThreadPoolExecutor(CALLERS + 1) as threads:
@@ -123,4 +123,4 @@ def test_each_answered_call_is_a_row_while_workers_are_restarted(
     assert len(callers.unanswered) < CALLS / 1000, callers.unanswered
 
 
-COUNT = "from django_mcp.calls.models import Call; print(Call.objects.count())"
+COUNT = "from django_mcp.contrib.call_log.models import Call; print(Call.objects.count())"

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from django_mcp.frame.session import address
+from django_mcp.core.frame.session import address
 from tests.services.conversation import VERSIONS, messages
 from tests.services.peer import STATELESS, Failed, Peer, SessionGone, request, text_of
 from tests.services.workers import Cluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.core.protocol.revisions import BY_VERSION
 from tests.services.conversation import VERSIONS, transcript
 from tests.services.instances import PostgreSQL, Redis
 from tests.services.workers import Cluster, GunicornWithThreads, cluster

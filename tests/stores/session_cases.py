@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.frame.session import Change, Session
+from django_mcp.core.frame.session import Change, Session
 from django_mcp.stores.base import INITIALIZE_TIMEOUT, SessionStore, StoreFull
 from django_mcp.testing.contracts import (
     CONCURRENT_CALLS,

@@ -9,8 +9,9 @@ import pytest
 from django.db import IntegrityError, InterfaceError, OperationalError
 from pytest_django import Settings
 
-from django_mcp import log, stores
-from django_mcp.frame.session import Session
+from django_mcp import stores
+from django_mcp.core import log
+from django_mcp.core.frame.session import Session
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
 from django_mcp.stores.base import pack, unpack

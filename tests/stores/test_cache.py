@@ -15,7 +15,7 @@ from django.core.cache.backends.base import BaseCache
 from pytest_django import Settings
 
 from django_mcp import conf
-from django_mcp.frame.session import Change, Session
+from django_mcp.core.frame.session import Change, Session
 from django_mcp.stores import base
 from django_mcp.stores import cache as module
 from django_mcp.stores.base import EventStore, SessionStore, StoreBusy

@@ -18,7 +18,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker, Settings
 
-from django_mcp.frame.session import Change, Session
+from django_mcp.core.frame.session import Change, Session
 from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
 from django_mcp.runtime import pools
 from django_mcp.runtime.store_operations import StoreUnavailable

@@ -15,7 +15,7 @@ from importlib import import_module
 import django
 from django.conf import settings
 
-from django_mcp.frame.session import Change
+from django_mcp.core.frame.session import Change
 
 
 async def write(session_id: str, mark: str) -> None:

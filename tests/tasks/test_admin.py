@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 
+from django_mcp.core.protocol import tasks
 from django_mcp.models import McpTask
-from django_mcp.protocol import tasks
 from django_mcp.runtime import pools
 from django_mcp.tasks import store
 from tests.tasks.test_store import new

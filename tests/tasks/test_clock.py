@@ -13,9 +13,9 @@ from django.db import connections
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.tasks import Status
 from django_mcp.models import McpTask
-from django_mcp.protocol import tasks
-from django_mcp.protocol.tasks import Status
 from django_mcp.runtime import pools
 from django_mcp.tasks.clock import Now
 from django_mcp.tasks.store import LOST, TaskStore

@@ -16,9 +16,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.tasks import Status, Task, TaskEnded
 from django_mcp.models import McpTask
-from django_mcp.protocol import tasks
-from django_mcp.protocol.tasks import Status, Task, TaskEnded
 from django_mcp.runtime import pools
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks.store import LOST, NOT_STARTED, NewTask, TaskStore

@@ -11,8 +11,8 @@ import pytest
 from django.db import OperationalError
 
 from django_mcp import Server
+from django_mcp.core.protocol.tasks import Task
 from django_mcp.models import McpTask
-from django_mcp.protocol.tasks import Task
 from django_mcp.tasks import calls, execution, run, store, submission
 from django_mcp.tasks.runners import celery, django_tasks, in_process
 from django_mcp.tasks.runners.base import Runner

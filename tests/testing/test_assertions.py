@@ -14,7 +14,7 @@ from django.contrib.auth.models import Permission, User
 from pydantic import Field
 
 from django_mcp import Frame, Server, ToolError
-from django_mcp.components.tool import Approval
+from django_mcp.core.components.tool import Approval
 from django_mcp.testing import CallResult, Client, SyncClient, accept
 from django_mcp.testing.plugin import ClientFor
 

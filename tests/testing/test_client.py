@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Frame, McpError, Server, ToolError, registry
-from django_mcp.components.base import UnserializableResult
-from django_mcp.protocol.revisions import Revision
+from django_mcp.core.components.base import UnserializableResult
+from django_mcp.core.protocol.revisions import Revision
 from django_mcp.testing import Client, ErrorResponse, SyncClient, accept, cancel, decline
 from django_mcp.testing.plugin import ClientFor
 from tests import spec_schemas

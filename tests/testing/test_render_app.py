@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from django_mcp.components.responses import Response, ToolResponse
-from django_mcp.components.views import FRAGMENT
-from django_mcp.protocol.mcp_apps import policy
-from django_mcp.protocol.mcp_apps.metadata import EXTENSION, MIME_TYPE
+from django_mcp.core.components.responses import Response, ToolResponse
+from django_mcp.core.components.views import FRAGMENT
+from django_mcp.core.protocol.mcp_apps import policy
+from django_mcp.core.protocol.mcp_apps.metadata import EXTENSION, MIME_TYPE
 from django_mcp.testing import SyncClient
 from tests.memory_stores import configure
 

@@ -11,7 +11,7 @@ from django.db import connection, models
 from django.test.utils import isolate_apps
 
 from django_mcp import ConfigurationError, Lookup, Server
-from django_mcp.components.tool import tool_component
+from django_mcp.core.components.tool import tool_component
 from django_mcp.testing import SyncClient
 from django_mcp.toolsets import ModelToolset
 

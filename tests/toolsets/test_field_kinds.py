@@ -12,7 +12,7 @@ from django.db import connection, models
 from django.test.utils import isolate_apps
 
 from django_mcp import ConfigurationError, Server, register_field_kind, register_serializer
-from django_mcp.components import serializers
+from django_mcp.core.components import serializers
 from django_mcp.forms import form_tool
 from django_mcp.runtime.django_types import fields
 from django_mcp.runtime.django_types.forms import input_schema_of

@@ -22,7 +22,13 @@ from tests.processes import ROOT
 PACKAGE = ROOT / "django_mcp"
 LOCALE = PACKAGE / "locale"
 LANGUAGES = ("de", "es", "fr", "ja", "pt")
-NOT_FOR_PEOPLE = ("calls", "elicitation/models.py", "models.py", "oauth/models.py", "ui")
+NOT_FOR_PEOPLE = (
+    "contrib/call_log",
+    "contrib/oauth/models.py",
+    "contrib/url_elicitation/models.py",
+    "models.py",
+    "ui",
+)
 """What only the admin shows, beside the modules of that name, by its path in the package."""
 
 

@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any
 
 from django_mcp import Server, routing
-from django_mcp.protocol import request_meta
-from django_mcp.protocol.sse import Event
+from django_mcp.core.protocol import request_meta
+from django_mcp.core.protocol.sse import Event
 from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
 
 ACCEPT = "application/json, text/event-stream"

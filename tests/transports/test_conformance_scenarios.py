@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.protocol import jsonrpc
 from tests.spec import spec
 from tests.transports.http_peer import Peer, message_of
 from tests.transports.wire import LOG_LEVEL, SESSIONS, STATELESS, VERSION, Wire

@@ -22,10 +22,10 @@ from django.db.backends.utils import CursorWrapper
 from pytest_django import DjangoDbBlocker
 
 from django_mcp import Frame, Server
-from django_mcp.concurrency.thread_pool import ThreadPool
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol import preencoded as encoded_structure
-from django_mcp.protocol.schema import compiler
+from django_mcp.core.concurrency.thread_pool import ThreadPool
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol import preencoded as encoded_structure
+from django_mcp.core.protocol.schema import compiler
 from django_mcp.testing.asgi import Message, Reply
 from django_mcp.transports.http import response
 from tests.databases import scratch_database

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server, stores
-from django_mcp.frame.session import Change, Session
+from django_mcp.core.frame.session import Change, Session
 from django_mcp.stores.base import SessionStore
 from django_mcp.testing import Client
 from django_mcp.testing.contracts import a_session

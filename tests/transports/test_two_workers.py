@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from django_mcp.protocol import request_meta, sse
+from django_mcp.core.protocol import request_meta, sse
 from tests.databases import REDIS_URL, why_not_redis
 from tests.running_site import RunningSite, two_workers
 from tests.spec import spec

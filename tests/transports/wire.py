@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from django_mcp import Server, routing
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.protocol import jsonrpc
 from django_mcp.testing.asgi import Application, Exchange, Message, Reply, http_scope, perform
 from django_mcp.testing.connections.http import request_headers
 

@@ -16,8 +16,8 @@ from django.test import Client as Browser
 
 from django_mcp import Server, ToolError
 from django_mcp.admin.try_it.views import LINES
-from django_mcp.approvals import prompts
-from django_mcp.approvals.models import Approval, Decision
+from django_mcp.contrib.approvals import prompts
+from django_mcp.contrib.approvals.models import Approval, Decision
 from django_mcp.middleware import RateLimit
 from django_mcp.signals import tool_called
 from tests.try_it.workshop import CANCELLED, SCRIPT

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
 from django_mcp import ConfigurationError, Frame, Server
-from django_mcp.components.views import FRAGMENT
+from django_mcp.core.components.views import FRAGMENT
 from django_mcp.testing import SyncClient
 from django_mcp.testing.results import ErrorResponse
 from django_mcp.ui import form_view

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from django_mcp import Server
-from django_mcp.components.views import FRAGMENT
+from django_mcp.core.components.views import FRAGMENT
 from django_mcp.testing import SyncClient
 from django_mcp.toolsets import ModelToolset
 from example_site.helpdesk.models import Customer

@@ -16,9 +16,9 @@ from django.utils import translation
 from pytest_django import Settings
 
 from django_mcp import CacheHint, ConfigurationError, Frame, Server, ToolError
-from django_mcp.components.resource import ResourceComponent
-from django_mcp.components.views import FRAGMENT, Policy
-from django_mcp.protocol.mcp_apps.metadata import MIME_TYPE
+from django_mcp.core.components.resource import ResourceComponent
+from django_mcp.core.components.views import FRAGMENT, Policy
+from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
 from django_mcp.rest import rest_tool
 from django_mcp.testing import Client, SyncClient
 from django_mcp.testing.plugin import ClientFor

@@ -13,15 +13,15 @@ from asgiref.sync import SyncToAsync, async_to_sync
 
 from django_mcp import Frame, Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.frame.client.base import current
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.frame.client.base import current
+from django_mcp.core.protocol import jsonrpc
 from django_mcp.routing import endpoint
 from django_mcp.runtime import pools
 from django_mcp.testing.asgi import Reply
 from django_mcp.transports.http.request import WAITING_THREAD
 from django_mcp.transports.wsgi import event_loop, waiting_thread
 from django_mcp.transports.wsgi.waiting_thread import MAX_DURATION, MAX_PROCESSOR_TIME, PROVEN
-from tests.dispatch.test_control_exceptions import CONTROL
+from tests.core.dispatch.test_control_exceptions import CONTROL
 from tests.http_client import message
 from tests.memory_stores import configure
 from tests.transports.wire import SESSIONS, Wire

@@ -20,19 +20,19 @@ from django.http import HttpRequest
 from django.utils import translation
 
 from django_mcp import conf, registry
-from django_mcp.auth.base import Principal
-from django_mcp.auth.selection import Selection
-from django_mcp.dispatch import handle
-from django_mcp.dispatch.task_calls import EXTENSION
-from django_mcp.frame.transport import Transport
-from django_mcp.protocol import jsonrpc, request_meta
-from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.mcp_apps import metadata
-from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
-from django_mcp.protocol.revisions import NEWEST
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.auth.selection import Selection
+from django_mcp.core.dispatch import handle
+from django_mcp.core.dispatch.task_calls import EXTENSION
+from django_mcp.core.frame.transport import Transport
+from django_mcp.core.protocol import jsonrpc, request_meta
+from django_mcp.core.protocol.errors import Json, McpError
+from django_mcp.core.protocol.jsonrpc import Request
+from django_mcp.core.protocol.mcp_apps import metadata
+from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
+from django_mcp.core.protocol.revisions import NEWEST
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, pools
-from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import ScopeTransport

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from django_mcp.admin.try_it.calls import Message
-from django_mcp.dispatch import approval
-from django_mcp.protocol.errors import Json
+from django_mcp.core.dispatch import approval
+from django_mcp.core.protocol.errors import Json
 from django_mcp.runtime.signing import DjangoSigner
 
 PURPOSE = "workbench"

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.try_it.places import MISSING, Value, choices_of
-from django_mcp.protocol.errors import Json
+from django_mcp.core.protocol.errors import Json
 
 SHORT = 100
 """Characters up to which a text has one line."""

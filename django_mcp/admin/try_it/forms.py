@@ -16,8 +16,8 @@ from django.http import QueryDict
 from django_mcp.admin.try_it import places
 from django_mcp.admin.try_it.fields import field_of, initial_of, limits_of, value_of
 from django_mcp.admin.try_it.places import MISSING, AnyPlace, Group, Rows, Value
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.schema import pointers
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.schema import pointers
 
 ROWS = "rows:"
 """What the name of the hidden field of a list begins with."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.schema import pointers
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.schema import pointers
 
 MAX_ROWS = 100
 """Rows of one list."""

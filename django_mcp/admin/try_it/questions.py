@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django_mcp.admin.try_it.forms import SchemaForm
 from django_mcp.admin.try_it.places import MISSING
 from django_mcp.admin.try_it.rendering import safe_url
-from django_mcp.protocol.errors import Json
+from django_mcp.core.protocol.errors import Json
 
 ACCEPT = "accept"
 ACTIONS = (ACCEPT, "decline", "cancel")

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from django.utils.translation import gettext as _
 
 from django_mcp.admin.try_it.calls import Message
-from django_mcp.protocol.errors import Json
+from django_mcp.core.protocol.errors import Json
 
 SHOWN_MEDIA: Mapping[str, str] = {
     **dict.fromkeys(

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from django_mcp.admin.try_it.places import MISSING
-from django_mcp.components.base import Component
-from django_mcp.components.prompt import PromptComponent
-from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.components.tool import ToolComponent
-from django_mcp.protocol.errors import Json
+from django_mcp.core.components.base import Component
+from django_mcp.core.components.prompt import PromptComponent
+from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.protocol.errors import Json
 from django_mcp.registry import Entry
 
 NOTHING: Json = {"type": "object", "properties": {}}

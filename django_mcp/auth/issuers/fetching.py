@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from django_mcp.concurrency.thread_pool import ThreadPool
+from django_mcp.core.concurrency.thread_pool import ThreadPool
 
 logger = logging.getLogger("django_mcp")
 

@@ -13,17 +13,17 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
-from django_mcp.auth.base import Principal
-from django_mcp.dispatch import handle
-from django_mcp.frame.frame import Frame
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.dispatch import handle
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import MissingClientCapability
+from django_mcp.core.protocol.jsonrpc import Request
+from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
+from django_mcp.core.protocol.texts import similar
+from django_mcp.core.server.server import Server
 from django_mcp.management import addresses, callers, calls, terminal
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import MissingClientCapability
-from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
-from django_mcp.protocol.texts import similar
 from django_mcp.runtime import pools
-from django_mcp.server.server import Server
 from django_mcp.transports import site
 from django_mcp.transports.in_process import newest_request
 

@@ -13,9 +13,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from django_mcp import conf, registry
+from django_mcp.core.server.server import Server
 from django_mcp.management import addresses, terminal
 from django_mcp.management.client_configuration import CLIENTS, VARIABLE, Client, Endpoint, Process
-from django_mcp.server.server import Server
 
 UNUSUAL = re.compile(r"[^A-Za-z0-9_-]+")
 """What some clients reject in the name of a server."""

@@ -11,13 +11,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.management.color import Style
 
 from django_mcp import registry
-from django_mcp.auth.base import Principal
-from django_mcp.dispatch import visibility
-from django_mcp.frame.transport import StdioTransport
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.dispatch import visibility
+from django_mcp.core.frame.transport import StdioTransport
+from django_mcp.core.protocol.jsonrpc import Request
+from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST
+from django_mcp.core.protocol.texts import similar
 from django_mcp.management import callers, descriptions
-from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST
-from django_mcp.protocol.texts import similar
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import pools

@@ -15,9 +15,9 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections
 
 from django_mcp import registry
-from django_mcp.auth.base import Principal
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.server.server import Server
 from django_mcp.management import addresses, callers
-from django_mcp.server.server import Server
 from django_mcp.transports.connection import connection, stdio
 
 EXIT_WITHIN = 5.0

@@ -97,9 +97,9 @@ def of_missing_metadata(
     elif split(issuer).netloc == split(url).netloc:
         yield failure(
             f"The issuer {shown(issuer)} has no metadata. {tried}",
-            'With django_mcp.oauth, add path("", include("django_mcp.oauth.urls")) to the '
-            "ROOT_URLCONF, at the root and in place of the toolkit's own URLs. A proxy has to pass "
-            "on the paths below /.well-known/.",
+            'With django_mcp.contrib.oauth, add path("", include("django_mcp.contrib.oauth.urls")) '
+            "to the ROOT_URLCONF, at the root and in place of the toolkit's own URLs. A proxy has "
+            "to pass on the paths below /.well-known/.",
         )
     else:
         yield failure(

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from django_mcp.protocol import sse
+from django_mcp.core.protocol import sse
 
 Json = Mapping[str, Any]
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -19,6 +19,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from django_mcp import conf, registry
 from django_mcp.checks import serving
+from django_mcp.core.protocol import origins
 from django_mcp.management.findings.base import (
     Answer,
     Finding,
@@ -30,7 +31,6 @@ from django_mcp.management.findings.base import (
     warning,
 )
 from django_mcp.management.findings.endpoint import challenge
-from django_mcp.protocol import origins
 from django_mcp.transports.http.paths import Paths
 
 CHECKS = "django_mcp"
@@ -140,7 +140,7 @@ def used_caches() -> set[str]:
         for backend in backends
         if backend.path.startswith("django_mcp.stores.cache.")
     }
-    return used | {"default"} if apps.is_installed("django_mcp.oauth") else used
+    return used | {"default"} if apps.is_installed("django_mcp.contrib.oauth") else used
 
 
 def of_authorization_header(answer: Answer) -> Iterator[Finding]:

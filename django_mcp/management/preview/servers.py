@@ -29,8 +29,8 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from django_mcp.core.protocol.mcp_apps import blocked, policy
 from django_mcp.management.preview.requests import NoView, SiteRequests
-from django_mcp.protocol.mcp_apps import blocked, policy
 
 ADDRESS = "127.0.0.1"
 MAX_BODY = 10_000_000

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django_mcp.protocol.errors import ToolError
-from django_mcp.protocol.texts import similar
+from django_mcp.core.protocol.errors import ToolError
+from django_mcp.core.protocol.texts import similar
 
 Answer = Literal["changed", "full"]
 """What a write answers with: the key and the fields that were sent, or all that the view says."""

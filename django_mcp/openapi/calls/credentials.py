@@ -20,13 +20,13 @@ from typing import Any
 
 from django.conf import settings
 
-from django_mcp.auth.base import Authenticator
 from django_mcp.auth.django_session import DjangoSessionAuthentication
+from django_mcp.core.auth.base import Authenticator
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.messages import tool_error
-from django_mcp.frame.frame import Frame
 from django_mcp.openapi.calls import responses
 from django_mcp.openapi.calls.requests import Caller, anonymous
-from django_mcp.protocol.errors import ToolError
 
 FindHeaders = Callable[[Frame], Mapping[str, str] | None]
 """Returns the headers by which the API knows a caller; None if it does not know them."""

@@ -18,8 +18,8 @@ from django.core.handlers.asgi import ASGIRequest
 from django.urls import ResolverMatch
 
 from django_mcp import conf
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.transport import HttpTransport
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.openapi.calls.form_data import FormData
 
 JSON = "application/json"

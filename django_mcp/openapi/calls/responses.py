@@ -8,10 +8,10 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
 
-from django_mcp.components.responses import Response
+from django_mcp.core.components.responses import Response
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import AuthenticationRequired, ToolError
 from django_mcp.forms.messages import tool_error
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol.errors import AuthenticationRequired, ToolError
 from django_mcp.runtime.django_types.exceptions import detail_lines
 
 MAX_BYTES = 1_000_000

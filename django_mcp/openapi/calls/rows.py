@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from django_mcp.components.responses import Response
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol import cursors
-from django_mcp.protocol.errors import InvalidParams, ToolError
+from django_mcp.core.components.responses import Response
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol import cursors
+from django_mcp.core.protocol.errors import InvalidParams, ToolError
 
 CURSOR = "cursor"
 MAX_CHARACTERS = 100_000

@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 from django.urls import ResolverMatch
 
-from django_mcp.frame.frame import Frame
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.arguments import Arguments
 from django_mcp.openapi.calls import form_data, requests, responses, rows, view_middleware
 from django_mcp.openapi.calls.answers import Echo, RowFields
 from django_mcp.openapi.calls.requests import Caller
 from django_mcp.openapi.calls.view_middleware import STATUSES, response_to
 from django_mcp.openapi.routes import Route
-from django_mcp.protocol.errors import ToolError
 
 MULTIPART = "multipart/form-data"
 

@@ -19,9 +19,9 @@ from django.http.multipartparser import MultiPartParserError
 from django.urls import ResolverMatch, get_resolver
 
 from django_mcp import conf
+from django_mcp.core.protocol.errors import AuthenticationRequired
 from django_mcp.openapi.calls import responses
 from django_mcp.openapi.calls.requests import ToolRequest, set_session
-from django_mcp.protocol.errors import AuthenticationRequired
 from django_mcp.runtime.around import chain, tenants
 from django_mcp.runtime.around.chain import MiddlewareChain
 

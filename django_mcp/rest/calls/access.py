@@ -10,10 +10,10 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from rest_framework.exceptions import APIException
 
-from django_mcp.frame.frame import Frame
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.calls import requests, responses
 from django_mcp.openapi.calls.credentials import NotAccepted
-from django_mcp.protocol.errors import ToolError
 from django_mcp.rest.calls.credentials import Credentials
 from django_mcp.rest.calls.guards import Guards
 from django_mcp.rest.operations import Operation

@@ -25,15 +25,16 @@ from django.utils.module_loading import import_string
 from rest_framework.authentication import SessionAuthentication
 
 from django_mcp import conf, registry
-from django_mcp.auth.base import Authenticator, Principal
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.rest_framework import (
     SCHEME,
     RESTFrameworkAuthentication,
     RESTFrameworkPrincipal,
 )
+from django_mcp.core.auth.base import Authenticator, Principal
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.messages import tool_error
-from django_mcp.frame.frame import Frame
 from django_mcp.openapi.calls import responses
 from django_mcp.openapi.calls.credentials import (
     OTHER_CLASS,
@@ -42,7 +43,6 @@ from django_mcp.openapi.calls.credentials import (
     not_accepted,
 )
 from django_mcp.openapi.calls.requests import Caller
-from django_mcp.protocol.errors import ToolError
 from django_mcp.rest.calls import guards
 from django_mcp.rest.calls.guards import Guards
 from django_mcp.rest.operations import Operation, forced, unauthenticated

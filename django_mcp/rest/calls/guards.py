@@ -14,7 +14,7 @@ from typing import Any
 from rest_framework.permissions import AllowAny
 from rest_framework.settings import api_settings
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.rest.operations import Operation
 
 LIBRARY = "rest_framework."

@@ -26,11 +26,11 @@ from django.urls import ResolverMatch
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 
-from django_mcp.components.declaration import ViewPermission
-from django_mcp.frame.frame import Frame
+from django_mcp.core.components.declaration import ViewPermission
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.calls import requests
 from django_mcp.openapi.calls.credentials import NotAccepted
-from django_mcp.protocol.errors import ToolError
 from django_mcp.rest.calls import credentials
 
 

@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils.module_loading import import_string
 
 from django_mcp import conf
-from django_mcp.auth import base
+from django_mcp.core.auth import base
 
 
 @cache

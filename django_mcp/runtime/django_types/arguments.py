@@ -15,9 +15,9 @@ from pydantic import Field as PydanticField
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from django_mcp.components.arguments import Adapter, Conversion, Deferred, Lookup
-from django_mcp.components.base import ConfigurationError
-from django_mcp.protocol.limits import cut
+from django_mcp.core.components.arguments import Adapter, Conversion, Deferred, Lookup
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.protocol.limits import cut
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.field_types import is_composite
 

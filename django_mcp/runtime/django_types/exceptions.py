@@ -9,8 +9,8 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, Validat
 from django.db import IntegrityError
 from django.http import Http404
 
+from django_mcp.core.server.failures import Failure
 from django_mcp.runtime.django_types.values import describe_validation_error
-from django_mcp.server.failures import Failure
 
 CONFLICT = "The change conflicts with other data of the site."
 

@@ -11,8 +11,8 @@ from django.db.models.fields.files import FieldFile
 
 from django_mcp import conf
 from django_mcp.auth.resource import request_origin
-from django_mcp.frame.client.base import current_frame
-from django_mcp.frame.transport import HttpTransport
+from django_mcp.core.frame.client.base import current_frame
+from django_mcp.core.frame.transport import HttpTransport
 
 
 def url_of(file: FieldFile) -> str | None:

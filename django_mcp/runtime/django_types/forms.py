@@ -9,9 +9,9 @@ from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.utils.choices import flatten_choices
 
-from django_mcp.components.base import ConfigurationError, InvalidArguments
-from django_mcp.components.schemas import InputSchema
-from django_mcp.protocol.schema.shapes import Choices
+from django_mcp.core.components.base import ConfigurationError, InvalidArguments
+from django_mcp.core.components.schemas import InputSchema
+from django_mcp.core.protocol.schema.shapes import Choices
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.field_types import bound
 from django_mcp.runtime.django_types.fields import FieldKind, entry_of

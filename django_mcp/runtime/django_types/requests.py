@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 from django_mcp import conf
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
+    from django_mcp.core.frame.frame import Frame
 
 ANONYMOUS = "django.contrib.auth.models.AnonymousUser"
 """Its module can be imported only once apps are loaded."""

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import DatabaseError
 from django.db.models import Model
 
-from django_mcp.protocol.errors import ToolError
+from django_mcp.core.protocol.errors import ToolError
 
 KEY_CHANGED = "The primary key of a row cannot be changed."
 

@@ -31,10 +31,16 @@ from django.utils.functional import LazyObject, empty
 from django.utils.module_loading import import_string
 
 from django_mcp import conf
-from django_mcp.components import serializers
-from django_mcp.components.base import UnserializableResult
-from django_mcp.components.responses import ContentResponse
-from django_mcp.components.serializers import Row, RowSerializer, Serializer, Table, Unsupported
+from django_mcp.core.components import serializers
+from django_mcp.core.components.base import UnserializableResult
+from django_mcp.core.components.responses import ContentResponse
+from django_mcp.core.components.serializers import (
+    Row,
+    RowSerializer,
+    Serializer,
+    Table,
+    Unsupported,
+)
 from django_mcp.runtime.django_types import files
 
 MAX_DEPTH = 20

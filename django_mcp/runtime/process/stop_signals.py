@@ -15,7 +15,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from django_mcp.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.concurrency.loops import PerLoop, running_loop
 from django_mcp.runtime.process import asgi_servers
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
-from django_mcp.protocol.errors import ServerBusy
+from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.runtime import pools
 from django_mcp.tasks import execution
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django_mcp import conf
-from django_mcp.concurrency.fair_slots import FairSlots
+from django_mcp.core.concurrency.fair_slots import FairSlots
 from django_mcp.runtime import background
 from django_mcp.tasks import execution
 from django_mcp.tasks.runners.base import Runner

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from django_mcp.auth.base import Principal
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.revisions import Revision
-from django_mcp.server.server import Server
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.revisions import Revision
+from django_mcp.core.server.server import Server
 from django_mcp.testing.asgi import Message
 from django_mcp.transports.session_engine import CLIENT_CANCELLED
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from django_mcp import registry, routing
-from django_mcp.auth.base import Principal
-from django_mcp.components.tool import ToolComponent
-from django_mcp.protocol import headers, jsonrpc
-from django_mcp.protocol.errors import McpError
-from django_mcp.protocol.revisions import Feature
-from django_mcp.server.server import Server
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.protocol import headers, jsonrpc
+from django_mcp.core.protocol.errors import McpError
+from django_mcp.core.protocol.revisions import Feature
+from django_mcp.core.server.server import Server
 from django_mcp.testing.asgi import Exchange, Message, http_scope
 from django_mcp.testing.connections.base import Connection, Facts, Listener, cancelled
 from django_mcp.transports.http.endpoint import Endpoint

@@ -14,17 +14,17 @@ from typing import Any, cast
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import conf
-from django_mcp.auth.base import Principal
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.session import Change, Session
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InvalidRequest, McpError
-from django_mcp.protocol.jsonrpc import Notification, Request
-from django_mcp.protocol.revisions import NEWEST
-from django_mcp.protocol.subscriptions import UPDATED
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.session import Change, Session
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import InvalidRequest, McpError
+from django_mcp.core.protocol.jsonrpc import Notification, Request
+from django_mcp.core.protocol.revisions import NEWEST
+from django_mcp.core.protocol.subscriptions import UPDATED
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import announcements, bus, pending_requests, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute
-from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import Message, http_scope
 from django_mcp.testing.connections.base import Connection, Facts, Listener, forever

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import BinaryIO, cast
 
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import McpError
-from django_mcp.protocol.jsonrpc import Request, RequestId
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import McpError
+from django_mcp.core.protocol.jsonrpc import Request, RequestId
 from django_mcp.runtime import background
 from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections.base import Connection, Facts, Listener, cancelled

@@ -11,7 +11,7 @@ from django.db.models import Field, Model
 from django.db.models.sql import Query
 from django.db.models.sql.datastructures import Join
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.runtime.django_types.field_types import is_composite
 
 SEPARATOR = "__"

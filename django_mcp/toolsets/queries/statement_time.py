@@ -14,7 +14,7 @@ from typing import Any
 from django.db import DataError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_mcp.protocol.errors import ToolError
+from django_mcp.core.protocol.errors import ToolError
 
 STEPS = 10_000
 """Instructions of SQLite between two looks at the clock, about a tenth of a millisecond."""

@@ -25,22 +25,22 @@ from math import inf
 from typing import Any, Protocol
 
 from django_mcp import conf
-from django_mcp.auth.base import Principal
-from django_mcp.dispatch import handle, visibility
-from django_mcp.dispatch.calls_in_flight import calls_in_flight
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.session import Change, Session
-from django_mcp.frame.transport import Transport
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InternalError, InvalidRequest, McpError
-from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature
-from django_mcp.protocol.subscriptions import UPDATED
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.dispatch import handle, visibility
+from django_mcp.core.dispatch.calls_in_flight import calls_in_flight
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.session import Change, Session
+from django_mcp.core.frame.transport import Transport
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import InternalError, InvalidRequest, McpError
+from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, RequestId
+from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST, Feature
+from django_mcp.core.protocol.subscriptions import UPDATED
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.runtime import background, request_scope
-from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.connection.request import (

@@ -14,10 +14,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.jsonrpc import RequestId
-from django_mcp.protocol.subscriptions import Filter
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.jsonrpc import RequestId
+from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.subscription import Subscription

@@ -25,11 +25,11 @@ from typing import BinaryIO, cast
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import conf
-from django_mcp.auth.base import Principal
-from django_mcp.frame.transport import StdioTransport
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.frame.transport import StdioTransport
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, switches
 from django_mcp.runtime import lifespan
-from django_mcp.server.server import Server
 from django_mcp.transports import site
 from django_mcp.transports.connection import connection
 

@@ -18,11 +18,11 @@ from django.conf import settings
 from django.template.loader import render_to_string
 from django.urls import get_script_prefix
 
-from django_mcp.auth.base import Scope
 from django_mcp.auth.resource import base_url
 from django_mcp.auth.token import TokenAuthentication
+from django_mcp.core.auth.base import Scope
+from django_mcp.core.server.server import Server
 from django_mcp.runtime.pages import Page, page_url
-from django_mcp.server.server import Server
 from django_mcp.transports.http.request import STREAM, HttpRequest, Send
 
 HTML = b"text/html"

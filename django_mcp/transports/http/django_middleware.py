@@ -26,7 +26,7 @@ from django.urls import ResolverMatch
 from django.utils.decorators import async_only_middleware
 
 from django_mcp import conf
-from django_mcp.auth.base import TENANT_KEY, Challenge, Principal
+from django_mcp.core.auth.base import TENANT_KEY, Challenge, Principal
 from django_mcp.runtime import pools, request_scope
 from django_mcp.runtime.around import chain, tenants
 from django_mcp.runtime.around.chain import MiddlewareChain

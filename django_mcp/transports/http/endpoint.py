@@ -14,16 +14,16 @@ from django.core.signals import request_finished, request_started
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication
-from django_mcp.auth.base import TENANT_KEY, Principal
-from django_mcp.dispatch import handle
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol import request_meta
-from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.revisions import Statefulness
+from django_mcp.core.auth.base import TENANT_KEY, Principal
+from django_mcp.core.dispatch import handle
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol import request_meta
+from django_mcp.core.protocol.jsonrpc import Request
+from django_mcp.core.protocol.revisions import Statefulness
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import language, request_scope, request_signals
 from django_mcp.runtime.around import tenants
 from django_mcp.runtime.django_types import requests as django_requests
-from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import browser_page, cors, django_middleware, listen_stream
 from django_mcp.transports.http.django_middleware import NOBODY, DjangoMiddleware, View

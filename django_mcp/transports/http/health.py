@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from django_mcp import stores
-from django_mcp.concurrency.loops import PerLoop
+from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.pubsub import channel_layer
 from django_mcp.runtime import background
 from django_mcp.transports.http import shutdown

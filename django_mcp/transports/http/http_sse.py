@@ -25,11 +25,11 @@ from urllib.parse import parse_qsl, quote
 from django_mcp import conf, stores
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import path_in_site, site_prefix
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc, sse
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc, sse
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.runtime import background
-from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
 from django_mcp.transports.http import paths, sse_stream
 from django_mcp.transports.http.endpoint import Endpoint, Verb

@@ -10,10 +10,10 @@ The states of the stream are those of ``SseStream``, those of its filter of ``Su
 
 from __future__ import annotations
 
-from django_mcp.frame.frame import Frame
-from django_mcp.protocol import sse
-from django_mcp.protocol.errors import TooManyRequests
-from django_mcp.protocol.subscriptions import Filter
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol import sse
+from django_mcp.core.protocol.errors import TooManyRequests
+from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 from django_mcp.transports.subscription import Subscription

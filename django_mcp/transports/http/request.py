@@ -13,13 +13,13 @@ from django.utils.functional import SimpleLazyObject
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
-from django_mcp.auth.base import Challenge, Principal
 from django_mcp.auth.django_session import browser_session
-from django_mcp.frame.transport import HttpTransport, Transport
-from django_mcp.protocol import origins
-from django_mcp.protocol.errors import AuthenticationRequired
-from django_mcp.protocol.headers import ACCEPT, RequestHeaders, trimmed
-from django_mcp.protocol.revisions import Revision
+from django_mcp.core.auth.base import Challenge, Principal
+from django_mcp.core.frame.transport import HttpTransport, Transport
+from django_mcp.core.protocol import origins
+from django_mcp.core.protocol.errors import AuthenticationRequired
+from django_mcp.core.protocol.headers import ACCEPT, RequestHeaders, trimmed
+from django_mcp.core.protocol.revisions import Revision
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]

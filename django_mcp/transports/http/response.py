@@ -21,25 +21,25 @@ from typing import Any, TypeVar
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
-from django_mcp.auth.base import Principal
-from django_mcp.concurrency.coroutines import nothing
-from django_mcp.dispatch.calls_in_flight import TICK, CallsInFlight, calls_in_flight
-from django_mcp.frame.frame import Frame
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc, request_meta, sse
-from django_mcp.protocol.errors import (
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.concurrency.coroutines import nothing
+from django_mcp.core.dispatch.calls_in_flight import TICK, CallsInFlight, calls_in_flight
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc, request_meta, sse
+from django_mcp.core.protocol.errors import (
     AuthenticationRequired,
     InternalError,
     InvalidRequest,
     McpError,
 )
-from django_mcp.protocol.headers import RequestHeaders
-from django_mcp.protocol.jsonrpc import Request, RequestId
-from django_mcp.protocol.revisions import NEWEST, Feature, Revision
-from django_mcp.protocol.subscriptions import Filter
+from django_mcp.core.protocol.headers import RequestHeaders
+from django_mcp.core.protocol.jsonrpc import Request, RequestId
+from django_mcp.core.protocol.revisions import NEWEST, Feature, Revision
+from django_mcp.core.protocol.subscriptions import Filter
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import request_scope
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.server.server import Server
 from django_mcp.stores.base import is_outage, log_outage
 from django_mcp.transports import frames
 from django_mcp.transports.exchange import LoopExchange

@@ -21,8 +21,8 @@ import asyncio
 from typing import Any
 
 from django_mcp import conf
-from django_mcp.concurrency.loops import PerLoop
-from django_mcp.dispatch.calls_in_flight import calls_in_flight
+from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.dispatch.calls_in_flight import calls_in_flight
 from django_mcp.pubsub import channel_layer
 from django_mcp.runtime import background
 from django_mcp.transports.http import sse_stream

@@ -24,12 +24,12 @@ from enum import Enum, auto
 from typing import Any, ClassVar, Protocol
 
 from django_mcp import conf
-from django_mcp.auth.base import Principal
-from django_mcp.concurrency.loops import PerLoop
-from django_mcp.log import log_repeated
-from django_mcp.protocol import sse
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import sse
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, request_scope
-from django_mcp.server.server import Server
 from django_mcp.transports.http.request import HeaderPairs, HttpError, Receive
 from django_mcp.transports.http.stream_writer import StreamWriter
 

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from typing import Any
 
-from django_mcp.log import log_repeated
+from django_mcp.core.log import log_repeated
 from django_mcp.transports.http.request import HeaderPairs, Send
 
 MAX_WAITING = 1024 * 1024

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, base_url
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InvalidRequest
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import InvalidRequest
 from django_mcp.transports.http import cors, paths
 from django_mcp.transports.http.paths import Paths
 from django_mcp.transports.http.request import Asgi, HttpError, HttpRequest

@@ -22,7 +22,7 @@ from os import register_at_fork
 from time import monotonic
 from typing import Any, Protocol
 
-from django_mcp.concurrency.shared_loop import SharedLoop
+from django_mcp.core.concurrency.shared_loop import SharedLoop
 from django_mcp.runtime.context_managers import move_locals
 from django_mcp.transports.wsgi.environ import MAX_READING, RequestBody
 

@@ -19,12 +19,12 @@ INSTALLED_APPS = [
 
 AUTHENTICATORS = os.environ.get("BENCH_AUTHENTICATORS", "anonymous.AnonymousAuthentication").split()
 NEEDED_APPS = {
-    "token.TokenAuthentication": "django_mcp.tokens",
+    "token.TokenAuthentication": "django_mcp.contrib.tokens",
     "oauth_toolkit.OAuthToolkitAuthentication": "oauth2_provider",
 }
 INSTALLED_APPS += [NEEDED_APPS[each] for each in AUTHENTICATORS if each in NEEDED_APPS]
 if os.environ.get("BENCH_CALL_LOG"):
-    INSTALLED_APPS.append("django_mcp.calls")
+    INSTALLED_APPS.append("django_mcp.contrib.call_log")
 
 STORES = {
     "memory": ("memory.MemorySessionStore", "memory.MemoryEventStore"),

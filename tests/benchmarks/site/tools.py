@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 
 from django_mcp import Frame, Server
-from django_mcp.server.server import server_of
+from django_mcp.core.server.server import server_of
 from django_mcp.toolsets import ModelToolset
 from tests.benchmarks.calls import MANY_ROWS, PAGE, ROWS, TABLE_ROWS
 from tests.benchmarks.site.rows import (

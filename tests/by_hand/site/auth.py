@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
-from django_mcp.auth.base import Challenge, Principal
+from django_mcp.core.auth.base import Challenge, Principal
 
 
 class UserName:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from django_mcp.oauth.documents import ClientMetadataFetcher
+from django_mcp.contrib.oauth.documents import ClientMetadataFetcher
 
 
 class LoopbackMetadataFetcher(ClientMetadataFetcher):

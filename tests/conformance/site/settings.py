@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from django_mcp.oauth import provider_settings
+from django_mcp.contrib.oauth import provider_settings
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -16,7 +16,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "oauth2_provider",
     "django_mcp",
-    "django_mcp.oauth",
+    "django_mcp.contrib.oauth",
     "tests.conformance.site",
 ]
 MIDDLEWARE = [

@@ -4,6 +4,6 @@ from django.contrib.auth.views import LoginView
 from django.urls import include, path
 
 urlpatterns = [
-    path("", include("django_mcp.oauth.urls")),
+    path("", include("django_mcp.contrib.oauth.urls")),
     path("login/", LoginView.as_view(template_name="login.html"), name="login"),
 ]

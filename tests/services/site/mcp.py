@@ -15,7 +15,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 
 from django_mcp import Approval, Frame, McpError, Server, resource, tool
-from django_mcp.approvals import models
+from django_mcp.contrib.approvals import models
 from django_mcp.middleware import RateLimit
 from django_mcp.registry import default
 from django_mcp.runtime import housekeeping

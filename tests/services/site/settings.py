@@ -13,8 +13,8 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django_mcp",
-    "django_mcp.approvals",
-    "django_mcp.tokens",
+    "django_mcp.contrib.approvals",
+    "django_mcp.contrib.tokens",
     "tests.services.site",
     *GIVEN.get("apps", []),
 ]

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 import pytest
 
 from django_mcp import Frame, registry
-from django_mcp.protocol import request_meta
+from django_mcp.core.protocol import request_meta
 from django_mcp.pubsub import bus
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import connection, stdio

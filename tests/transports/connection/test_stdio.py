@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.protocol import jsonrpc
 from tests.spec import spec
 from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 from tests.waiting import SECONDS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from django_mcp import AuthenticationRequired, Frame, InsufficientScope, Server
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.protocol import jsonrpc
 from django_mcp.testing.asgi import Reply, perform
 from django_mcp.transports.http import sse_stream
 from tests.spec import spec

@@ -13,10 +13,10 @@ from django.core.asgi import get_asgi_application
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Frame, McpError, Server, registry, routing
-from django_mcp.auth.base import Challenge, Principal
-from django_mcp.frame.session import Session
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InternalError, MissingClientCapability
+from django_mcp.core.auth.base import Challenge, Principal
+from django_mcp.core.frame.session import Session
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import InternalError, MissingClientCapability
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import Exchange, http_scope, perform
 from tests.constants import SetConstants

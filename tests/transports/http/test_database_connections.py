@@ -16,7 +16,7 @@ from django.db.backends.signals import connection_created
 from pytest_django import DjangoDbBlocker
 
 from django_mcp import Frame, Server
-from django_mcp.auth.base import BaseAuthentication, Principal
+from django_mcp.core.auth.base import BaseAuthentication, Principal
 from django_mcp.models import McpSession
 from django_mcp.runtime import pools
 from django_mcp.testing.asgi import TIMEOUT

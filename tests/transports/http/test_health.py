@@ -11,7 +11,7 @@ import pytest
 
 from django_mcp import Server, registry, routing
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.frame.session import Session
+from django_mcp.core.frame.session import Session
 from django_mcp.pubsub import channel_layer
 from django_mcp.stores.memory import MemoryEventStore, MemorySessionStore
 from django_mcp.transports.http import health, shutdown

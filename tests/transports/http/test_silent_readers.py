@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from django_mcp.log import repeated
+from django_mcp.core.log import repeated
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import response, stream_writer
 from django_mcp.transports.http.session import event_log

@@ -7,7 +7,7 @@ from typing import Any
 
 from django_mcp import Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.auth.base import INVALID_TOKEN, BaseAuthentication, Challenge, Principal
+from django_mcp.core.auth.base import INVALID_TOKEN, BaseAuthentication, Challenge, Principal
 
 ISSUER = "https://login.example.org"
 WELL_KNOWN = "/.well-known/oauth-protected-resource"

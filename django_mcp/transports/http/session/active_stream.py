@@ -22,8 +22,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from django_mcp import stores
-from django_mcp.concurrency.loops import PerLoop
-from django_mcp.frame.session import Change, Session, address
+from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.pubsub import bus, publisher
 
 ACTIVE = "active"

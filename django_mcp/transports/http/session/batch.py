@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import AuthenticationRequired, InvalidRequest, McpError
-from django_mcp.protocol.jsonrpc import Request, RequestId
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import AuthenticationRequired, InvalidRequest, McpError
+from django_mcp.core.protocol.jsonrpc import Request, RequestId
 from django_mcp.transports import session_engine
 from django_mcp.transports.http.request import Receive
 from django_mcp.transports.http.session.response import SessionExchange

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django_mcp import stores
-from django_mcp.frame.session import Change, Session
+from django_mcp.core.frame.session import Change, Session
 from django_mcp.pubsub import channel_layer, publisher
 from django_mcp.transports import session_engine
 from django_mcp.transports.http.session import response

@@ -26,14 +26,14 @@ from enum import Enum, auto
 from typing import Any
 
 from django_mcp import conf, stores
-from django_mcp.concurrency.thread_pool import PoolEnded
-from django_mcp.frame.session import Session
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InternalError, ParseError
-from django_mcp.protocol.jsonrpc import RequestId
-from django_mcp.protocol.revisions import BY_VERSION
-from django_mcp.protocol.sse import EventId
+from django_mcp.core.concurrency.thread_pool import PoolEnded
+from django_mcp.core.frame.session import Session
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import InternalError, ParseError
+from django_mcp.core.protocol.jsonrpc import RequestId
+from django_mcp.core.protocol.revisions import BY_VERSION
+from django_mcp.core.protocol.sse import EventId
 from django_mcp.pubsub import publisher
 from django_mcp.runtime import background
 from django_mcp.stores.base import had_outage

@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any
 
 from django_mcp import signals, stores
-from django_mcp.auth.base import Principal
-from django_mcp.dispatch import visibility
-from django_mcp.frame.session import Session, address
-from django_mcp.protocol import headers, jsonrpc, request_meta
-from django_mcp.protocol.errors import InvalidRequest, McpError
-from django_mcp.protocol.jsonrpc import Message, Notification, Request, Response
-from django_mcp.protocol.limits import quoted
-from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
-from django_mcp.protocol.sse import EventId
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.dispatch import visibility
+from django_mcp.core.frame.session import Session, address
+from django_mcp.core.protocol import headers, jsonrpc, request_meta
+from django_mcp.core.protocol.errors import InvalidRequest, McpError
+from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, Response
+from django_mcp.core.protocol.limits import quoted
+from django_mcp.core.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
+from django_mcp.core.protocol.sse import EventId
 from django_mcp.pubsub import publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.stores.base import StoreFull

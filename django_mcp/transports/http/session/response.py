@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_mcp import stores
-from django_mcp.concurrency.coroutines import start_task
-from django_mcp.concurrency.loops import PerLoop
-from django_mcp.dispatch import handle
-from django_mcp.dispatch.calls_in_flight import TICK
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.session import Session
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc, sse
-from django_mcp.protocol.errors import Cancelled, McpError
-from django_mcp.protocol.jsonrpc import RequestId
-from django_mcp.protocol.revisions import BY_VERSION, Feature
+from django_mcp.core.concurrency.coroutines import start_task
+from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.dispatch import handle
+from django_mcp.core.dispatch.calls_in_flight import TICK
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.session import Session
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc, sse
+from django_mcp.core.protocol.errors import Cancelled, McpError
+from django_mcp.core.protocol.jsonrpc import RequestId
+from django_mcp.core.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.runtime import background, pools, request_scope

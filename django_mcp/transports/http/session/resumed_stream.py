@@ -17,9 +17,9 @@ from enum import Enum, auto
 from math import inf
 
 from django_mcp import stores
-from django_mcp.frame.session import Session
-from django_mcp.protocol import sse
-from django_mcp.protocol.sse import EventId
+from django_mcp.core.frame.session import Session
+from django_mcp.core.protocol import sse
+from django_mcp.core.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.transports.http.session import event_log
 from django_mcp.transports.http.session.stream import SessionStream, method_of

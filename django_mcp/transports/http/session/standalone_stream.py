@@ -23,16 +23,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django_mcp import conf, stores
-from django_mcp.auth.base import Principal
-from django_mcp.frame.session import Change, Session
-from django_mcp.protocol import jsonrpc, sse
-from django_mcp.protocol.revisions import BY_VERSION, Feature
-from django_mcp.protocol.sse import EventId
-from django_mcp.protocol.subscriptions import UPDATED
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.frame.session import Change, Session
+from django_mcp.core.protocol import jsonrpc, sse
+from django_mcp.core.protocol.revisions import BY_VERSION, Feature
+from django_mcp.core.protocol.sse import EventId
+from django_mcp.core.protocol.subscriptions import UPDATED
+from django_mcp.core.server.server import Server
 from django_mcp.pubsub import announcements, bus, catch_up, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
-from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, StoreFull
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.request import HttpError

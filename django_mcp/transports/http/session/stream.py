@@ -16,9 +16,9 @@ import logging
 from abc import ABC, abstractmethod
 
 from django_mcp import stores
-from django_mcp.frame.session import Session
-from django_mcp.log import log_repeated
-from django_mcp.protocol import jsonrpc, sse
+from django_mcp.core.frame.session import Session
+from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc, sse
 from django_mcp.pubsub import catch_up, publisher
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable

@@ -11,7 +11,7 @@ import pytest
 from pytest_django import DjangoDbBlocker
 
 from django_mcp import stores
-from django_mcp.frame.session import Session, address
+from django_mcp.core.frame.session import Session, address
 from django_mcp.pubsub import bus, catch_up, publisher
 from django_mcp.testing.contracts import a_session
 from django_mcp.transports.http.session import active_stream

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server, stores
-from django_mcp.frame.session import Session
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.sse import EventId
+from django_mcp.core.frame.session import Session
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.sse import EventId
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
 from django_mcp.stores.base import StoreBusy

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from django_mcp import Server, stores
-from django_mcp.auth.base import Principal
-from django_mcp.frame.session import Session, address
-from django_mcp.protocol.sse import EventId, Parser
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.frame.session import Session, address
+from django_mcp.core.protocol.sse import EventId, Parser
 from django_mcp.pubsub import bus, publisher
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http import sse_stream

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from django_mcp import Server, stores
-from django_mcp.frame.session import Session, address
+from django_mcp.core.frame.session import Session, address
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.session import response as session_call
 from django_mcp.transports.http.session import standalone_stream

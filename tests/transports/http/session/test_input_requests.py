@@ -76,7 +76,7 @@ async def test_input_request_for_a_json_only_call_is_sent_on_the_get_stream(desk
 
 
 async def _perform(peer: Peer, scope: Any) -> Any:
-    from django_mcp.protocol import jsonrpc
+    from django_mcp.core.protocol import jsonrpc
     from django_mcp.testing.asgi import perform
 
     return await perform(peer._application, scope, jsonrpc.encode(peer.call("ask")))

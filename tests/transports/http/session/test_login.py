@@ -9,8 +9,8 @@ import pytest
 
 from django_mcp import Frame, Server, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.auth.base import Principal
-from django_mcp.frame.session import Session
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.frame.session import Session
 from django_mcp.pubsub import publisher
 from tests.constants import SetConstants
 from tests.transports.http.token_servers import Tokens, bearer, desk

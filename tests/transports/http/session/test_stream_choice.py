@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from django_mcp.protocol import jsonrpc
+from django_mcp.core.protocol import jsonrpc
 from tests.spec import spec
 from tests.transports.http.session.test_get_stream import has_no_output
 from tests.transports.http_peer import PRIMED, Peer, event_of, message_of

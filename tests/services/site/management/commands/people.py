@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.core.management import BaseCommand
 
-from django_mcp.tokens.models import PersonalAccessToken
+from django_mcp.contrib.tokens.models import PersonalAccessToken
 
 CALLERS = ("ann", "ben", "cleo", "dan")
 APPROVER = "eve"

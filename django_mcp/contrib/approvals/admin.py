@@ -1,0 +1,129 @@
+"""The admin of approvals: read-only, with actions that decide as the pages do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from django_mcp.contrib.approvals.answers import readable
+from django_mcp.contrib.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
+from django_mcp.contrib.approvals.views import captured
+from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
+
+
+class CommentForm(ActionForm):
+    comment = forms.CharField(label=_("Comment"), required=False, max_length=MAX_COMMENT)
+
+
+@admin.register(Approval)
+class ApprovalAdmin(ReadOnlyAdmin):
+    """Everybody with the view permission sees who called and decided; the arguments are shown to
+    those who may approve them."""
+
+    list_display = (
+        "title",
+        "server",
+        "caller_name",
+        "phase_text",
+        "created_at",
+        "decided_by_name",
+        "decided_at",
+    )
+    list_filter = ("status", "server", "tool", "created_at")
+    search_fields = ("title", "tool", "caller_name", "decided_by_name", "digest")
+    date_hierarchy = "created_at"
+    action_form = CommentForm
+    actions = ("approve", "decline")
+    fields = (
+        "title",
+        "tool",
+        "server",
+        "caller_name",
+        "client",
+        "arguments_table",
+        "digest",
+        "permission",
+        "four_eyes",
+        "phase_text",
+        "created_at",
+        "lease_until",
+        "decided_by_name",
+        "decided_at",
+        "decided_in",
+        "comment",
+        "started_at",
+        "ended_at",
+        "is_error",
+        "error_text",
+    )
+    readonly_fields = fields
+
+    class Media:
+        css = {"all": ["django_mcp/admin.css"]}
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        Approval.objects.all().settle()
+        rows: Any = super().get_queryset(request)
+        is_list = request.resolver_match is None or "object_id" not in request.resolver_match.kwargs
+        return rows.for_lists() if is_list else rows
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """Return the row with the permission of this user to see its arguments."""
+        row: Any = super().get_object(request, object_id, from_field)
+        if row is not None:
+            row.shows_arguments = request.user.has_perm(row.permission)
+        return row
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Decisions are kept: ``mcp_prune`` deletes them after APPROVAL_RETENTION."""
+        return False
+
+    @admin.display(description=_("status"), ordering="status")
+    def phase_text(self, row: Approval) -> str:
+        return row.phase_text
+
+    @admin.display(description=_("arguments"))
+    def arguments_table(self, row: Approval) -> str:
+        if not getattr(row, "shows_arguments", False):
+            return format_html("<em>{}</em>", _("Only those who may approve the call see them."))
+        pairs = readable(row)
+        if pairs is None:
+            return format_html("<em>{}</em>", _("They cannot be decrypted any more."))
+        cells = '<tr><th scope="row">{}</th><td class="mcp-value">{}</td></tr>'
+        return format_html(
+            "<table>{}</table>", format_html_join("", cells, [*captured(row), *pairs])
+        )
+
+    @admin.action(description=_("Approve selected calls"))
+    def approve(self, request: HttpRequest, queryset: ApprovalQuerySet) -> None:
+        self._decide(request, queryset, Decision.APPROVE)
+
+    @admin.action(description=_("Decline selected calls"))
+    def decline(self, request: HttpRequest, queryset: ApprovalQuerySet) -> None:
+        self._decide(request, queryset, Decision.DECLINE)
+
+    def _decide(self, request: HttpRequest, queryset: ApprovalQuerySet, decision: Decision) -> None:
+        comment = request.POST.get("comment", "")
+        outcomes = [
+            row.decide_on_page(request.user, decision, comment=comment, where="admin")
+            for row in queryset
+        ]
+        decided = sum(outcomes)
+        if decided:
+            text = ngettext("%d call was decided.", "%d calls were decided.", decided)
+            self.message_user(request, text % decided, messages.SUCCESS)
+        left = len(outcomes) - decided
+        if left:
+            text = ngettext(
+                "%d call was not decided: you may not, or it does not wait any more.",
+                "%d calls were not decided: you may not, or they do not wait any more.",
+                left,
+            )
+            self.message_user(request, text % left, messages.WARNING)

@@ -1,0 +1,157 @@
+"""The result of a call that needs an approval: what the model of its caller reads, and its card.
+
+The card is what the view of the tool shows. It only shows, and leads to the page of the site.
+Whatever a view may call, a model might call as well, so no tool decides.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.template.loader import render_to_string
+from django.urls import NoReverseMatch
+
+from django_mcp.contrib.approvals.models import Approval, Phase
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.components.views import FRAGMENT
+from django_mcp.core.dispatch.approval import WAITS
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.tasks import Status
+from django_mcp.runtime.pages import absolute_url
+from django_mcp.tasks.store import LOST
+
+OWN = ("content", "structuredContent", "isError")
+"""The members of a result which are the tool's."""
+FRAMEWORK = "io.modelcontextprotocol/"
+"""The prefix of the metadata which each response adds for itself."""
+
+MESSAGES: dict[Phase, tuple[str, bool]] = {
+    Phase.WAITING: (
+        f"Nothing was done yet: this call of {{tool}} {WAITS}.{{page}} "
+        'Tell the user. Do not call {tool} again for this: call approval_status with id="{id}" '
+        "when the user asks for the result, or later.",
+        False,
+    ),
+    Phase.APPROVED: (
+        "This call of {tool} was approved, and is not carried out yet. Call approval_status with "
+        'id="{id}" again.',
+        False,
+    ),
+    Phase.RUNNING: (
+        "This call of {tool} was approved, and is being carried out. Call approval_status with "
+        'id="{id}" again in a while. Do not call {tool} again for this.',
+        False,
+    ),
+    Phase.WITHDRAWN: ("This call of {tool} was cancelled. Nothing was done.", True),
+    Phase.STOPPED: (
+        "This call of {tool} was cancelled while it ran: it may have been carried out in part.",
+        True,
+    ),
+    Phase.FAILED: ("This call of {tool} was approved, but it failed. {reason}", True),
+}
+
+UNKNOWN_OUTCOME = (
+    "This call of {tool} was approved and started, but its outcome is unknown: it may have been "
+    "carried out or not. It is not run again. Tell the user to check."
+)
+NO_CLIENT = (
+    "This call of {tool} was approved, but the tool requests input, which is impossible after an "
+    "approval that was not given in the call itself. Have the call made as a task, or approved in "
+    "the client."
+)
+
+
+TEMPLATE = "django_mcp_approvals/card.html"
+TONES = {
+    Phase.WAITING: "warning",
+    Phase.COMPLETED: "success",
+    Phase.FAILED: "danger",
+    Phase.DECLINED: "danger",
+    Phase.EXPIRED: "danger",
+}
+"""The classes of the phases that stand out."""
+
+
+def of(frame: Frame, row: Approval) -> dict[str, Any]:
+    """Return the result for the caller, with a card if the view of the tool shows fragments."""
+    url = page_url(frame, row.pk)
+    result = describe(row, url)
+    tool = frame.server.components.find(ToolComponent.kind, row.tool)
+    view = tool.view if isinstance(tool, ToolComponent) else None
+    meta = result.get("_meta") or {}
+    if view is None or not view.has_fragment or FRAGMENT in meta:
+        return result
+    return {**result, "_meta": {**meta, FRAGMENT: _card(row, url)}}
+
+
+def describe(row: Approval, url: str | None) -> dict[str, Any]:
+    """Return the result without a card; ``url`` is that of the page."""
+    outcome = row.stored_outcome()
+    if "result" in outcome:
+        return kept(outcome["result"])
+    message, is_error = MESSAGES[row.phase]
+    error = outcome.get("error") or {}
+    if error == LOST:
+        message = UNKNOWN_OUTCOME
+    elif "requiredCapabilities" in (error.get("data") or ()):
+        message = NO_CLIENT
+    words = {
+        "tool": row.tool,
+        "id": row.pk,
+        "page": f" They can decide at {url}." if url else "",
+        "reason": error.get("message", ""),
+    }
+    return text(message.format_map(words), is_error=is_error)
+
+
+def text(message: str, *, is_error: bool = False) -> dict[str, Any]:
+    result: dict[str, Any] = {"content": [{"type": "text", "text": message}]}
+    return {**result, "isError": True} if is_error else result
+
+
+def kept(result: Json) -> dict[str, Any]:
+    """Return what belongs to the result of the tool, and not to one response."""
+    own = {name: member for name, member in result.items() if name in OWN}
+    meta = result.get("_meta") or {}
+    own_meta = {key: value for key, value in meta.items() if not key.startswith(FRAMEWORK)}
+    return {**own, "_meta": own_meta} if own_meta else own
+
+
+# The card.
+
+
+def _card(row: Approval, url: str | None) -> str:
+    context = {
+        "approval": row,
+        "arguments": readable(row),
+        "is_waiting": row.status == Status.HELD,
+        "key": str(row.pk),
+        "may_change": row.phase in (Phase.WAITING, Phase.APPROVED, Phase.RUNNING),
+        "tone": TONES.get(row.phase, ""),
+        "url": url,
+    }
+    return render_to_string(TEMPLATE, context)
+
+
+def readable(row: Approval) -> list[tuple[str, str]] | None:
+    """Return the arguments as pairs of text; None where they cannot be decrypted any more."""
+    try:
+        arguments = row.arguments
+    except ValueError:
+        return None
+    return [(name, as_text(value)) for name, value in arguments.items()]
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def page_url(frame: Frame, key: str, *, view: str = "detail") -> str | None:
+    """Return the URL of the page, or None where the site has none or its host is unknown."""
+    try:
+        return absolute_url(frame.transport, f"django_mcp_approvals:{view}", pk=key)
+    except (NoReverseMatch, ImproperlyConfigured):
+        return None

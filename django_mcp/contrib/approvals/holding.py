@@ -1,0 +1,276 @@
+"""Holding a call until a person has approved it: the port of dispatch, over the database.
+
+``hold`` stores the call, or finds the row of a repeated one, and asks the caller if they may decide
+themselves. A task is answered with its description. A plain call waits a short time for its result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from secrets import token_urlsafe
+from typing import Any
+
+from django_mcp import conf
+from django_mcp.contrib.approvals import answers, prompts, signals
+from django_mcp.contrib.approvals.models import Approval, fingerprint
+from django_mcp.core.dispatch import task_calls, visibility
+from django_mcp.core.dispatch.approval import WAITS, Grant, HeldCall, granted
+from django_mcp.core.dispatch.invocation import Answer
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import Cancelled
+from django_mcp.core.protocol.tasks import ACTIVE, Status
+from django_mcp.runtime.store_operations import StoreUnavailable
+from django_mcp.stores.base import StoreFull, digest
+from django_mcp.stores.retries import run_retried
+from django_mcp.tasks import calls, changes, hand_over, port, store, submission
+from django_mcp.tasks.calls import CallerGone
+from django_mcp.tasks.store import Held, NewTask
+
+MAX_ARGUMENTS = 64_000
+"""Characters of the arguments of one call, which is kept for days, and read by a person."""
+MAX_WAITING = 50
+"""Calls of one caller that wait for an approval: more than somebody decides in a day."""
+RUN_WAIT = 30.0
+"""Seconds for which a call waits for the end of a run: a client may end it after a minute."""
+
+TOO_MANY = (
+    "Too many calls of yours wait for approval. Nothing was done. Ask the user to have some of "
+    "them approved or declined first."
+)
+TOO_LARGE = (
+    f"The arguments are too large: a call that waits for approval may have {MAX_ARGUMENTS} "
+    "characters of them as JSON. Nothing was done."
+)
+NO_ACCOUNT = "This call needs a caller who has an account on this site."
+
+
+class StoredApprovals:
+    """The ``Approvals`` of dispatch, in the database."""
+
+    async def hold(self, call: HeldCall, /) -> Answer:
+        frame = call.frame
+        refusal = refusal_of(call)
+        if refusal is not None:
+            return answers.text(refusal, is_error=True), frame
+        try:
+            row = await _of_repeated_call(call) or await _store(call)
+        except StoreFull:
+            return answers.text(TOO_MANY, is_error=True), frame
+        if row.status == Status.HELD:
+            await _ask(call, row)
+            row = await read(row.pk)
+        if call.terms is not None:
+            return await _answer_with_task(frame, row)
+        if row.is_unstarted and not frame.client.is_multi_round_trip:
+            answer = await _run_with_client(call, row)
+            if answer is not None:
+                return answer
+        # A call that is decided has a result soon, unless this very run has to produce it.
+        waits = row.status != Status.HELD and not _is_running_here(row)
+        return await outcome(frame, row, waits=waits), frame
+
+    async def verify(self, task_id: str, /) -> None:
+        row = await read(task_id)
+        row.require_approval()
+
+
+def refusal_of(call: HeldCall) -> str | None:
+    """Return why the call cannot be held, or None."""
+    has_account = getattr(call.frame.user, "is_authenticated", False)
+    if _has_four_eyes(call) and not has_account:
+        return NO_ACCOUNT
+    if len(json.dumps(call.arguments)) > MAX_ARGUMENTS:
+        return TOO_LARGE
+    return None
+
+
+def _has_four_eyes(call: HeldCall) -> bool:
+    return call.tool.approval is not None and call.tool.approval.four_eyes
+
+
+# The row.
+
+
+async def read(key: str) -> Approval:
+    return await run_retried(_read, key)
+
+
+def _read(key: str) -> Approval:
+    return Approval.objects.current().get(pk=key)
+
+
+async def find_own(frame: Frame, key: str) -> Approval | None:
+    """Return the approval with this id, if it is of this caller and this server.
+
+    None also where the caller may not use its tool.
+
+    A call whose time is over is noted as such before.
+    """
+    rows = Approval.objects.filter(pk=key, owner__in=(calls.owner_of(frame), owner_of_call(frame)))
+
+    def find() -> Approval | None:
+        rows.settle()
+        return rows.current().first()
+
+    row = await run_retried(find)
+    is_visible = row is not None and await visibility.may_see_call(frame, row.tool)
+    return row if is_visible else None
+
+
+def owner_of_call(frame: Frame) -> str:
+    """The digest of what a plain call is bound to: it is not listed among the caller's tasks."""
+    return digest("call", frame.server.name, frame.server.path, frame.principal.key)
+
+
+async def _of_repeated_call(call: HeldCall) -> Approval | None:
+    """Return the approval for which the client brings a response, if it is for this call."""
+    earlier = call.frame.client.earlier_response(prompts.KEY)
+    if earlier is None:
+        return None
+    row = await find_own(call.frame, prompts.id_in(earlier[0]))
+    if row is None or (row.tool, row.arguments) != (call.tool.name, call.arguments):
+        return None
+    return row
+
+
+async def _store(call: HeldCall) -> Approval:
+    """Store the call, unless it waits already; send the signal for a new one."""
+    storing = asyncio.ensure_future(store.get().hold(*describe(call)))
+    try:
+        key, is_new = await asyncio.shield(storing)
+    except asyncio.CancelledError:
+        with suppress(StoreFull, StoreUnavailable):  # Nothing is there then.
+            key, _ = await storing
+            await _withdraw(call, key)
+        raise
+    row = await read(key)
+    if is_new:
+        url = answers.page_url(call.frame, key)
+        send = partial(signals.send, signals.approval_requested, url=url)
+        await call.frame.exchange.run_hook(send, row)
+    return row
+
+
+def describe(call: HeldCall) -> tuple[NewTask, Held]:
+    """The row of a call that is held: what a task has, and what its approvers need."""
+    frame = call.frame
+    lifetime = timedelta(seconds=conf.get().approval_lifetime)
+    ttl_ms = None if call.terms is None else call.terms.ttl_ms
+    task = calls.describe(frame, ttl_ms, is_task=call.terms is not None)
+    owner = task.owner if call.terms is not None else owner_of_call(frame)
+    own_digest = fingerprint(task.server, task.tool, call.arguments, task.call["endpoint"])
+    four_eyes = _has_four_eyes(call)
+    bound = {"permission": call.permission, "four_eyes": four_eyes, "owner": owner}
+    task_id = token_urlsafe(16)
+    columns = {
+        "status_message": _message(call, task_id),
+        "title": call.tool.display_title[:500],
+        "permission": call.permission,
+        "four_eyes": four_eyes,
+        "caller_name": _caller_name(frame),
+        "client": _client_name(frame),
+        "digest": own_digest,
+    }
+    new = task._replace(
+        owner=owner,
+        caller=digest("approval", frame.principal.key),
+        call={**task.call, "approval": bound},
+        # Its result can be read for a while after the last decision.
+        ttl_ms=task.ttl_ms + round(lifetime.total_seconds() * 1000),
+        open_key=digest(owner, own_digest),
+    )
+    return new, Held(task_id, Approval, columns, lifetime, MAX_WAITING)
+
+
+def _message(call: HeldCall, task_id: str) -> str:
+    """The status message, which clients of tasks show."""
+    message = f"The call {WAITS}"
+    page = answers.page_url(call.frame, task_id)
+    return message if page is None else f"{message}: {page}"
+
+
+def _caller_name(frame: Frame) -> str:
+    is_known = getattr(frame.user, "is_authenticated", False)
+    name = frame.user.get_username() if is_known else frame.principal.subject
+    return str(name)[:255]
+
+
+def _client_name(frame: Frame) -> str:
+    client = frame.get_client_info() or {}
+    return f"{client.get('name', '')} {client.get('version', '')}".strip()[:255]
+
+
+# The client.
+
+
+async def _ask(call: HeldCall, row: Approval) -> None:
+    try:
+        await prompts.ask(call.frame, row)
+    except (asyncio.CancelledError, Cancelled):
+        await _withdraw(call, row.pk)
+        raise
+
+
+async def _withdraw(call: HeldCall, key: str) -> None:
+    """Withdraw a call whose client cancelled it before it learned of its task.
+
+    A plain call stays held, because its client repeats it. Every call stays held when the process
+    stops.
+    """
+    if call.frame.cancellation.requested and call.terms is not None:
+        await port.cancel(key)
+
+
+async def _run_with_client(call: HeldCall, row: Approval) -> Answer | None:
+    """Run a call that was approved in its client, which it keeps; None if others have started it.
+
+    The caller may have lost the permission for the tool meanwhile, or the account.
+    """
+    try:
+        facts = await run_retried(row.stored_call)
+        frame = await calls.restore_caller(call.frame, row, facts)
+    except (CallerGone, ValueError):
+        return None  # The runner says why it cannot run.
+
+    async def proceed(frame: Frame) -> Answer:
+        granted.set(Grant(row.pk, row.server, row.tool, call.arguments, is_used=True))
+        return await call.proceed(frame)
+
+    return await hand_over.run_here(frame, proceed, row.pk)
+
+
+def _is_running_here(row: Approval) -> bool:
+    """Whether the run of this approval makes the call: it would wait for itself."""
+    grant = granted.get()
+    return grant is not None and grant.task_id == row.pk
+
+
+# The result.
+
+
+async def _answer_with_task(frame: Frame, row: Approval) -> Answer:
+    """Answer with the task of a call; one that was approved already is submitted."""
+    if row.is_unstarted:
+        await submission.submit_approved(row.pk)
+    task = await store.get().load(row.pk, row.owner)
+    assert task is not None
+    return task_calls.created(frame, task), frame
+
+
+async def outcome(frame: Frame, row: Approval, *, waits: bool = False) -> dict[str, Any]:
+    """Return the result of a call that was approved, or one that describes its status.
+
+    A call that was approved and not started is submitted again, and waited for: the process of the
+    decision may have died. A task that is submitted twice runs once.
+    """
+    if row.is_unstarted:
+        await submission.submit_approved(row.pk)
+        waits = True
+    if waits:
+        await changes.wait_while(ACTIVE, row, RUN_WAIT)
+        row = await find_own(frame, row.pk) or row
+    return answers.of(frame, row)

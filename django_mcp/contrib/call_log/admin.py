@@ -1,0 +1,240 @@
+"""The admin of calls: a list with filters, a dashboard, and an export. Nothing can be changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp import registry
+from django_mcp.contrib.call_log import dashboard, export
+from django_mcp.contrib.call_log.chart import chart
+from django_mcp.contrib.call_log.dashboard import NONE, in_words, size_in_words
+from django_mcp.contrib.call_log.models import Call
+from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
+
+MAX_LISTED = 10_000
+"""Calls that the list counts and shows: counting all of a large table takes seconds."""
+PERIODS = (1, 7, 30)
+"""Days of the dashboard."""
+
+
+class BoundedPaginator(Paginator):  # type: ignore[type-arg] # Generic for mypy only.
+    @cached_property
+    def count(self) -> int:
+        rows: Any = self.object_list
+        return int(rows.order_by()[:MAX_LISTED].count())
+
+
+class TextFilter(admin.SimpleListFilter):
+    """A filter with a field to type into: choices would be as many as there are users."""
+
+    template = "admin/django_mcp_calls/text_filter.html"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return [("", "")]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """The text, and the other filters, which the form sends as well."""
+        others = [
+            (name, value)
+            for name, values in changelist.filter_params.items()
+            for value in values
+            if name != self.parameter_name
+        ]
+        without = changelist.get_query_string(remove=[self.parameter_name])
+        yield {"text": self.value() or "", "others": others, "without": without}
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        text = self.value()
+        return self.filtered(queryset, text) if text else queryset
+
+    def filtered(self, rows: Any, text: str) -> Any:
+        """The rows with this text in the column of the filter; those without any for NONE."""
+        return rows.filter(**{str(self.parameter_name): "" if text == NONE else text})
+
+
+class ByUser(TextFilter):
+    title = _("user name")
+    parameter_name = "user"
+
+    def filtered(self, rows: Any, text: str) -> Any:
+        if text == NONE:
+            return rows.filter(user=None)
+        model = get_user_model()
+        users = model._base_manager.filter(**{model.USERNAME_FIELD: text})
+        # The keys, so that the index of the calls is used.
+        return rows.filter(user__in=list(users.values_list("pk", flat=True)))
+
+
+class ByProgram(TextFilter):
+    title = _("program")
+    parameter_name = "program"
+
+
+class ByComponent(TextFilter):
+    title = _("component")
+    parameter_name = "component"
+
+
+class ByServer(admin.SimpleListFilter):
+    title = _("server")
+    parameter_name = "server"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return [(server.name, server.name) for server in registry.servers()]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(server=self.value()) if self.value() else queryset
+
+
+@admin.register(Call)
+class CallAdmin(ReadOnlyAdmin):
+    list_display = ("called_at", "called", "end", "took", "caller", "program")
+    list_filter = (
+        ("day", admin.DateFieldListFilter),
+        "outcome",
+        ByComponent,
+        ByUser,
+        ByProgram,
+        "kind",
+        ByServer,
+    )
+    list_per_page = 100
+    ordering = ("-id",)
+    # The order of another column would need an index of it.
+    sortable_by = ()
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    paginator = BoundedPaginator
+    actions = None
+    fields = (
+        "called_at",
+        "user",
+        "principal",
+        "program",
+        "token",
+        "server",
+        "kind",
+        "component",
+        "target",
+        "arguments_table",
+        "end",
+        "took",
+        "sizes",
+        "revision",
+        "client_name",
+        "client_version",
+    )
+    readonly_fields = fields
+    dashboard_template = "admin/django_mcp_calls/call/dashboard.html"
+
+    class Media:
+        css = {"all": ["django_mcp/calls.css"]}
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        # A user who was deleted before the row was written is none.
+        return super().get_queryset(request).select_related("user")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Rows are kept: ``mcp_prune`` deletes them after CALL_LOG_RETENTION."""
+        return False
+
+    def get_urls(self) -> list[Any]:
+        site = self.admin_site
+        own = [
+            path("dashboard/", site.admin_view(self.dashboard), name="django_mcp_calls_dashboard"),
+            path("export/", site.admin_view(self.export), name="django_mcp_calls_export"),
+        ]
+        return own + super().get_urls()
+
+    @admin.display(description=_("caller"))
+    def caller(self, row: Call) -> str:
+        return row.principal if row.user is None else row.user.get_username()
+
+    @admin.display(description=_("name or URI"))
+    def called(self, row: Call) -> str:
+        return row.target or "-"
+
+    @admin.display(description=_("outcome"))
+    def end(self, row: Call) -> str:
+        """The outcome; an error is marked by more than its colour."""
+        text = row.get_outcome_display()
+        if not row.is_error:
+            return text
+        return format_html('<span class="mcp-error">✗ {}</span>', text)
+
+    @admin.display(description=_("duration"))
+    def took(self, row: Call) -> str:
+        return in_words(row.duration)
+
+    @admin.display(description=_("sizes"))
+    def sizes(self, row: Call) -> str:
+        """The bytes of the arguments and of the response; "-" for what there is none of."""
+        sent = size_in_words(row.arguments_size) or "-"
+        received = size_in_words(row.response_size) or "-"
+        return _("arguments %(sent)s, response %(received)s") % {"sent": sent, "received": received}
+
+    @admin.display(description=_("arguments"))
+    def arguments_table(self, row: Call) -> str | None:
+        if not row.arguments:
+            return None
+        return as_json(json.loads(row.arguments))
+
+    def dashboard(self, request: HttpRequest) -> HttpResponse:
+        """Calls, errors and durations of some days, by component and by user."""
+        self._check_view(request)
+        days = _days(request.GET.get("days", ""))
+        numbers = dashboard.read(days)
+        listed = reverse(f"{self.admin_site.name}:django_mcp_calls_call_changelist")
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Calls by day, component and user"),
+            "opts": self.opts,
+            "days": days,
+            "periods": PERIODS,
+            "numbers": numbers,
+            "chart": chart(numbers.days),
+            "list_url": listed,
+            "components": _with_urls(listed, numbers.components),
+            "users": _with_urls(listed, numbers.users),
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, self.dashboard_template, context)
+
+    def export(self, request: HttpRequest) -> HttpResponseBase:
+        """The calls of the list with its filters, as CSV."""
+        self._check_view(request)
+        try:
+            rows: Any = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:
+            listed = reverse(f"{self.admin_site.name}:django_mcp_calls_call_changelist")
+            return HttpResponseRedirect(f"{listed}?e=1")
+        return export.response(request, rows)
+
+    def _check_view(self, request: HttpRequest) -> None:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+
+
+def _days(text: str) -> int:
+    """The chosen number of days; that of a week for anything else."""
+    return int(text) if text in map(str, PERIODS) else 7
+
+
+def _with_urls(listed: str, lines: list[dashboard.Line]) -> list[tuple[dashboard.Line, str]]:
+    return [(line, f"{listed}?{urlencode(line.filters)}") for line in lines]

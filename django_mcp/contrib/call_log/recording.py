@@ -1,0 +1,225 @@
+"""From calls that are over to rows: a queue in memory, and a batch of rows once a second.
+
+The event loop appends what it has at hand; everything else happens on the thread that writes. A
+batch that cannot be written goes back to the front of the queue, and is tried again. The queue is
+bounded: when the database is away for long, the oldest calls are dropped.
+
+A process that stops writes what waits: ``background.finish``, and ``atexit`` for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from os import register_at_fork
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.db import connections
+from django.db.utils import InterfaceError, OperationalError, ProgrammingError
+
+from django_mcp.contrib.call_log import arguments, rows
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.dispatch.call_log import TARGETS
+from django_mcp.core.frame.frame_server import FrameServer
+from django_mcp.core.log import log_repeated
+from django_mcp.runtime import background, pools
+from django_mcp.runtime.store_operations import StoreUnavailable
+
+if TYPE_CHECKING:
+    from django_mcp.core.frame.frame import Frame
+
+logger = logging.getLogger("django_mcp")
+
+INTERVAL = 1.0
+"""Seconds from a call until its row is written."""
+BATCH = 500
+"""Rows of one statement. As many calls are written at once, before the interval ends."""
+MAX_WAITING = 10_000
+"""Calls that wait while the database is away: about 10 MB."""
+THREADS = "call log"
+"""The threads that write: a database that hangs holds up nothing else."""
+EXIT_WITHIN = 5.0
+"""Seconds in which a process that exits waits for a batch that another thread writes."""
+
+# PostgreSQL reports a missing table as a ProgrammingError: the migration may follow.
+AWAY = (OperationalError, InterfaceError, ProgrammingError, StoreUnavailable)
+NOT_WRITTEN = "The call log cannot be written; trying again"
+DROPPED = "Calls are missing in the call log, because its database was away for too long"
+REFUSED = "A call cannot be written to the call log"
+
+
+class Entry(NamedTuple):
+    """A call that is over, as the event loop has it."""
+
+    ended_at: float
+    duration: float
+    outcome: str
+    method: str
+    target: Any
+    server: FrameServer
+    principal: Principal
+    user: Any
+    revision: str
+    client: Mapping[str, Any] | None
+    arguments: str
+    arguments_size: int | None
+    response_size: int | None
+
+
+def record(frame: Frame, outcome: str, duration: float, response_size: int | None) -> None:
+    """Append a call that is over to the queue, of which a batch is written soon."""
+    request = frame.message
+    method = request.method
+    params = request.params
+    target = params.get(TARGETS[method])
+    sent = params.get("arguments")
+    logged = ""
+    if method == "tools/call":
+        names = _logged_names(frame, target)
+        if names:
+            logged = arguments.logged(names, sent)
+    if len(_waiting) == MAX_WAITING:
+        log_repeated(logging.WARNING, DROPPED)
+    _waiting.append(
+        Entry(
+            time.time(),
+            duration,
+            outcome,
+            method,
+            target,
+            frame.server,
+            frame.principal,
+            frame.user,
+            frame.revision.version,
+            frame.private.get("client_info"),
+            logged,
+            arguments.size_of(sent),
+            response_size,
+        )
+    )
+    writer = _writers.here()
+    if not writer.is_running:
+        writer.start()
+    elif len(_waiting) >= BATCH:
+        writer.is_due.set()
+
+
+def _logged_names(frame: Frame, name: Any) -> tuple[str, ...]:
+    """The arguments that the call log may store; none of a tool that its session has."""
+    if not isinstance(name, str) or f"tool:{name}" in frame.private.get("components", ()):
+        return ()
+    tool = frame.server.components.find(ToolComponent.kind, name)
+    return tool.log_arguments if isinstance(tool, ToolComponent) else ()
+
+
+class Writer:
+    """Writes what waits, from one event loop, as long as there is something."""
+
+    def __init__(self) -> None:
+        self.is_running = False
+        self.is_due = asyncio.Event()
+
+    def start(self) -> None:
+        self.is_running = True
+        background.spawn(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while _waiting:
+                await self._wait()
+                await write_waiting()
+        finally:
+            self.is_running = False
+
+    async def _wait(self) -> None:
+        self.is_due.clear()
+        try:
+            async with asyncio.timeout(INTERVAL):
+                await self.is_due.wait()
+        except TimeoutError:
+            return
+
+
+async def write_waiting() -> None:
+    """Write all calls that wait, unless the database is away."""
+    while _waiting:
+        try:
+            await pools.run_in_threads_of(THREADS, _write_batch)
+        except AWAY:
+            log_repeated(logging.WARNING, NOT_WRITTEN, exc_info=True)
+            return
+
+
+def _write_batch() -> None:
+    """Write the oldest calls. They are back in the queue if the database is away."""
+    with _writing:
+        entries = [_waiting.popleft() for _ in range(min(BATCH, len(_waiting)))]
+        try:
+            _write(entries)
+        except BaseException:
+            _put_back(entries)
+            raise
+
+
+def _write(entries: list[Entry]) -> None:
+    try:
+        rows.write(entries)
+    except AWAY:
+        raise
+    except Exception:
+        # One that the database refuses does not hold up the others.
+        while entries:
+            try:
+                rows.write(entries[:1])
+            except AWAY:
+                raise
+            except Exception:
+                log_repeated(logging.ERROR, REFUSED, exc_info=True)
+            del entries[0]
+
+
+def _put_back(entries: list[Entry]) -> None:
+    # A full queue would drop its newest calls.
+    room = MAX_WAITING - len(_waiting)
+    if len(entries) > room:
+        log_repeated(logging.WARNING, DROPPED, times=len(entries) - room)
+        del entries[: len(entries) - room]
+    _waiting.extendleft(reversed(entries))
+
+
+def _write_at_exit() -> None:
+    """Write what waits on this thread, since Python cannot start others any more."""
+    try:
+        while _waiting:
+            # A thread that is writing is waited for, but not if its database hangs.
+            if not _writing.acquire(timeout=EXIT_WITHIN):
+                raise TimeoutError("another batch is still being written")
+            _writing.release()
+            _write_batch()
+    except Exception as error:
+        logger.warning("The last %d calls are missing in the call log: %s", len(_waiting), error)
+    finally:
+        connections.close_all()
+
+
+def _forget() -> None:
+    """Begin anew in a forked process: the calls are those of its parent, and so are its threads."""
+    global _writing
+    _waiting.clear()
+    _writing = threading.Lock()
+
+
+_waiting: deque[Entry] = deque(maxlen=MAX_WAITING)
+_writers = PerLoop(Writer)
+_writing = threading.Lock()
+"""Held while a batch is written, so that a process that exits knows what is left."""
+
+atexit.register(_write_at_exit)
+register_at_fork(after_in_child=_forget)

@@ -1,0 +1,140 @@
+"""The page of the programs that a user allowed to use the account, on which the user takes it back.
+
+Many programs register anew each time they are installed or restarted. The registrations that look
+the same to a user are one program here: name, host of the metadata document, destination of the
+access, and server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.http import HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.views.generic import TemplateView
+from oauth2_provider.models import get_access_token_model
+
+from django_mcp.contrib.oauth import clients, resources
+from django_mcp.contrib.oauth.models import Consent, current
+from django_mcp.runtime.pages import ProtectedPage
+from django_mcp.runtime.scope_descriptions import in_words
+
+MAX_TOKENS = 100
+"""Tokens of a program that are searched for its last use; refreshing it leaves expired ones."""
+
+Key = tuple[str, str, str, str]
+"""What makes two consents one program for their user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the user allowed to one program, on one server."""
+
+    consents: Sequence[Consent]
+    """One for each registration of the program, the newest first."""
+    server_title: str
+    last_used_at: datetime | None
+
+    @property
+    def name(self) -> str:
+        application = self.consents[0].application
+        return str(application.name or application.client_id)
+
+    @property
+    def client_host(self) -> str:
+        return clients.host_of(self.consents[0].application)
+
+    @property
+    def destination(self) -> str:
+        return _destination(self.consents[0].application)
+
+    @property
+    def resource(self) -> str:
+        return self.consents[0].resource
+
+    @property
+    def key(self) -> int:
+        """The key of one of the consents, by which the page names the program."""
+        return self.consents[0].pk
+
+    @property
+    def allowed_at(self) -> datetime:
+        return min(consent.created for consent in self.consents)
+
+    @property
+    def scopes(self) -> list[str]:
+        """What the program can do, in words."""
+        return in_words(dict.fromkeys(chain(*(consent.scopes for consent in self.consents))))
+
+
+class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
+    """What the user allowed. A post takes one of it back."""
+
+    template_name = "django_mcp_oauth/access.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        base = resources.base_url(self.request)
+        programs = [
+            Program(
+                consents=consents,
+                server_title=resources.title(base, consents[0].resource),
+                last_used_at=_last_used_at(consents),
+            )
+            for consents in _consents_by_program(self.request.user)
+        ]
+        return super().get_context_data(programs=programs, **kwargs)
+
+    def post(self, request: HttpRequest) -> HttpResponseBase:
+        """Take back the consents of the program that has the posted one."""
+        posted = request.POST.get("consent", "")
+        consents = Consent.objects.filter(user=request.user.pk)
+        chosen = get_object_or_404(consents, pk=int(posted) if posted.isdecimal() else 0)
+        for consent in consents.select_related("application"):
+            if _key(consent) == _key(chosen):
+                consent.revoke()
+        return HttpResponseRedirect(reverse("django_mcp_oauth:access"))
+
+
+def _consents_by_program(user: Any) -> list[list[Consent]]:
+    """Return the consents of a user, in lists of one program each."""
+    consents = Consent.objects.filter(user=user.pk).select_related("application")
+    by_program: dict[Key, list[Consent]] = {}
+    for consent in consents.order_by("-updated"):
+        by_program.setdefault(_key(consent), []).append(consent)
+    return list(by_program.values())
+
+
+def _key(consent: Consent) -> Key:
+    application = consent.application
+    if application.registration_source == "manual":
+        # The site made it: it is never the registration of another one.
+        return (application.client_id, "", "", consent.resource)
+    return (
+        application.name or application.client_id,
+        clients.host_of(application),
+        _destination(application),
+        consent.resource,
+    )
+
+
+def _destination(application: Any) -> str:
+    uris = application.redirect_uris.split()
+    return ", ".join(dict.fromkeys(clients.destination(uri, with_port=False) for uri in uris))
+
+
+def _last_used_at(consents: Sequence[Consent]) -> datetime | None:
+    """When the program got its last token: it needs a new one every hour in which it is used."""
+    tokens = current(get_access_token_model()).filter(
+        user=consents[0].user_id,
+        application__in=[consent.application_id for consent in consents],
+    )
+    resource = consents[0].resource
+    newest = tokens.order_by("-created").values_list("resource", "created")[:MAX_TOKENS]
+    return next((created for of, created in newest if (of or [""]) == [resource]), None)

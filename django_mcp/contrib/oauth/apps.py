@@ -1,0 +1,38 @@
+"""The app configuration."""
+
+from __future__ import annotations
+
+import logging
+
+from django.apps import AppConfig
+
+WITH_SECRETS = ("oauthlib", "oauth2_provider")
+"""Loggers whose debug messages contain tokens and codes."""
+
+
+class OAuthConfig(AppConfig):
+    name = "django_mcp.contrib.oauth"
+    label = "django_mcp_oauth"
+    verbose_name = "MCP: access by OAuth"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from django_mcp.contrib.oauth import checks  # noqa: F401 - the import registers them
+        from django_mcp.contrib.oauth.models import end_with_password
+        from django_mcp.pubsub import revocations
+
+        revocations.connect_password(end_with_password)
+
+        for name in WITH_SECRETS:
+            logger = logging.getLogger(name)
+            # A site that logs everything at the level DEBUG does not mean secrets. One that names
+            # this logger does.
+            if logger.level == logging.NOTSET:
+                logger.setLevel(logging.INFO)
+
+    def prune_mcp(self) -> str:
+        """Delete what ``mcp_prune`` deletes of this app, and return a sentence about it."""
+        from django_mcp.contrib.oauth import redemptions, registrations
+
+        redemptions.prune()
+        return f"Deleted {registrations.prune()} clients that were never used."

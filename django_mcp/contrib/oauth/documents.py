@@ -1,0 +1,241 @@
+"""Metadata documents: fetched for users who log in, from public addresses, and kept for a while."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import sha256
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, TypeAlias
+from urllib.parse import SplitResult, urlsplit
+
+import urllib3
+from django.contrib.auth.models import AnonymousUser
+from django.core.cache import cache, caches
+from django.http import HttpRequest
+from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
+from oauth2_provider.settings import oauth2_settings
+
+from django_mcp.contrib.oauth.clients import without_unsupported
+from django_mcp.core.protocol.limits import network_of
+from django_mcp.stores import cache_counts
+from django_mcp.stores.base import StoreBusy
+
+CALLER = "django_mcp.caller"
+"""The key in ``request.META`` under which ``caller_of`` is passed to the permission below; no
+client can send it."""
+MAX_FETCHES = 30
+"""Documents that are fetched in an hour for one user, or for anonymous requests of one network."""
+HOUR = 60 * 60
+KEPT = 10 * 60
+"""Seconds for which a document is kept in the cache, while its user reads the consent page."""
+HTTPS = 443
+
+
+def caller_of(request: HttpRequest) -> str:
+    """By what fetches are counted: the user, or the network of an anonymous request."""
+    user = getattr(request, "user", None) or AnonymousUser()
+    if user.is_authenticated:
+        return f"user {user.pk}"
+    return f"network {network_of(request.META.get('REMOTE_ADDR', ''))}"
+
+
+class FetchPermission:
+    """Lets documents be fetched for authorization requests alone, and so many for each caller.
+
+    What is posted to the other endpoints fetches nothing: the client of a code or token is stored.
+    """
+
+    def has_permission(self, request: Any, client_id: str) -> bool:
+        caller = request.headers.get(CALLER)
+        if caller is None:
+            return False
+        if cache.get(_key(client_id)) is not None:
+            return True
+        try:
+            return _count(caller) <= MAX_FETCHES
+        except StoreBusy:  # What cannot be counted is not fetched.
+            return False
+
+
+def _count(caller: str) -> int:
+    """Count a fetch; return how many there were in this hour."""
+    hour = int(time.time() // HOUR)
+    counted = sha256(f"{hour} {caller}".encode()).hexdigest()
+    return cache_counts.increment(caches["default"], f"django_mcp.oauth.fetches:{counted}", HOUR)
+
+
+@contextmanager
+def fetched_before(client_id: str, request: Any) -> Iterator[None]:
+    """Fetch a document now, so that the toolkit finds it at hand within this context.
+
+    It asks for it within the transaction that stores the client, in which no other writer should
+    have to wait for somebody's server. ``request`` is the one of oauthlib.
+    """
+    token = _at_hand.set((client_id, _fetched(client_id, request)))
+    try:
+        yield
+    finally:
+        _at_hand.reset(token)
+
+
+Fetched: TypeAlias = "tuple[dict[str, Any], int] | CIMDError"
+_at_hand: ContextVar[tuple[str, Fetched | None] | None] = ContextVar(
+    "django_mcp.oauth.document", default=None
+)
+
+
+def _fetched(client_id: str, request: Any) -> Fetched | None:
+    """Return the document, or why there is none; None where the toolkit would not ask for it."""
+    fetcher = oauth2_settings.CIMD_METADATA_FETCHER()
+    permissions = oauth2_settings.CIMD_REGISTRATION_PERMISSION_CLASSES
+    is_ours = isinstance(fetcher, ClientMetadataFetcher)
+    if not (oauth2_settings.CIMD_ENABLED and is_ours and permissions):
+        return None
+    if not all(each().has_permission(request, client_id) for each in permissions):
+        return None
+    if cache.get(_failed_key(client_id)):
+        return CIMDError("the document could not be fetched a moment ago")
+    try:
+        document: Fetched = fetcher.fetch(client_id)
+    except CIMDError as error:
+        cache.set(_failed_key(client_id), True, oauth2_settings.CIMD_FAILURE_BACKOFF_SECONDS)
+        return error
+    return document
+
+
+class ClientMetadataFetcher(SafeMetadataFetcher):
+    """Fetches a metadata document over HTTPS, from public addresses only, and keeps it.
+
+    The toolkit's own fetcher lets some reserved addresses through, and has no hook for the check.
+    """
+
+    def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
+        """Return the document and its lifetime in seconds; raises CIMDError."""
+        at_hand = _at_hand.get()
+        if at_hand is not None and at_hand[0] == client_id and at_hand[1] is not None:
+            if isinstance(at_hand[1], CIMDError):
+                raise at_hand[1]
+            return at_hand[1]
+        kept = cache.get(_key(client_id))
+        if kept is not None:
+            document, max_age = kept
+            return document, max_age
+        document, max_age = self.download(client_id)
+        document = without_unsupported(document)
+        cache.set(_key(client_id), [document, max_age], min(max_age, KEPT))
+        return document, max_age
+
+    def download(self, client_id: str) -> tuple[dict[str, Any], int]:
+        """Try the addresses of the host until one answers, within one time limit."""
+        url = _checked(client_id)
+        addresses = public_addresses(url.hostname or "", url.port or HTTPS)
+        until = time.monotonic() + oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS
+        error: Exception | None = None
+        for address in addresses:
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            # The address that was checked, so that DNS cannot name another one now.
+            with urllib3.HTTPSConnectionPool(
+                address,
+                url.port or HTTPS,
+                timeout=urllib3.Timeout(total=left, connect=left, read=left),
+                retries=False,
+                maxsize=1,
+                ssl_context=ssl.create_default_context(),
+                server_hostname=url.hostname,
+            ) as pool:
+                try:
+                    return self._read(pool, url)
+                except urllib3.exceptions.HTTPError as failed:
+                    error = failed
+        raise CIMDError(f"could not fetch client_id document: {error}")
+
+    def _read(
+        self, pool: urllib3.HTTPSConnectionPool, url: SplitResult
+    ) -> tuple[dict[str, Any], int]:
+        target = f"{url.path}?{url.query}" if url.query else url.path
+        headers = {"Host": url.netloc, "Accept": "application/json, application/*+json"}
+        response = pool.urlopen(
+            "GET", target, headers=headers, redirect=False, preload_content=False
+        )
+        try:
+            document, max_age = self._read_document(response)
+        finally:
+            response.release_conn()
+        return document, max_age
+
+
+def _key(client_id: str) -> str:
+    return f"django_mcp.oauth.document:{sha256(client_id.encode()).hexdigest()}"
+
+
+def _failed_key(client_id: str) -> str:
+    return f"{_key(client_id)}:failed"
+
+
+def _checked(client_id: str) -> SplitResult:
+    """Return the parts of a client_id; raises CIMDError unless it follows the draft (section 3)."""
+    try:
+        url = urlsplit(client_id)
+        _ = url.port
+    except ValueError as error:
+        raise CIMDError(f"client_id is no URL: {error}") from None
+    if url.scheme != "https" or not url.hostname or not url.path:
+        raise CIMDError("client_id needs https, a host and a path")
+    if "@" in url.netloc or url.fragment:
+        raise CIMDError("client_id has a user or a fragment")
+    if {".", ".."} & {*url.path.split("/")}:
+        raise CIMDError("client_id has dot segments")
+    return url
+
+
+# Addresses.
+
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+"""Its addresses end with an IPv4 address (RFC 6052)."""
+RESERVED = [*map(ipaddress.ip_network, ("64:ff9b:1::/48", "fec0::/10", "::/96"))]
+"""NAT64 within a site (RFC 8215), the site-local and the IPv4-compatible addresses of the past,
+which Python takes for global ones."""
+
+
+def public_addresses(host: str, port: int) -> list[str]:
+    """Return the addresses of a host; raises CIMDError if one of them is not public."""
+    try:
+        answers = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
+    except (OSError, UnicodeError) as error:
+        raise CIMDError(f"could not resolve client_id host: {error}") from None
+    addresses = [str(answer[4][0]) for answer in answers]
+    if not addresses or not all(map(is_public, addresses)):
+        raise CIMDError("client_id host has no address, or one that is not public")
+    return addresses
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is one of the internet, and so is the IPv4 address that it contains."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    contained = _contained(address) if isinstance(address, IPv6Address) else []
+    return all(map(_is_global, contained or [address]))
+
+
+def _contained(address: IPv6Address) -> Sequence[IPv4Address | IPv6Address]:
+    if address.teredo is not None:
+        return address.teredo
+    if address in NAT64:
+        return [IPv4Address(int(address) & 0xFFFF_FFFF)]
+    mapped = address.ipv4_mapped or address.sixtofour
+    return [] if mapped is None else [mapped]
+
+
+def _is_global(address: IPv4Address | IPv6Address) -> bool:
+    is_reserved = address.is_multicast or any(address in network for network in RESERVED)
+    return address.is_global and not is_reserved

@@ -1,0 +1,200 @@
+"""The endpoints for clients: token, revocation, registration and metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.contrib.auth.models import AnonymousUser
+from django.db import transaction
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
+from django.urls import get_script_prefix, reverse
+from django.utils.cache import patch_cache_control
+from django.views import View
+from oauth2_provider import views
+from oauth2_provider.scopes import get_scopes_backend
+from oauth2_provider.settings import oauth2_settings
+
+from django_mcp.auth.oauth_toolkit import issuer
+from django_mcp.contrib.oauth import OFFLINE_ACCESS, redemptions, registrations
+from django_mcp.contrib.oauth.clients import without_unsupported
+from django_mcp.contrib.oauth.resources import base_url
+from django_mcp.core.protocol.limits import network_of
+
+MAX_BODY = 16 * 1024
+"""Bytes of a registration."""
+Json = Mapping[str, Any]
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+
+
+def failed(error: str, description: str, status: int = 400) -> JsonResponse:
+    return JsonResponse({"error": error, "error_description": description}, status=status)
+
+
+class TokenView(views.TokenView):
+    """RFC 6749, section 3.2."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        return as_json(without_store(response))
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if _has_nul(request):
+            return failed("invalid_request", "A parameter contains a NUL")
+        if request.POST.get("grant_type") == DEVICE_GRANT:
+            return failed("unsupported_grant_type", "There is no device grant here")
+        with transaction.atomic(using=redemptions.database()):
+            redemptions.lock(request.POST)
+            response: HttpResponseBase = super().post(request, *args, **kwargs)
+        return response
+
+
+class RevocationView(views.RevokeTokenView):
+    """RFC 7009."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return as_json(super().dispatch(request, *args, **kwargs))
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if _has_nul(request):
+            return failed("invalid_request", "A parameter contains a NUL")
+        response: HttpResponseBase = super().post(request, *args, **kwargs)
+        return response
+
+
+def _has_nul(request: HttpRequest) -> bool:
+    """Whether a parameter contains a NUL, for which some databases cannot search."""
+    return any("\0" in value for _, values in request.POST.lists() for value in values)
+
+
+def as_json(response: HttpResponseBase) -> HttpResponseBase:
+    """Correct the media type of errors, for which the toolkit sets none."""
+    response["Content-Type"] = "application/json"
+    return response
+
+
+class RegistrationView(views.DynamicClientRegistrationView):
+    """RFC 7591. Anybody may register, so that unused clients are bounded, and no cookie counts."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return without_store(super().dispatch(request, *args, **kwargs))
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        request.user = AnonymousUser()
+        try:
+            stated_size = int(request.META.get("CONTENT_LENGTH") or 0)
+        except ValueError:
+            return failed("invalid_client_metadata", "Content-Length is not a number")
+        if stated_size > MAX_BODY or len(request.body) > MAX_BODY:
+            return failed("invalid_client_metadata", f"Send at most {MAX_BODY} bytes", 413)
+        try:
+            metadata = metadata_in(request.body)
+        except ValueError as error:
+            return failed("invalid_client_metadata", str(error))
+        # The toolkit reads the body, and has no hook for what is in it.
+        request._body = json.dumps(metadata).encode()
+        with transaction.atomic(using=redemptions.database()):
+            response: HttpResponseBase = super().post(request, *args, **kwargs)
+            if response.status_code != CREATED:
+                return response
+            return registered(request, metadata, response)
+
+
+def metadata_in(body: bytes) -> Json:
+    """Return what a client registers; raises ValueError with the reason if it is refused."""
+    try:
+        metadata = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("Send JSON") from None
+    if not isinstance(metadata, dict):
+        raise ValueError("Send a JSON object")
+    if not isinstance(metadata.get("client_name", ""), str):
+        raise ValueError("client_name must be a string")
+    metadata = without_unsupported(metadata)
+    method = metadata.get("token_endpoint_auth_method", registrations.DEFAULT_METHOD)
+    if method not in oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED:
+        raise ValueError("token_endpoint_auth_method is not supported")
+    return metadata
+
+
+CREATED = 201
+
+
+def registered(request: HttpRequest, metadata: Json, response: Any) -> HttpResponseBase:
+    """Store what a client registered, and complete the toolkit's answer (RFC 7591, 3.2.1)."""
+    answer = json.loads(response.content)
+    network = network_of(request.META.get("REMOTE_ADDR", ""))
+    kept = registrations.store(answer["client_id"], network, metadata)
+    return JsonResponse(completed(request, answer, kept), status=CREATED)
+
+
+def completed(request: HttpRequest, answer: Json, kept: Json) -> dict[str, Any]:
+    """Return the toolkit's description of a client with what it leaves out."""
+    path = reverse("oauth2_provider:dcr-register-management", args=[answer["client_id"]])
+    # The toolkit does not know BASE_URL.
+    url = f"{base_url(request)}/{path.removeprefix(get_script_prefix())}"
+    expiry = {"client_secret_expires_at": 0} if "client_secret" in answer else {}
+    return {**answer, **kept, **expiry, "registration_client_uri": url}
+
+
+class RegistrationManagementView(views.DynamicClientRegistrationManagementView):
+    """RFC 7592: a client reads or deletes its registration. To change it, it registers again."""
+
+    http_method_names = ["get", "delete", "options"]
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return without_store(super().dispatch(request, *args, **kwargs))
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response: Any = super().get(request, *args, **kwargs)
+        if response.status_code != 200:
+            return response  # type: ignore[no-any-return]
+        answer = json.loads(response.content)
+        kept = registrations.metadata_of(answer["client_id"])
+        return JsonResponse(completed(request, answer, kept))
+
+
+def without_store(response: HttpResponseBase) -> HttpResponseBase:
+    """Forbid caches to keep an answer with secrets (RFC 7591, section 3.2.1)."""
+    patch_cache_control(response, no_store=True)
+    return response
+
+
+class MetadataView(View):
+    """RFC 8414. For other issuers than that of the site, the answer is 404, as JSON."""
+
+    def get(self, request: HttpRequest, issuer_path: str = "") -> HttpResponseBase:
+        base = base_url(request)
+        own = issuer(base)
+        if issuer_path and urlsplit(own).path.strip("/") != issuer_path.strip("/"):
+            return failed("not_found", "There is no such authorization server here", 404)
+        return JsonResponse(_metadata(base, own))
+
+
+def _metadata(base: str, own: str) -> dict[str, Any]:
+    authentication = [*oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED]
+    scopes = get_scopes_backend().get_available_scopes()
+    document = {
+        "issuer": own,
+        "authorization_endpoint": _url(base, "authorize"),
+        "token_endpoint": _url(base, "token"),
+        "revocation_endpoint": _url(base, "revoke-token"),
+        "scopes_supported": [scope for scope in scopes if scope != OFFLINE_ACCESS],
+        "response_types_supported": [*oauth2_settings.OAUTH2_RESPONSE_TYPES_SUPPORTED],
+        "grant_types_supported": [*oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED],
+        "token_endpoint_auth_methods_supported": authentication,
+        "revocation_endpoint_auth_methods_supported": authentication,
+        "code_challenge_methods_supported": ["S256"],
+        "client_id_metadata_document_supported": bool(oauth2_settings.CIMD_ENABLED),
+        "authorization_response_iss_parameter_supported": True,
+    }
+    if oauth2_settings.DCR_ENABLED:
+        document["registration_endpoint"] = _url(base, "dcr-register")
+    return document
+
+
+def _url(base: str, name: str) -> str:
+    return f"{base}/{reverse(f'oauth2_provider:{name}').removeprefix(get_script_prefix())}"

@@ -1,0 +1,60 @@
+"""The resources for which tokens are issued: the servers of this project which accept them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.http import HttpRequest
+from django.urls import get_script_prefix
+
+from django_mcp import conf, registry
+from django_mcp.auth.oauth_toolkit import OAuthToolkitAuthentication
+from django_mcp.auth.resource import canonical
+from django_mcp.core.server.server import Server
+
+
+def base_url(request: HttpRequest) -> str:
+    """Return BASE_URL, else what the request says, as ``auth.resource.base_url`` does."""
+    configured = conf.get().base_url
+    if configured is not None:
+        return configured.rstrip("/")
+    return f"{request.scheme}://{request.get_host()}{get_script_prefix().rstrip('/')}"
+
+
+def servers(base: str) -> dict[str, Server]:
+    """Return the servers which accept tokens of the toolkit, by their canonical URLs."""
+    return {
+        canonical(base + "/" + registry.path(server).strip("/")): server for server in accepting()
+    }
+
+
+def accepting() -> Iterator[Server]:
+    """Yield the servers which accept tokens of the toolkit."""
+    for server in registry.mountable():
+        try:
+            authenticators = registry.authenticators(server)
+        except Exception:  # The class of an authenticator may raise anything.
+            continue  # It is not served at all; a system check says why.
+        if any(isinstance(item, OAuthToolkitAuthentication) for item in authenticators):
+            yield server
+
+
+def is_known(base: str, resource: str) -> bool:
+    """Whether ``resource`` is one of the servers, or listed in AUDIENCES."""
+    resources = {*servers(base), *map(canonical, conf.get().audiences)}
+    return canonical(resource) in resources
+
+
+def only(base: str) -> str | None:
+    """Return the resource of a client which names none: that of the only server, else None."""
+    resources = [*servers(base)]
+    return resources[0] if len(resources) == 1 else None
+
+
+def title(base: str, resource: str) -> str:
+    """Return what the server calls itself, or ""."""
+    server = servers(base).get(canonical(resource))
+    if server is None:
+        return ""
+    registry.make_ready(server)
+    return str(server.info.get("title") or server.info.get("name") or server.name)

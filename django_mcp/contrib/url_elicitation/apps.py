@@ -1,0 +1,21 @@
+"""The app configuration of ``django_mcp.contrib.url_elicitation``."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class ElicitationConfig(AppConfig):
+    """Pages which users visit for a tool, with ``elicit_page`` of its module ``pages``."""
+
+    name = "django_mcp.contrib.url_elicitation"
+    label = "django_mcp_elicitation"
+    verbose_name = _("MCP elicitation pages")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def prune_mcp(self) -> str:
+        """Delete what ``mcp_prune`` deletes of this app, and return a sentence about it."""
+        from django_mcp.contrib.url_elicitation.models import PageAnswer
+
+        return f"Deleted {PageAnswer.objects.prune()} answers of elicitation pages."

@@ -1,0 +1,1 @@
+"""Callers: principals, permissions, scopes and what a connection selects."""

@@ -1,0 +1,178 @@
+"""The interface of authenticators: Principal, Authenticator and Challenge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import quote, unquote
+
+from django_mcp.core.auth.selection import Selection
+
+Scope = Mapping[str, Any]
+"""The ASGI scope of a request."""
+HeaderPairs = Sequence[tuple[bytes, bytes]]
+
+PERSONAL_TOKEN_PREFIX = "djmcp_"
+"""How personal access tokens begin. They are for sites with this package and for nobody else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """An authenticated caller.
+
+    ``scheme`` and ``subject`` together identify the caller; sessions and signed state are bound
+    to them. ``user`` is the Django user, whose primary key is the subject unless one is given.
+    ``scopes`` are those of the access token.
+    """
+
+    scheme: str
+    subject: str = ""
+    user: Any = None
+    scopes: frozenset[str] = frozenset()
+    claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    endpoint: str = ""
+    """The values that the path of the server captured; callers of two endpoints are two callers."""
+    tenant: str = ""
+    """The tenant of the request, as the function says that TENANT names; callers of two tenants are
+    two callers, whose primary keys may be equal."""
+    selection: Selection | None = None
+    """What the connection selects of the components that the caller may use; None: all of them."""
+
+    def __post_init__(self) -> None:
+        """Two users must never be one principal; raises ValueError for a user without a key."""
+        user = self.user
+        if self.subject or user is None or not getattr(user, "is_authenticated", True):
+            return
+        if getattr(user, "pk", None) is None:
+            raise ValueError(f"A Principal with the user {user!r} needs a subject")
+        object.__setattr__(self, "subject", str(user.pk))
+
+    @property
+    def key(self) -> str:
+        """The identity to which sessions, cursors and signed state are bound."""
+        return f"{self.identity} {self.endpoint}" if self.endpoint else self.identity
+
+    @property
+    def identity(self) -> str:
+        """Who the caller is at every endpoint of their tenant: limits count them by it."""
+        identity = f"{self.scheme}:{self.subject}"
+        return f"{beginning_of(self.tenant)}{identity}" if self.tenant else identity
+
+    @property
+    def place(self) -> str:
+        """The tenant and the endpoint, within which an anonymous caller may log in."""
+        return f"{beginning_of(self.tenant)}{self.endpoint}" if self.tenant else self.endpoint
+
+    @property
+    def program(self) -> str | None:
+        """The program that has the access token, as its issuer names it; None if it does not."""
+        return self.claims.get("client_id") or self.claims.get("azp")
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the caller has no subject, no logged-in user and no scopes of an access token."""
+        is_known = self.subject or self.scopes or getattr(self.user, "is_authenticated", False)
+        return not is_known
+
+
+END_OF_TENANT = "|"
+
+
+def beginning_of(tenant: str) -> str:
+    """Return how the keys of principals of a tenant begin: none of its characters ends it."""
+    return f"{quote(tenant, safe='')}{END_OF_TENANT}"
+
+
+OF_ANY_TENANT = r"^[^:|]*[|]"
+"""A regular expression for keys that have a tenant."""
+
+
+def tenant_of_key(key: str) -> str:
+    """Return the tenant of the principal that has this key; empty without one."""
+    beginning, end, _ = key.partition(END_OF_TENANT)
+    # A scheme ends with a colon, which is escaped in a tenant.
+    return unquote(beginning) if end and ":" not in beginning else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Challenge:
+    """A refusal of the credentials of a request.
+
+    ``error`` and ``scopes`` are those of RFC 6750, section 3: "invalid_token" with status 401,
+    "insufficient_scope" with 403. The ``WWW-Authenticate`` headers are those of the server's
+    authenticators; ``headers`` are sent in addition.
+    """
+
+    status: int = 401
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    message: str = "Authentication required"
+    error: str = ""
+    scopes: frozenset[str] = frozenset()
+    is_final: bool = True
+    """Whether the credentials are recognisably those of this authenticator. If not, the next ones
+    are tried, and this is the answer where none of them accepts the request."""
+
+
+class Authenticator(Protocol):
+    """One authentication scheme, which gives one of three answers.
+
+    * None, *not mine*: the request has no credentials of this scheme. The next one is tried.
+    * A Challenge, *refused*: it has invalid ones. No other authenticator is tried, unless nobody
+      could tell whose they are, as of a bearer token without a mark: see ``Challenge.is_final``.
+    * A Principal, *this caller*: it has valid ones.
+    """
+
+    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
+        """Authenticate the request of this ASGI ``scope``."""
+
+
+class BaseAuthentication:
+    """A base for authenticators which describe their scheme to clients.
+
+    An authenticator need not derive from it: the attributes are optional.
+    """
+
+    scheme: str | None = None
+    """The name of the scheme in ``WWW-Authenticate``, such as "Bearer"; None for no challenge."""
+
+    accepts_all = False
+    """Whether it accepts callers without credentials."""
+
+    sends_tokens = False
+    """Whether it sends tokens that it does not know to another service."""
+
+    def authorization_servers(self, scope: Scope, /) -> Sequence[str]:
+        """Return the issuers whose access tokens are accepted, for the resource's metadata."""
+        return ()
+
+
+INVALID_TOKEN = Challenge(error="invalid_token", message="The access token is not valid here")
+
+
+TENANT_KEY = "django_mcp.tenant"
+"""The key under which the ASGI scope of a request has its tenant, where the site has tenants."""
+TOKEN_KEY = "django_mcp.bearer_token"
+"""The key under which the ASGI scope of a request that is being authenticated has its token."""
+
+
+def bearer_token(scope: Scope) -> str | None:
+    """Return the token of the ``Authorization: Bearer`` header, or None.
+
+    Tokens in the query are never read (RFC 6750, section 2.3; AUTH-RS-20).
+    """
+    if TOKEN_KEY in scope:
+        token: str | None = scope[TOKEN_KEY]
+        return token
+    text = header(scope, b"authorization")
+    if text is None or text[:7].lower() != "bearer ":
+        return None
+    return text[7:].strip() or None
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """Return the trimmed value of a header, whose name is in lower case, or None."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1").strip(" \t")
+    return None

@@ -1,0 +1,517 @@
+"""The types that arguments may have, and what validating them with pydantic costs.
+
+pydantic describes an annotation by a core schema (``pydantic_core.core_schema``). ``KNOWN`` is the
+table of the kinds of core schemas whose cost is known; a tool with any other is refused when it is
+registered. The bytes, values, depth and integers of a message are bounded where it is read
+(``protocol.jsonrpc``). The other bounds are here:
+
+* A collection stops at its first wrong item (``fail_fast``), so errors do not fill the memory.
+* A sender can choose the hash of some values. Members of a set and keys of a dict that are such
+  values have to be few: each is compared with all others of the same hash.
+* A union of several types that contain the union itself needs a discriminator: without one, each
+  level of a value doubles the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+from pydantic_core import SchemaValidator
+
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.protocol import jsonrpc
+
+MAX_NODES = 500
+"""JSON values, and pieces of 64 characters, which are validated in the event loop."""
+MAX_LINEAR_NODES = 10_000
+"""The same for types that take as long for each value, some 50 ns: about half a millisecond."""
+MAX_WITH_CHOSEN_HASH = 500
+"""Members of a list or an object that become a set or keys: if all have one hash, each is compared
+with all others, for 25 ms in the case of UUIDs."""
+PYTHON = "python-re"
+
+Node = Mapping[str, Any]
+"""A core schema of pydantic, or a field in one."""
+
+
+class Cost(Enum):
+    """The time that validation takes."""
+
+    FLAT = auto()
+    """The same for every value."""
+    LINEAR = auto()
+    """In proportion to the number of values inside."""
+    OTHER = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of core schemas."""
+
+    inner: tuple[str, ...] = ()
+    """The members that are core schemas, or lists or dicts of them."""
+    cost: Cost = Cost.OTHER
+    fails_fast: bool = False
+    """Whether it stops at the first wrong item if it is told to."""
+    holds_values: bool = False
+    """Whether its values contain others."""
+    keeps_numbers: bool = False
+    """Whether what is inside takes a JSON value, whose numbers are not strings."""
+    hashed: str | None = None
+    """The member whose values are put into a hash table."""
+    has_safe_hash: bool = False
+    """Whether a sender cannot make thousands of its values that share a hash value."""
+
+
+_FLAT = Kind(cost=Cost.FLAT, has_safe_hash=True)
+_FLAT_WITH_CHOSEN_HASH = Kind(cost=Cost.FLAT)
+_LEAF = Kind()
+_FIELD = Kind(inner=("schema",), cost=Cost.FLAT, keeps_numbers=True)
+_WRAPPER = Kind(inner=("schema",))
+_ITEMS = Kind(inner=("items_schema",), fails_fast=True, holds_values=True)
+_SET = Kind(
+    inner=("items_schema",),
+    fails_fast=True,
+    holds_values=True,
+    keeps_numbers=True,
+    hashed="items_schema",
+)
+_DICT = Kind(
+    inner=("keys_schema", "values_schema"),
+    fails_fast=True,
+    holds_values=True,
+    hashed="keys_schema",
+)
+
+KNOWN: Mapping[str, Kind] = {
+    # Values without others.
+    "any": _FLAT,
+    "none": _FLAT,
+    "bool": _FLAT,
+    "int": _FLAT_WITH_CHOSEN_HASH,  # Unless it is bounded: see ``_has_safe_hash``.
+    "float": _FLAT,
+    "str": _FLAT,
+    "literal": _FLAT,
+    "enum": _FLAT,
+    "date": _FLAT,
+    "datetime": _FLAT,
+    "uuid": _FLAT_WITH_CHOSEN_HASH,
+    "bytes": Kind(has_safe_hash=True),
+    "time": Kind(has_safe_hash=True),
+    "timedelta": _LEAF,
+    "decimal": _LEAF,
+    "fraction": _LEAF,
+    "complex": _LEAF,
+    "url": _LEAF,
+    "multi-host-url": _LEAF,
+    "is-instance": _LEAF,
+    "missing-sentinel": _LEAF,
+    "function-plain": _LEAF,
+    "definition-ref": Kind(),
+    # Collections.
+    "list": Kind(
+        inner=("items_schema",),
+        cost=Cost.LINEAR,
+        fails_fast=True,
+        holds_values=True,
+        keeps_numbers=True,
+    ),
+    "tuple": Kind(
+        inner=("items_schema",),
+        cost=Cost.LINEAR,
+        fails_fast=True,
+        holds_values=True,
+        keeps_numbers=True,
+    ),
+    "dict": Kind(
+        inner=("keys_schema", "values_schema"),
+        cost=Cost.LINEAR,
+        fails_fast=True,
+        holds_values=True,
+        keeps_numbers=True,
+        hashed="keys_schema",
+    ),
+    "deque": _ITEMS,
+    "set": _SET,
+    "frozenset": _SET,
+    "frozendict": _DICT,
+    "ordered-dict": _DICT,
+    "counter": _DICT,
+    # Objects with fields.
+    "model": Kind(inner=("schema",), cost=Cost.FLAT, keeps_numbers=True),
+    "model-fields": Kind(
+        inner=("fields", "extras_schema", "extras_keys_schema"),
+        cost=Cost.FLAT,
+        holds_values=True,
+        keeps_numbers=True,
+    ),
+    "model-field": _FIELD,
+    "typed-dict": Kind(
+        inner=("fields", "extras_schema"),
+        cost=Cost.LINEAR,
+        holds_values=True,
+        keeps_numbers=True,
+    ),
+    "typed-dict-field": Kind(inner=("schema",), cost=Cost.LINEAR, keeps_numbers=True),
+    "dataclass": Kind(inner=("schema",), keeps_numbers=True),
+    "dataclass-args": Kind(inner=("fields",), holds_values=True, keeps_numbers=True),
+    "dataclass-field": Kind(inner=("schema",), keeps_numbers=True),
+    "named-tuple": Kind(inner=("fields",), holds_values=True),
+    "named-tuple-field": _WRAPPER,
+    # Before pydantic 2.14, a named tuple is a call.
+    "call": Kind(inner=("arguments_schema",)),
+    "arguments": Kind(inner=("arguments_schema", "var_args_schema", "var_kwargs_schema")),
+    "arguments-parameter": _WRAPPER,
+    # Around other kinds.
+    "default": Kind(inner=("schema",), cost=Cost.FLAT, keeps_numbers=True),
+    "nullable": Kind(inner=("schema",), cost=Cost.FLAT, keeps_numbers=True),
+    "union": Kind(inner=("choices",), keeps_numbers=True),
+    "tagged-union": Kind(inner=("choices",), keeps_numbers=True),
+    "function-after": Kind(inner=("schema",), keeps_numbers=True),
+    "function-before": _WRAPPER,
+    "function-wrap": _WRAPPER,
+    "chain": Kind(inner=("steps",)),
+    "lax-or-strict": Kind(inner=("lax_schema", "strict_schema")),
+    "json-or-python": Kind(inner=("json_schema", "python_schema")),
+    "custom-error": _WRAPPER,
+    "definitions": Kind(inner=("schema", "definitions"), keeps_numbers=True),
+}
+"""The kinds of core schemas that arguments may have, by their type."""
+
+REFUSED: Mapping[str, str] = {
+    "json": (
+        "Json[…], whose content is not bounded: annotate the type inside the brackets, for which "
+        "a string of JSON is accepted as well"
+    ),
+    "generator": (
+        "Iterable or Generator, which is validated only while the handler reads it: annotate "
+        "list[…]"
+    ),
+    "callable": "Callable, which JSON does not have: annotate a string, and choose by it",
+    "is-subclass": "type[…], which JSON does not have: annotate a string, and choose by it",
+    "arguments-v3": "the arguments of a function: annotate a pydantic model or a TypedDict",
+    "ellipsis": "the type of …, which JSON does not have: annotate None",
+    "invalid": "Never, which has no values: remove the parameter",
+}
+"""Why a kind is refused, and the remedy."""
+
+_NUMBERS = frozenset({"int", "float", "bool"})
+_SCHEMA_OF_HASH: Mapping[str, str] = {
+    "default": "schema",
+    "nullable": "schema",
+    "function-after": "schema",
+    "function-before": "schema",
+    "lax-or-strict": "lax_schema",
+    "json-or-python": "python_schema",
+}
+"""The member that decides which hash the values of such a schema have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentTypes:
+    """What is known of the types of the arguments of one component."""
+
+    kinds: frozenset[str]
+    levels: int
+    """The levels of values inside the arguments that validation looks at, at most."""
+    is_linear: bool
+    """Whether the time of validation is in proportion to the number of values."""
+    has_chosen_hash: bool
+    """Whether a sender can choose the hash of members of a set, or of keys of a dict."""
+
+    def small_enough(self) -> Callable[[dict[str, Any]], bool]:
+        """Return the predicate for arguments that the event loop may validate."""
+        if all(KNOWN[kind].cost is Cost.FLAT for kind in self.kinds):
+            return _are_few
+        if self.is_linear:
+            return partial(_has_few_values, levels=self.levels)
+        return partial(is_small, limit=MAX_NODES)
+
+
+def read(core: Any, what: str) -> ArgumentTypes:
+    """Read what is known of arguments from a core schema that is ``prepared``.
+
+    Raise ConfigurationError if it has types that are refused; ``what`` begins the message.
+    """
+    nodes = [*_nodes(core)]
+    for node in nodes:
+        _check_known(node, what)
+    _check_patterns(nodes, what)
+    _check_unions(nodes, what)
+    kinds = frozenset(_type_of(node) for node in nodes)
+    hashed = [node for node in nodes if KNOWN[_type_of(node)].hashed is not None]
+    has_chosen_hash = not all(_has_safe_members(node) for node in hashed)
+    costs = {KNOWN[kind].cost for kind in kinds}
+    return ArgumentTypes(
+        kinds=kinds,
+        # Values that are deeper than any type are not looked at by the validator either.
+        levels=sum(KNOWN[_type_of(node)].holds_values for node in nodes) - 1,
+        is_linear=Cost.OTHER not in costs and not has_chosen_hash and not _patterns(nodes),
+        has_chosen_hash=has_chosen_hash,
+    )
+
+
+def kinds_in(core: Any) -> frozenset[str]:
+    """The types of all core schemas in one; those of an unknown one only up to it."""
+    return frozenset(map(_type_of, _nodes(core)))
+
+
+def _check_known(node: Node, what: str) -> None:
+    kind = _type_of(node)
+    if kind in KNOWN:
+        return
+    reason = REFUSED.get(kind)
+    if reason is None:
+        reason = (
+            f"{kind!r} of pydantic, whose cost is not known: write types of Python, dataclasses "
+            "or pydantic models"
+        )
+    raise ConfigurationError(f"{what} has the type {reason}")
+
+
+def _patterns(nodes: Collection[Node]) -> list[Any]:
+    return [node["pattern"] for node in nodes if node.get("pattern") is not None]
+
+
+def _check_patterns(nodes: Collection[Node], what: str) -> None:
+    """Raise for a pattern that Python would match."""
+    engines = {node.get("config", node).get("regex_engine") for node in nodes}
+    patterns = _patterns(nodes)
+    is_compiled = any(isinstance(pattern, re.Pattern) for pattern in patterns)
+    if is_compiled or (patterns and PYTHON in engines):
+        raise ConfigurationError(
+            f"{what} has a pattern that runs on the engine of Python, which can take a time that "
+            "is exponential in the length of a text: write it as a string, without look-around "
+            "and without regex_engine, and check the rest in the handler"
+        )
+
+
+def _check_unions(nodes: Collection[Node], what: str) -> None:
+    """Raise for a union of which several members contain the union itself."""
+    definitions = {node["ref"]: node for node in nodes if "ref" in node}
+    reachable = {ref: _reachable(node, definitions) for ref, node in definitions.items()}
+    recursive_refs = [ref for ref in definitions if ref in reachable[ref]]
+    for ref in recursive_refs:
+        unions = [node for node in _nodes(definitions[ref]) if _type_of(node) == "union"]
+        for union in unions:
+            recursive_choices = [
+                choice for choice in union["choices"] if ref in _reachable(choice, definitions)
+            ]
+            if len(recursive_choices) > 1:
+                raise ConfigurationError(
+                    f"{what} has a union of several types that contain it again, which takes twice "
+                    "the time for each level of a value: tell the types apart by a field, with "
+                    'Field(discriminator="…")'
+                )
+
+
+def _reachable(node: Any, definitions: Mapping[str, Node]) -> set[str]:
+    """The names of the definitions to which references inside a core schema lead."""
+    refs: set[str] = set()
+    pending = [node]
+    while pending:
+        for inner in _nodes(pending.pop()):
+            ref = inner.get("schema_ref")
+            if ref is not None and ref not in refs:
+                refs.add(ref)
+                pending.append(definitions[ref])
+    return refs
+
+
+def _has_safe_members(node: Node) -> bool:
+    """Whether ``_has_safe_hash`` is true of what a core schema puts into a hash table."""
+    hashed = KNOWN[_type_of(node)].hashed
+    if hashed is None or node.get(hashed) is None:
+        return True
+    return _has_safe_hash(node[hashed])
+
+
+def _has_safe_hash(node: Any) -> bool:
+    """Whether a sender cannot make thousands of values that share a hash value."""
+    node = _without_label(node)
+    kind = node["type"]
+    if kind == "int":
+        has_bounds = node.keys() & {"ge", "gt"} and node.keys() & {"le", "lt"}
+        # The integers of a message have 64 bits, but those in a string any number of digits.
+        return node.get("strict") is True or bool(has_bounds)
+    if kind == "union":
+        return all(_has_safe_hash(choice) for choice in node["choices"])
+    if kind in _SCHEMA_OF_HASH:
+        return _has_safe_hash(node[_SCHEMA_OF_HASH[kind]])
+    return KNOWN[kind].has_safe_hash
+
+
+# Core schemas.
+
+
+def _without_label(node: Any) -> Node:
+    """The core schema of a member of a union, which may be a tuple of it and a label."""
+    schema: Node = node[0] if isinstance(node, tuple) else node
+    return schema
+
+
+def _type_of(node: Node) -> str:
+    # The parameters in "arguments" are the only ones without a type.
+    kind: str = node.get("type", "arguments-parameter")
+    return kind
+
+
+def _nodes(node: Any) -> Iterator[Node]:
+    """Yield a core schema, and everything inside it."""
+    node = _without_label(node)
+    yield node
+    kind = KNOWN.get(_type_of(node))
+    if kind is None:
+        return  # ``_check_known`` refuses it.
+    for name in kind.inner:
+        for inner in _schemas_in(node.get(name)):
+            yield from _nodes(inner)
+
+
+def _schemas_in(value: Any) -> Collection[Any]:
+    """The core schemas in a member of one: it is one itself, or a list or a dict of them."""
+    if value is None:
+        return ()
+    if isinstance(value, list):
+        return value
+    if _is_schema(value):
+        return (value,)
+    members: Collection[Any] = value.values()
+    return members
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
+
+
+def prepared(
+    core: Any,
+    *,
+    strict_numbers: bool = False,
+    fail_fast: bool = False,
+    finite_numbers: bool = False,
+) -> Any:
+    """Return a core schema with these options; the same object if nothing changes.
+
+    With ``strict_numbers``, a string is no number, as the JSON Schema says. A schema behind a
+    function that runs before it stays as it is: the function may return strings. With
+    ``finite_numbers``, NaN and the infinities are no numbers.
+    """
+    if isinstance(core, tuple):  # A member of a union, with its label.
+        inner = prepared(
+            core[0],
+            strict_numbers=strict_numbers,
+            fail_fast=fail_fast,
+            finite_numbers=finite_numbers,
+        )
+        return core if inner is core[0] else (inner, *core[1:])
+    kind = KNOWN.get(_type_of(core))
+    if kind is None:
+        return core  # ``read`` refuses it.
+    changes: dict[str, Any] = {}
+    if fail_fast and kind.fails_fast and "fail_fast" not in core:
+        changes["fail_fast"] = True
+    if strict_numbers and _type_of(core) in _NUMBERS and "strict" not in core:
+        changes["strict"] = True
+    if finite_numbers and _type_of(core) == "float":
+        changes["allow_inf_nan"] = False
+    for name in kind.inner:
+        if name not in core:
+            continue
+        # The keys of a JSON object are strings.
+        is_strict = strict_numbers and kind.keeps_numbers and name != "keys_schema"
+        prepare = partial(
+            prepared,
+            strict_numbers=is_strict,
+            fail_fast=fail_fast,
+            finite_numbers=finite_numbers,
+        )
+        prepared_member = _changed(core[name], prepare)
+        if prepared_member is not core[name]:
+            changes[name] = prepared_member
+    return {**core, **changes} if changes else core
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Apply ``change`` to the core schemas in a member; the same object if nothing changes."""
+    if isinstance(value, list):
+        items = [change(item) for item in value]
+        is_same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if is_same else items
+    if not isinstance(value, dict) or _is_schema(value):
+        return change(value)
+    members = {name: change(member) for name, member in value.items()}
+    is_same = all(members[name] is member for name, member in value.items())
+    return value if is_same else members
+
+
+def validator_of(core: Any) -> SchemaValidator:
+    """Return the validator of a core schema that was changed.
+
+    It uses none of the validators that models have already, which lack the change.
+    """
+    return SchemaValidator(core, _use_prebuilt=False)
+
+
+# The size of arguments.
+
+
+def is_small(arguments: Mapping[str, Any], limit: int) -> bool:
+    """Whether the event loop may validate the arguments; takes less than 1 µs for few of them."""
+    pending = [*arguments.values()]
+    size = len(pending)
+    for value in pending:
+        kind = type(value)
+        if kind is str:
+            size += len(value) >> 6
+        elif kind is list:
+            size += len(value)
+            if size <= limit:
+                pending += value
+        elif kind is dict:
+            size += len(value)
+            if size <= limit:
+                pending += value.values()
+        if size > limit:
+            return False
+    return True
+
+
+def _are_few(arguments: dict[str, Any]) -> bool:
+    return len(arguments) <= MAX_NODES
+
+
+def _has_few_values(arguments: Mapping[str, Any], levels: int) -> bool:
+    """Whether there are at most ``MAX_LINEAR_NODES``, up to so many levels inside the arguments."""
+    level = [*arguments.values()]
+    size = len(arguments)
+    for _ in range(levels - 1):
+        if size > MAX_LINEAR_NODES:
+            return False
+        level, number = jsonrpc.inside(level)
+        size += number
+    # The values of the last level are counted, but not what is inside them.
+    if levels and size <= MAX_LINEAR_NODES:
+        size += jsonrpc.number_inside(level)
+    return size <= MAX_LINEAR_NODES
+
+
+def has_many_members(arguments: Mapping[str, Any]) -> bool:
+    """Whether a list or an object has more members than may share one hash."""
+    pending: list[Any] = [arguments]
+    for value in pending:
+        if type(value) is list:
+            members: Collection[Any] = value
+        elif type(value) is dict:
+            members = value.values()
+        else:
+            continue
+        if len(members) > MAX_WITH_CHOSEN_HASH:
+            return True
+        pending += members
+    return False

@@ -1,0 +1,304 @@
+"""Arguments of types that JSON does not have, and repairs of what models send instead of a value.
+
+An adapter says how a class in an annotation is listed and validated. A conversion changes values of
+one type wherever they are, such as in a field of a model: ``bytes`` are base64. ``apps.py`` adds
+those of Django's types.
+"""
+
+from __future__ import annotations
+
+import binascii
+import types
+import typing
+from abc import ABC, abstractmethod
+from base64 import b64decode
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import EncodedBytes
+from pydantic_core import PydanticCustomError
+
+from django_mcp.core.components.base import Invoke
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import McpError
+from django_mcp.core.protocol.limits import MAX_VALUES
+
+MAX_REPAIRS = 16
+
+
+class Conversion(NamedTuple):
+    """What is done with a value before or after pydantic validates it."""
+
+    moment: Literal["before", "after"]
+    function: Callable[[Any], Any]
+
+
+Adapter = Callable[[type, Sequence[Any]], Any]
+"""Returns the metadata for a class, given that of its annotation; None for any other class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """How an argument finds a row of a model: ``Annotated[Book, Lookup(Book.objects.public())]``.
+
+    ``queryset`` is a query set or a manager, or a function of the Frame that returns one; by
+    default all rows. A row outside of it is as unknown as one that does not exist. ``field`` is the
+    name of a unique field, by default the primary key.
+    """
+
+    queryset: Any = None
+    field: str = "pk"
+
+
+class Deferred(ABC):
+    """A valid argument that becomes its value where the handler runs, such as a row."""
+
+    @abstractmethod
+    def get(self, frame: Any) -> Any:
+        """Return the value; may block, and raises if there is none."""
+
+    @abstractmethod
+    def get_several(self, others: Sequence[Any], frame: Any) -> Sequence[Any]:
+        """Return the values of ``others``, which are of the same argument, in their order."""
+
+    @abstractmethod
+    async def aget(self, frame: Any) -> Any:
+        """Return the value for an async handler."""
+
+    @abstractmethod
+    async def aget_several(self, others: Sequence[Any], frame: Any) -> Sequence[Any]:
+        """Return the values of ``others`` for an async handler."""
+
+
+def decode_base64(value: Any) -> Any:
+    """Return the bytes that a string of base64 stands for (RFC 4648, section 4)."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise PydanticCustomError("base64", "Input should be base64") from error
+
+
+def base64_schema(listed: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of bytes, whose lengths are those of base64."""
+    sizes = {name: size for name, size in listed.items() if name in ("minLength", "maxLength")}
+    encoded = {name: -(-size // 3) * 4 for name, size in sizes.items()}
+    return {"type": "string", "contentEncoding": "base64", **encoded}
+
+
+ADAPTERS: list[Adapter] = []
+"""Port: adapters, tried in this order. apps.py adds those of Django's types."""
+CONVERSIONS: dict[str, Conversion] = {"bytes": Conversion("before", decode_base64)}
+"""Port: the conversions of values, wherever they are in an argument, by their core schema of
+pydantic. apps.py adds that of datetimes."""
+
+
+def converting(core: Any) -> Any:
+    """Return a core schema in which each value of a type in ``CONVERSIONS`` is converted."""
+    if isinstance(core, list | tuple):
+        return type(core)(map(converting, core))
+    if not isinstance(core, dict):
+        return core
+    function = core.get("function")  # That of a named tuple is its class.
+    validator = function.get("function") if isinstance(function, dict) else None
+    if isinstance(getattr(validator, "__self__", None), EncodedBytes):
+        return core  # It decodes by itself.
+    changed = {
+        name: member if name in NO_SCHEMAS else converting(member) for name, member in core.items()
+    }
+    conversion = CONVERSIONS.get(str(core.get("type")))
+    # What its author wants without or with a time zone stays.
+    if conversion is None or "tz_constraint" in core:
+        return changed
+    convert = {"type": "no-info", "function": conversion.function}
+    return {"type": f"function-{conversion.moment}", "function": convert, "schema": changed}
+
+
+NO_SCHEMAS = frozenset(
+    {"cls", "config", "default", "expected", "function", "metadata", "ref", "serialization"}
+)
+"""Members of core schemas that hold none."""
+
+
+def adapted(annotation: Any, metadata: Sequence[Any] = ()) -> Any:
+    """Return an annotation whose classes have the metadata of their adapters."""
+    if get_origin(annotation) is Annotated:
+        inner, *own = get_args(annotation)
+        changed = adapted(inner, own)
+        return annotation if changed is inner else Annotated[(changed, *own)]
+    if members := get_args(annotation):
+        return _with_members(annotation, members)
+    if not isinstance(annotation, type):
+        return annotation
+    adapters = (adapt(annotation, metadata) for adapt in ADAPTERS)
+    adapter = next((adapter for adapter in adapters if adapter is not None), None)
+    return annotation if adapter is None else Annotated[annotation, adapter]
+
+
+def _with_members(annotation: Any, members: tuple[Any, ...]) -> Any:
+    origin = get_origin(annotation)
+    if origin in (typing.Literal, Callable):
+        return annotation
+    changed = tuple(adapted(member) for member in members)
+    if all(new is old for new, old in zip(changed, members, strict=True)):
+        return annotation
+    if origin in (Union, types.UnionType):
+        return Union[changed]  # noqa: UP007 - its members are known at run time only
+    copy_with = getattr(annotation, "copy_with", None)
+    return origin[changed] if copy_with is None else copy_with(changed)
+
+
+def is_deferred(annotation: Any) -> bool:
+    """Return whether values of an annotation become Deferred ones."""
+    members = get_args(annotation)
+    metadata = members[1:] if get_origin(annotation) is Annotated else ()
+    if any(getattr(item, "defers", False) for item in metadata):
+        return True
+    return any(map(is_deferred, members))
+
+
+def deferring(invoke: Invoke, is_async: bool, names: Sequence[str]) -> Invoke:
+    """Return ``invoke`` with the values of the Deferred arguments ``names``."""
+
+    def invoke_with_values(arguments: dict[str, Any], frame: Any) -> Any:
+        values = {name: _value(arguments[name], frame) for name in names if name in arguments}
+        return invoke({**arguments, **values}, frame)
+
+    async def invoke_with_values_async(arguments: dict[str, Any], frame: Any) -> Any:
+        values = {n: await _avalue(arguments[n], frame) for n in names if n in arguments}
+        return await invoke({**arguments, **values}, frame)
+
+    return invoke_with_values_async if is_async else invoke_with_values
+
+
+def _value(given: Any, frame: Any) -> Any:
+    if isinstance(given, Deferred):
+        return given.get(frame)
+    several = _several(given)
+    return type(given)(several[0].get_several(several, frame)) if several else given
+
+
+async def _avalue(given: Any, frame: Any) -> Any:
+    if isinstance(given, Deferred):
+        return await given.aget(frame)
+    several = _several(given)
+    return type(given)(await several[0].aget_several(several, frame)) if several else given
+
+
+def _several(given: Any) -> list[Any]:
+    """The Deferred arguments of which a collection consists."""
+    members = [*given] if isinstance(given, list | tuple | set | frozenset) else []
+    return members if all(isinstance(member, Deferred) for member in members) else []
+
+
+# Repairs. They are made only where validation has failed.
+
+CONTAINERS = frozenset(
+    {
+        "list_type", "tuple_type", "set_type", "frozen_set_type", "dict_type", "mapping_type",
+        "model_type", "model_attributes_type", "dataclass_type", "iterable_type",
+    }
+)  # fmt: skip
+"""Errors of pydantic where a list or an object is expected."""
+
+
+def repaired(
+    arguments: dict[str, Any], problems: Sequence[Any], optional: Collection[str] = ()
+) -> dict[str, Any] | None:
+    """Return arguments in which the values of some errors are repaired, or None.
+
+    Null for an argument that is ``optional`` means that it is not given. A string with the JSON of
+    an object or a list becomes that value, where one is expected, and a float without a fraction
+    an integer, as JSON has no other numbers. Strings that contain too many values stay.
+    """
+    wrong = {problem["loc"][0] for problem in problems if problem["loc"]}
+    without = without_nulls(arguments, wrong & {*optional})
+    changed: Any = arguments if without is None else without
+    for problem in problems[:MAX_REPAIRS]:
+        kind = problem["type"]
+        path = problem["loc"]
+        if kind in CONTAINERS:
+            changed = _replaced(changed, path, _as_container)
+        elif kind == "int_type":
+            changed = _replaced(changed, path, _as_integer)
+    return None if changed is arguments else changed
+
+
+def without_nulls(arguments: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+    """Return the arguments without those of ``names`` that are null; None if there are none."""
+    nulls = {name for name in names if arguments.get(name, False) is None}
+    if not nulls:
+        return None
+    return {name: value for name, value in arguments.items() if name not in nulls}
+
+
+def optional_names(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The properties of a JSON Schema that are not required."""
+    return frozenset(schema.get("properties", ())) - {*schema.get("required", ())}
+
+
+def _replaced(value: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> Any:
+    """Return ``value`` with a change of what is at ``path``; the same object if nothing changed.
+
+    The end of a path may be the name of a member of a union, which is in no value.
+    """
+    key: Any = path[0] if path else None
+    if not _has_member(value, key):
+        return change(value)
+    inner = _replaced(value[key], path[1:], change)
+    if inner is value[key]:
+        return value
+    copy = value.copy()
+    copy[key] = inner
+    return copy
+
+
+def _has_member(value: Any, key: Any) -> bool:
+    if isinstance(value, dict):
+        return key in value
+    return isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)
+
+
+def _as_container(text: Any) -> Any:
+    value = decoded(text) if isinstance(text, str) else text
+    return value if isinstance(value, dict | list) else text
+
+
+def decode_containers(arguments: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+    """Return arguments in which those of ``names`` that are strings are decoded, or None."""
+    changed = {n: _as_container(arguments[n]) for n in arguments.keys() & set(names)}
+    if all(arguments[name] is value for name, value in changed.items()):
+        return None
+    return {**arguments, **changed}
+
+
+def _as_integer(value: Any) -> Any:
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+def decoded(text: Any, max_values: int = MAX_VALUES) -> Any:
+    """Return the value whose JSON ``text`` is, or else ``text`` itself."""
+    try:
+        return jsonrpc.decode_received(text, max_values)
+    except (AttributeError, McpError, TypeError):
+        return text
+
+
+def non_strings(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the properties that cannot be strings, of a JSON Schema."""
+    definitions = schema.get("$defs", {})
+    for name, described in schema.get("properties", {}).items():
+        if not _may_be_string(described, definitions):
+            yield name
+
+
+def _may_be_string(described: Any, definitions: Mapping[str, Any]) -> bool:
+    if not isinstance(described, Mapping):
+        return True
+    if reference := described.get("$ref"):
+        return _may_be_string(definitions.get(reference.rpartition("/")[2]), definitions)
+    if choices := described.get("anyOf") or described.get("oneOf"):
+        return any(_may_be_string(choice, definitions) for choice in choices)
+    return "string" in described.get("type", "string")

@@ -1,0 +1,309 @@
+"""What every component has in common: its name, its permissions and its entry in a list."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any, ClassVar, Literal, Protocol
+
+from django_mcp.core.protocol import texts
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.headers import SCOPE_EXPECTED, is_scope
+from django_mcp.core.protocol.texts import resolved
+
+
+class Text(Protocol):
+    """A string, or a lazy translation, which has the methods of a string."""
+
+    def casefold(self) -> str: ...
+
+
+Description = Text | Callable[[], Text]
+Permission = str | Callable[[Any], bool | Awaitable[bool]]
+USER_CHECKS = ("login_required", "staff_member", "superuser")
+"""Short words for permissions that need no query."""
+WhenDenied = Literal["hidden", "challenged"]
+"""What a caller who may not use a component is answered: as if it did not exist, or a challenge
+where logging in, or more scopes, would help."""
+Invoke = Callable[[Any, Any], Any]
+
+CONSTANT = {str, NoneType}
+"""The types of titles and descriptions that are the same in every language."""
+ORDER_BOUND = 10**9
+
+
+class ConfigurationError(ValueError):
+    """A component is declared in a way that cannot work; the message contains the remedy."""
+
+
+class Problems:
+    """Collects what is wrong with a declaration, so that one run reports all of it."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, None] = {}
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Keep the message of a ConfigurationError that the block raises, and go on after it."""
+        try:
+            yield
+        except ConfigurationError as error:
+            self._messages.update(dict.fromkeys(str(error).split(SEPARATOR)))
+
+    def raise_all(self) -> None:
+        """Raise a ConfigurationError with all messages, if there is one."""
+        if self._messages:
+            raise ConfigurationError(SEPARATOR.join(self._messages))
+
+
+SEPARATOR = "\n"
+"""Between the messages of several problems."""
+
+
+def scope_names(where: str, scopes: str | Iterable[str]) -> frozenset[str]:
+    """Return the scopes of a declaration; a string names several, separated by spaces."""
+    names = frozenset(scopes.split() if isinstance(scopes, str) else scopes)
+    for name in names:
+        if not is_scope(name):
+            raise ConfigurationError(f"{where} has the scope {name!r}: write {SCOPE_EXPECTED}")
+    return names
+
+
+def listed(option: str, names: Any) -> tuple[str, ...]:
+    """Return the names of an option; raises ConfigurationError for a string in place of a list."""
+    return texts.listed(option, names, ConfigurationError)
+
+
+SIMILARITY = 0.85
+"""Of a name to a known one, from which on it is a typo even where authors have names of their own:
+"permissions", but not "operations" for "annotations"."""
+
+
+def check_names(
+    kind: type,
+    base: type,
+    *,
+    is_strict: bool,
+    also_known: Collection[str] = (),
+    used: Collection[Any] = (),
+    elsewhere: Mapping[str, str],
+) -> None:
+    """Raise ConfigurationError for public names of a class that nothing reads, as typos are.
+
+    ``elsewhere`` are names of other packages, each with what to write here. Strictly, an author has
+    only private names, constants in capitals, classes, and the functions among ``used``, the
+    values of attributes; otherwise, every name that resembles no known one.
+    """
+    attributes = {*(name for name in dir(base) if not name.startswith("_")), *also_known}
+    unknown = [
+        name
+        for owner in kind.__mro__
+        if owner not in base.__mro__
+        for name, value in vars(owner).items()
+        if not (name.startswith("_") or name in attributes)
+        and (name in elsewhere or not _is_of_author(name, value, used))
+    ]
+    remedies = {}
+    for name in unknown:
+        near = texts.similar(name, attributes, 0.6 if is_strict else SIMILARITY)
+        if is_strict or near or name in elsewhere:
+            remedies[name] = elsewhere.get(name) or (near and repr(near))
+    if remedies:
+        said = [f"{n!r} (write {it})" if it else repr(n) for n, it in remedies.items()]
+        raise ConfigurationError(
+            f"{kind.__module__}.{kind.__qualname__} has {', '.join(said)}: a {base.__name__} "
+            "has no such attribute or method. Begin names of your own with an underscore"
+        )
+
+
+def _is_of_author(name: str, value: Any, used: Collection[Any]) -> bool:
+    return name.isupper() or isinstance(value, type) or any(value is each for each in used)
+
+
+@contextmanager
+def explain(prefix: str) -> Iterator[None]:
+    """Raise a ValueError of the block as a ConfigurationError: ``prefix``, and its message."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigurationError(f"{prefix}: {error}") from error
+
+
+class InvalidArguments(ValueError):
+    """The arguments are invalid; ``problems`` has one clause for each, for the caller."""
+
+    def __init__(self, problems: str) -> None:
+        self.problems = problems
+        super().__init__(problems)
+
+
+class LargeArguments(InvalidArguments):
+    """The arguments are too large to be validated in the event loop: validate them in a thread."""
+
+    def __init__(self) -> None:
+        super().__init__("they have too many values")
+
+
+class InvalidOutput(ValueError):
+    """The returned value does not match the output schema. For the log: it may be secret."""
+
+
+class UnserializableResult(TypeError):
+    """The returned value cannot be serialized for this kind of component. For the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheHint:
+    """How long, in milliseconds, and for whom a client may cache a response.
+
+    ``public`` lets a shared cache return it to other callers: use it only where all callers get
+    the same response.
+    """
+
+    ttl_ms: int
+    scope: Literal["private", "public"] = "private"
+
+    def __post_init__(self) -> None:
+        if type(self.ttl_ms) is not int or self.ttl_ms < 0:
+            raise ConfigurationError("ttl_ms is a number of milliseconds, 0 or more")
+        if self.scope not in ("private", "public"):
+            raise ConfigurationError('the scope of a cache hint is "private" or "public"')
+
+    def to_protocol(self) -> dict[str, Any]:
+        return {"ttlMs": self.ttl_ms, "cacheScope": self.scope}
+
+
+@dataclass(frozen=True, slots=True)
+class Completer:
+    """Suggests values for one argument while the user is typing it."""
+
+    function: Callable[..., Any]
+    is_async: bool
+    names: tuple[str, ...]
+    """Its parameters: the value typed so far and, optionally, the arguments chosen before."""
+    frame: str | None
+    """The name of its parameter for the Frame."""
+    requests_input: bool = False
+    """The protocol has no input requests during a completion."""
+
+    def invoke(self, value: str, arguments: Json, frame: Any) -> Any:
+        given = dict(zip(self.names, (value, arguments), strict=False))
+        return self.function(**given, **({self.frame: frame} if self.frame else {}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Component(ABC):
+    """A tool, resource, resource template or prompt."""
+
+    kind: ClassVar[str]
+    name: str
+    title: Text | None = None
+    description: Description = ""
+    """A callable is called for every list."""
+    icons: tuple[Json, ...] = ()
+    meta: Json | None = None
+    annotations: Json | None = None
+    permission: Permission | None = None
+    scopes: frozenset[str] = frozenset()
+    when_denied: WhenDenied | None = None
+    """None: the policy of the server."""
+    cache: CacheHint | None = None
+    order: int = 0
+    group: str | None = None
+    """The group by which a connection selects it."""
+    is_in_every_selection: bool = False
+    """Whether it is there whatever a connection selects: a tool that only leads to others."""
+    always_load: bool = False
+    """Whether it is listed by a server that lists few of its tools."""
+    module: str = ""
+    find_line: Callable[[], int] = int
+    """Its line in the module. Called only when needed: for a class it takes ten milliseconds."""
+    handler: Callable[..., Any] | None = None
+    """The function as it was registered; None where a hook of the server answers."""
+    invoke: Invoke | None = None
+    """Calls the handler with validated arguments and the Frame; None without a handler."""
+    is_async: bool = False
+    takes_frame: bool = True
+    """Whether its handler is passed the Frame, and can so request input from the client."""
+    requests_input: bool = False
+    """Whether its handler is declared to request input from the client."""
+    complete: Mapping[str, Completer] = field(default_factory=dict)
+    spec: Json | None = None
+    """The specification of a component that was registered for one session."""
+    is_public: bool = field(init=False)
+    """Whether everybody may use it. A field, since each call reads it."""
+
+    def __post_init__(self) -> None:
+        is_public = self.permission is None and not self.scopes
+        object.__setattr__(self, "is_public", is_public)
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether using it changes nothing: all but tools, which have to declare it."""
+        return True
+
+    @property
+    def key(self) -> str:
+        """Unique among the components of one kind."""
+        return self.name
+
+    @property
+    def sort_key(self) -> tuple[str, ...]:
+        # Shifted, because negative numbers do not sort as strings.
+        return (f"{self.order + ORDER_BOUND:010d}", self.name, self.key)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is listed alike for every caller: nothing is computed or translated."""
+        if callable(self.description):
+            return False
+        listed = self.descriptor()
+        return resolved(listed) is listed and {type(self.title), type(self.description)} <= CONSTANT
+
+    @property
+    def display_title(self) -> str:
+        """The title for people, else the name."""
+        return str(self.listed_title or self.name)
+
+    @property
+    def listed_title(self) -> str | None:
+        return None if self.title is None else str(self.title)
+
+    @property
+    def listed_description(self) -> str:
+        # A lazy translation becomes a string in the language of the request.
+        return str(self.description() if callable(self.description) else self.description)
+
+    @property
+    def source(self) -> str:
+        """Module and line of the declaration: ``shop.mcp:12``."""
+        line = self.find_line()
+        return f"{self.module}:{line}" if line else self.module
+
+    @abstractmethod
+    def descriptor(self) -> dict[str, Any]:
+        """Its entry in a list, in the format of the newest revision."""
+
+    def to_spec(self) -> dict[str, Any]:
+        """The argument of ``from_spec``, as plain JSON."""
+        if self.spec is None:
+            raise ConfigurationError(
+                f"{self.display_title} is declared in {self.source}: only a component that "
+                "was registered for one session has a spec"
+            )
+        return dict(self.spec)
+
+    def _describe(self, **own: Any) -> dict[str, Any]:
+        """The members of every kind, around those of its own; absent ones are left out."""
+        members = {
+            "name": self.name,
+            "title": self.listed_title,
+            **own,
+            "icons": list(self.icons) or None,
+            "annotations": self.annotations,
+            "_meta": self.meta,
+        }
+        return {name: member for name, member in members.items() if member is not None}

@@ -1,0 +1,547 @@
+"""The JSON Schema of a handler's input, made from its annotations, and its validation.
+
+Everything is compiled once, at registration; a call uses ``InputSchema.validate``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
+from types import new_class
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from django_mcp.core.components import argument_types, serializers
+from django_mcp.core.components.arguments import (
+    adapted,
+    base64_schema,
+    converting,
+    decode_containers,
+    non_strings,
+    optional_names,
+    without_nulls,
+)
+from django_mcp.core.components.arguments import repaired as arguments_with_repairs
+from django_mcp.core.components.base import (
+    ConfigurationError,
+    InvalidArguments,
+    LargeArguments,
+    explain,
+)
+from django_mcp.core.components.signature import Parameter, Signature
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.schema import compiler
+from django_mcp.core.protocol.schema.shapes import accepts_null
+from django_mcp.core.protocol.schema.steps import MAX_STEPS, TooManySteps
+
+MAX_PROBLEMS = 8
+MAX_LISTED_PROBLEMS = 1_000
+"""pydantic takes a microsecond to describe each of them, and describes all or none."""
+STEPS_IN_LOOP = 1_000
+"""Steps of validation by a JSON Schema that take the event loop some milliseconds."""
+MAX_LENGTH = 200
+MAX_REPAIRS = 4
+"""Validations after repairs: one may show what else has to be repaired."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputSchema:
+    schema: dict[str, Any]
+    validate: Callable[[dict[str, Any]], Any]
+    """The arguments of the handler; raises InvalidArguments, and LargeArguments instead of holding
+    the event loop for long."""
+    validate_large: Callable[[dict[str, Any]], Any] | None = None
+    """The same, for a thread; raises InvalidArguments. None where ``validate`` always takes
+    little time."""
+
+    def map(self, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> InputSchema:
+        """The same schema, with both functions changed."""
+        large = None if self.validate_large is None else change(self.validate_large)
+        return replace(self, validate=change(self.validate), validate_large=large)
+
+
+class UntitledJsonSchema(GenerateJsonSchema):
+    """JSON Schema without the titles that pydantic derives from the names of fields."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def int_schema(self, schema: Any) -> dict[str, Any]:
+        return _or_digits(schema, super().int_schema(schema), r"^[-+]?[0-9]+$")
+
+    def float_schema(self, schema: Any) -> dict[str, Any]:
+        number = r"^[-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?$"
+        return _or_digits(schema, super().float_schema(schema), number)
+
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:
+        listed = super().bytes_schema(schema)
+        return base64_schema(listed) if self.mode == "validation" else listed
+
+
+def _or_digits(schema: Any, listed: dict[str, Any], pattern: str) -> dict[str, Any]:
+    """A number, or its digits as a string where ``Field(strict=False)`` says so."""
+    if schema.get("strict") is not False:
+        return listed
+    return {"anyOf": [listed, {"type": "string", "pattern": pattern}]}
+
+
+def input_of_signature(
+    signature: Signature, *, more: Iterable[str] = (), strict_numbers: bool = False
+) -> InputSchema:
+    """The input of a function; ``more`` names strings that it takes as ``**kwargs``.
+
+    With ``strict_numbers``, a string is no number, as in JSON.
+    """
+    variables = [Parameter(name, str, inspect.Parameter.empty) for name in more]
+    parameters = (*signature.parameters, *variables)
+    if not parameters:
+        return _no_input()
+    whole = _input_of(parameters, signature.where, strict_numbers)
+    for parameter in signature.parameters:
+        if parameter.description is not None:
+            listed = whole.schema["properties"][parameter.name]
+            listed.setdefault("description", parameter.description)
+    return whole
+
+
+@cache
+def _no_input() -> InputSchema:
+    """The input without arguments, shared: a model and its schema take a millisecond."""
+    return _input_of((), "nothing", strict_numbers=False)
+
+
+def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool) -> InputSchema:
+    fields = {p.name: _plain_field(p) for p in parameters}
+    plain = {name: field for name, field in fields.items() if field is not None}
+    if len(plain) == len(fields):
+        whole = _input_of_fields(plain, f"A parameter of {where}", strict_numbers)
+    else:
+        whole = _input_of_parameters(parameters, where, strict_numbers)
+    # Any value is valid for a parameter without an annotation.
+    may_be_anything = [p.name for p in parameters if not p.is_annotated and p.has_default]
+    if may_be_anything:
+        return whole.map(partial(_dropping_nulls, may_be_anything))
+    return whole
+
+
+def _input_of_parameters(
+    parameters: Sequence[Parameter], where: str, strict_numbers: bool
+) -> InputSchema:
+    """The input of any parameters, of which pydantic makes a model."""
+    parameters = [p._replace(annotation=adapted(p.annotation)) for p in parameters]
+    names = _field_names([p.name for p in parameters])
+    fields: dict[str, Any] = {
+        field: _field(field, p) for field, p in zip(names, parameters, strict=True)
+    }
+    config = ConfigDict(extra="forbid", protected_namespaces=())
+    what = f"A parameter of {where}"
+    with supported_types(what, *(p.annotation for p in parameters)):
+        model = create_model("Arguments", __config__=config, **fields)
+        whole = _input_of_model(model, what, strict_numbers)
+    if all(field == name for field, name in names.items()):
+        return whole.map(_reading_fields)
+    return whole.map(partial(_reading_fields_as, names))
+
+
+Validate = Callable[[dict[str, Any]], Any]
+
+
+def _dropping_nulls(names: Sequence[str], validate: Validate) -> Validate:
+    """``validate``, for which null means that one of ``names`` is not given."""
+
+    def validate_given(arguments: dict[str, Any]) -> Any:
+        without = without_nulls(arguments, names)
+        return validate(arguments if without is None else without)
+
+    return validate_given
+
+
+def _reading_fields(validate: Validate) -> Validate:
+    """``validate``, which returns a model, with the fields of the model."""
+    return lambda arguments: validate(arguments).__dict__
+
+
+def _reading_fields_as(names: Mapping[str, str], validate: Validate) -> Validate:
+    """The same, with the fields under the names of the parameters."""
+
+    def read(arguments: dict[str, Any]) -> dict[str, Any]:
+        fields = validate(arguments).__dict__
+        return {names[field]: value for field, value in fields.items()}
+
+    return read
+
+
+# A model of a few parameters and its schema take a millisecond. Most parameters have one of a few
+# types, of which what pydantic makes is kept.
+
+SHARED = frozenset(
+    {
+        "model", "dataclass", "enum", "typed-dict", "named-tuple", "call", "definitions",
+        "definition-ref",
+    }
+)  # fmt: skip
+"""Core schemas whose JSON Schemas pydantic puts into ``$defs``: they need the whole."""
+DEFAULTS = (bool, int, str, type(None))
+"""Types of defaults that are in the schema as they are, and that no handler can change."""
+
+
+class _Plain(NamedTuple):
+    """What pydantic makes of a parameter: its core schema, and its JSON Schema."""
+
+    core: Any
+    schema: Mapping[str, Any]
+    is_required: bool
+
+
+def _plain_field(parameter: Parameter) -> _Plain | None:
+    """What pydantic makes of a parameter by itself; None where it needs a model of all."""
+    kind = parameter.annotation if parameter.is_annotated else Any
+    try:
+        plain = _plain_type(kind, repr(kind))
+    except TypeError:
+        return None  # It cannot be kept.
+    if plain is None or not parameter.has_default:
+        return plain
+    default = parameter.default
+    if type(default) not in DEFAULTS:
+        return None
+    core = core_schema.with_default_schema(plain.core, default=default)
+    schema = dict(sorted({**plain.schema, "default": default}.items()))
+    return _Plain(core, schema, is_required=False)
+
+
+@lru_cache(maxsize=512)
+def _plain_type(kind: Any, spelled: str) -> _Plain | None:
+    """The same of a type. ``spelled`` tells unions apart that differ in their order only."""
+    if any(map(_has_settings, getattr(kind, "__metadata__", ()))):
+        return None
+    try:
+        changed = adapted(kind)
+        if serializers.unsupported_class(changed) is not None:
+            return None
+        adapter: TypeAdapter[Any] = TypeAdapter(changed)
+        core: Any = adapter.core_schema
+        if not SHARED.isdisjoint(argument_types.kinds_in(core)):
+            return None
+        schema = adapter.json_schema(schema_generator=UntitledJsonSchema)
+    except (PydanticUserError, SchemaError, NameError, TypeError, KeyError):
+        return None  # With a model, the message about it names the parameter.
+    return _Plain(core, schema, is_required=True)
+
+
+def _has_settings(metadata: Any) -> bool:
+    """Whether it has settings of a field, besides a description and bounds."""
+    if not isinstance(metadata, FieldInfo):
+        return False
+    names = (metadata.alias, metadata.validation_alias, metadata.title, metadata.discriminator)
+    return not metadata.is_required() or any(name is not None for name in names)
+
+
+def _input_of_fields(fields: Mapping[str, _Plain], what: str, strict_numbers: bool) -> InputSchema:
+    """The input of parameters of plain types, whose validator returns a dict."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: {**field.schema} for name, field in fields.items()},
+        "additionalProperties": False,
+    }
+    if required := [name for name, field in fields.items() if field.is_required]:
+        schema["required"] = required
+    # As a model: the number of its members is bounded where a message is read.
+    declared = core_schema.model_fields_schema(
+        {name: core_schema.model_field(field.core) for name, field in fields.items()}
+    )
+    checked = _Checked.of(declared, what, strict_numbers)
+    members = {
+        name: core_schema.typed_dict_field(
+            checked.core["fields"][name]["schema"], required=field.is_required
+        )
+        for name, field in fields.items()
+    }
+    core = core_schema.typed_dict_schema(members, extra_behavior="forbid")
+    validation = _Validation(core, checked.types, tuple(fields), optional_names(schema))
+    return InputSchema(schema, validation.in_loop, validation.in_thread)
+
+
+def _declared_model(model: type[BaseModel], strict_numbers: bool) -> InputSchema:
+    """A model; unknown arguments are rejected unless its configuration has ``extra``."""
+    if "extra" not in model.model_config:
+        same = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
+        bases = (model,)
+        model = new_class(
+            model.__name__, bases, {"extra": "forbid"}, lambda members: members.update(same)
+        )
+    what = f"A field of {model.__qualname__}"
+    with supported_types(what):
+        return _input_of_model(model, what, strict_numbers)
+
+
+def _declared_schema(schema: Json, where: str) -> InputSchema:
+    """A JSON Schema, which is enforced; the handler takes a dict."""
+    whole = {**schema} if "type" in schema else {"type": "object", **schema}
+    if whole["type"] != "object":
+        raise ConfigurationError(
+            f"The input schema of {where} describes a {whole['type']}, but arguments are an "
+            'object: write {"type": "object", "properties": {…}}'
+        )
+    validator = compiled(whole, where)
+    containers = {*non_strings(whole)}
+    optional = [name for name in optional_names(whole) if not _takes_null(whole, name)]
+
+    def validate(arguments: dict[str, Any], max_steps: int = STEPS_IN_LOOP) -> dict[str, Any]:
+        try:
+            problems = validator.problems(arguments, max_steps=max_steps)
+            for repair, names in ((decode_containers, containers), (without_nulls, optional)):
+                if problems and (repaired := repair(arguments, names)) is not None:
+                    arguments = repaired
+                    problems = validator.problems(arguments, max_steps=max_steps)
+        except TooManySteps:
+            raise LargeArguments from None
+        if problems:
+            raise InvalidArguments(_with_unknown(whole, arguments) or problems)
+        return compiler.with_defaults(whole, arguments)
+
+    return InputSchema(whole, validate, partial(validate, max_steps=MAX_STEPS))
+
+
+def _with_unknown(schema: Json, arguments: Mapping[str, Any]) -> str | None:
+    """What is said of arguments that a schema does not have, and of no others; None without any."""
+    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
+        return None
+    accepted = [*schema.get("properties", ())]
+    unknown = [name for name in arguments if name not in accepted][:MAX_PROBLEMS]
+    clauses = [f"{_short(name)}: {_unknown(accepted)}" for name in unknown]
+    return "; ".join(clauses) or None
+
+
+def _unknown(accepted: Sequence[str]) -> str:
+    return f"unknown argument (accepted: {', '.join(accepted) or 'none'})"
+
+
+def _takes_null(schema: Json, name: str) -> bool:
+    """Whether null is a value of a property, and so does not mean that it is left out."""
+    described = schema["properties"][name]
+    reference = described.get("$ref") if isinstance(described, Mapping) else None
+    if isinstance(reference, str):
+        described = schema.get("$defs", {}).get(reference.rpartition("/")[2], described)
+    return accepts_null(described)
+
+
+def input_of(declared: Any, where: str, *, strict_numbers: bool = False) -> InputSchema:
+    if isinstance(declared, type) and issubclass(declared, BaseModel):
+        return _declared_model(declared, strict_numbers)
+    if isinstance(declared, Mapping):
+        return _declared_schema(declared, where)
+    raise ConfigurationError(
+        f"The input of {where} is declared as {declared!r}: give a pydantic model or a dict "
+        "with a JSON Schema"
+    )
+
+
+def describe_errors(error: ValidationError, accepted: Sequence[str] = ()) -> str:
+    """One clause for each error, without the values."""
+    problems = _problems(error)
+    if not problems:
+        return f"there are {error.error_count()} problems, such as unknown members"
+    clauses = [_clause(problem, accepted) for problem in problems[:MAX_PROBLEMS]]
+    if len(problems) > MAX_PROBLEMS:
+        clauses.append(f"and {len(problems) - MAX_PROBLEMS} more")
+    return "; ".join(clauses)
+
+
+def _clause(problem: Any, accepted: Sequence[str]) -> str:
+    path = ".".join(map(str, problem["loc"]))
+    match problem["type"]:
+        case "missing":
+            text = "required, but missing"
+        case "extra_forbidden" if len(problem["loc"]) == 1:
+            text = _unknown(accepted)
+        case "extra_forbidden":
+            text = "unknown here"
+        case _:
+            text = problem["msg"]
+    return f"{_short(path)}: {_short(text)}" if path else _short(text)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"
+
+
+def _field_names(names: Sequence[str]) -> dict[str, str]:
+    """Return the parameters by the names of their fields in a pydantic model.
+
+    Where those are not valid, or not free, the name of the parameter becomes an alias.
+    """
+    fields: dict[str, str] = {}
+    for name in names:
+        field = name
+        taken = {*names, *fields} - {name}
+        while field.startswith("_") or hasattr(BaseModel, field) or field in taken:
+            field = f"arg_{field.lstrip('_')}_"
+        fields[field] = name
+    return fields
+
+
+def _field(name: str, parameter: Parameter) -> Any:
+    kind = parameter.annotation if parameter.is_annotated else Any
+    default = parameter.default if parameter.has_default else ...
+    if name != parameter.name:
+        kind = Annotated[kind, Field(alias=parameter.name)]
+    return (kind, default)
+
+
+def _input_of_model(model: type[BaseModel], what: str, strict_numbers: bool) -> InputSchema:
+    """The input of a model; ``what`` begins the message about a type that is refused."""
+    schema = model.model_json_schema(schema_generator=UntitledJsonSchema)
+    # The schema of a recursive model is a reference, but the root must be an object.
+    if reference := schema.pop("$ref", None):
+        schema = {**schema["$defs"][reference.rpartition("/")[2]], **schema}
+    schema = {"type": "object", "properties": {}, **schema}
+    schema.pop("title", None)
+    accepted = tuple(schema.get("properties", ()))
+    declared: Any = model.__pydantic_core_schema__
+    checked = _Checked.of(declared, what, strict_numbers)
+    validation = _Validation(checked.core, checked.types, accepted, optional_names(schema))
+    return InputSchema(schema, validation.in_loop, validation.in_thread)
+
+
+class _Checked(NamedTuple):
+    """A core schema whose types are accepted, and what is known of them."""
+
+    core: Any
+    types: argument_types.ArgumentTypes
+
+    @classmethod
+    def of(cls, declared: Any, what: str, strict_numbers: bool) -> _Checked:
+        core = argument_types.prepared(declared, strict_numbers=strict_numbers)
+        return cls(core, argument_types.read(core, what))
+
+
+class _Validation:
+    """Validates the arguments of one component: small ones in the event loop, others in a thread.
+
+    It stops at the first wrong item of a collection. If the arguments are few, they are then
+    validated once more to describe every error.
+    """
+
+    def __init__(
+        self,
+        core: Any,
+        types: argument_types.ArgumentTypes,
+        accepted: Sequence[str],
+        optional: Collection[str],
+    ) -> None:
+        self._accepted = accepted
+        self._optional = optional
+        self._is_small = types.small_enough()
+        # Not read before: what a conversion costs is known, unlike that of other functions.
+        core = converting(core)
+        failing_fast = argument_types.prepared(core, fail_fast=True)
+        self._validate = argument_types.validator_of(failing_fast).validate_python
+        if types.has_chosen_hash:
+            self._validate = partial(_validate_few_members, self._validate)
+        self._core = core
+        # Compiled for the first invalid arguments.
+        self._complete_validator: SchemaValidator | None = None
+
+    def in_loop(self, arguments: dict[str, Any]) -> Any:
+        """The valid arguments; raises InvalidArguments, or LargeArguments: use ``in_thread``."""
+        if not self._is_small(arguments):
+            raise LargeArguments
+        try:
+            return self._validate(arguments)
+        except ValidationError as error:
+            return self._repaired(arguments, error, self._validate_if_small)
+
+    def in_thread(self, arguments: dict[str, Any]) -> Any:
+        """The valid arguments; raises InvalidArguments."""
+        try:
+            return self._validate(arguments)
+        except ValidationError as error:
+            return self._repaired(arguments, error, self._validate)
+
+    def _validate_if_small(self, arguments: dict[str, Any]) -> Any:
+        """Validate repaired arguments, of which there may be more."""
+        if not argument_types.is_small(arguments, argument_types.MAX_NODES):
+            raise LargeArguments
+        return self._validate(arguments)
+
+    def _repaired(
+        self,
+        arguments: dict[str, Any],
+        error: ValidationError,
+        validate: Callable[[dict[str, Any]], Any],
+    ) -> Any:
+        """Validate repaired arguments; raises InvalidArguments if they are not valid either."""
+        for _ in range(MAX_REPAIRS):
+            repaired = arguments_with_repairs(arguments, _problems(error), self._optional)
+            if repaired is None:
+                break
+            try:
+                return validate(repaired)
+            except ValidationError as other:
+                arguments = repaired
+                error = other
+        error = self._with_every_problem(arguments, error)
+        raise InvalidArguments(describe_errors(error, self._accepted)) from error
+
+    def _with_every_problem(
+        self, arguments: dict[str, Any], error: ValidationError
+    ) -> ValidationError:
+        if argument_types.is_small(arguments, argument_types.MAX_NODES):
+            try:
+                self._validate_completely(arguments)
+            except ValidationError as complete:
+                return complete
+        return error
+
+    def _validate_completely(self, arguments: dict[str, Any]) -> None:
+        if self._complete_validator is None:
+            self._complete_validator = argument_types.validator_of(self._core)
+        self._complete_validator.validate_python(arguments)
+
+
+def _validate_few_members(
+    validate: Callable[[dict[str, Any]], Any], arguments: dict[str, Any]
+) -> Any:
+    if argument_types.has_many_members(arguments):
+        raise InvalidArguments(
+            f"a list or an object may have at most {argument_types.MAX_WITH_CHOSEN_HASH} members "
+            "here"
+        )
+    return validate(arguments)
+
+
+def _problems(error: ValidationError) -> Sequence[Any]:
+    """What pydantic says about the problems; nothing of so many that listing them takes long."""
+    if error.error_count() > MAX_LISTED_PROBLEMS:
+        return ()
+    return error.errors(include_url=False, include_context=False, include_input=False)
+
+
+def compiled(schema: Json, where: str) -> compiler.Validator:
+    with explain(f"A schema of {where} cannot be used"):
+        return compiler.compile(schema)
+
+
+@contextmanager
+def supported_types(what: str, *annotations: Any) -> Iterator[None]:
+    problem = next(filter(None, map(serializers.unsupported_class, annotations)), None)
+    if problem is not None:
+        raise ConfigurationError(f"{what} cannot be sent or received as JSON: {problem}")
+    try:
+        yield
+    except (PydanticUserError, SchemaError, NameError, TypeError) as error:
+        raise ConfigurationError(
+            f"{what} has a type without a JSON form: use types of Python, dataclasses or pydantic "
+            f"models; objects of Django are on the Frame. pydantic says: {error}"
+        ) from error

@@ -1,0 +1,373 @@
+"""Tools: functions that a model may call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import inf
+from typing import Any, ClassVar, Literal, Unpack, cast, get_args
+
+from pydantic import BaseModel
+
+from django_mcp.core.components import declaration, outputs, serializers, stored, views
+from django_mcp.core.components.base import (
+    Component,
+    ConfigurationError,
+    UnserializableResult,
+    explain,
+    listed,
+)
+from django_mcp.core.components.declaration import ComponentAttributes, ComponentSource, Options
+from django_mcp.core.components.outputs import OutputSchema
+from django_mcp.core.components.schemas import InputSchema
+from django_mcp.core.components.signature import CallConvention
+from django_mcp.core.components.views import View
+from django_mcp.core.protocol import headers
+from django_mcp.core.protocol.errors import Json
+
+TaskSupport = Literal["forbidden", "optional", "required"]
+Approvers = str | Callable[[Any, Any], str | bool | None | Awaitable[str | bool | None]]
+"""The permission of those who may approve a call, or a function of the validated arguments and the
+Frame that returns it, and None or False for a call that needs no approval."""
+
+HINTS = {
+    "read_only": "readOnlyHint",
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open_world": "openWorldHint",
+}
+"""The options, and the annotations that they are listed as."""
+
+HOST_META = {
+    "always_load": "anthropic/alwaysLoad",
+    "search_hint": "anthropic/searchHint",
+    "max_result_chars": "anthropic/maxResultSizeChars",
+}
+"""The options, and the members of ``_meta`` in which hosts read them."""
+MAX_RESULT_CHARS = 500_000
+"""The most that a host accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Who has to approve a call before it runs: the option ``approval`` of a tool.
+
+    ``permission`` is that of the approvers, or a function of the validated arguments and the Frame
+    that returns it, or None for a call that needs no approval. With ``four_eyes``, the approver
+    must be somebody else than the caller.
+    """
+
+    permission: Approvers
+    four_eyes: bool = field(default=False, kw_only=True)
+
+
+class Tool(ComponentAttributes):
+    """A tool written as a class: derive from it and write ``execute``.
+
+    With an inner pydantic model ``Input``, or an ``input_schema`` (a JSON Schema, or a model),
+    write ``execute(self, params, frame)``; without either, ``execute(self, a: int, b: int)``,
+    where the parameters define the schema. It may be ``async``; the Frame is optional.
+    """
+
+    input_schema: Any = None
+    output_schema: Any = None
+    annotations: Any = None
+    task_support: Any = None
+    task_after: Any = None
+    read_only: Any = None
+    destructive: Any = None
+    idempotent: Any = None
+    open_world: Any = None
+    approval: Any = None
+    log_arguments: Any = ()
+    always_load: Any = None
+    search_hint: Any = None
+    max_result_chars: Any = None
+    ui: Any = None
+    app_only: Any = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ToolComponent(Component):
+    """A tool as a server has it: what it is listed as, and how it is called."""
+
+    kind: ClassVar[str] = "tool"
+    input: InputSchema
+    output: OutputSchema | None = None
+    task_support: TaskSupport = "forbidden"
+    task_after: float | None = None
+    """Seconds after which a running call is continued as a task; None: as the server decides."""
+    param_headers: Any = ()
+    """The arguments that an HTTP client repeats in headers."""
+    approval: Approval | None = None
+    log_arguments: tuple[str, ...] = ()
+    """The arguments whose values the call log may store."""
+    search_hint: str | None = None
+    """Words that ``find_tools`` finds it by, in addition to its name and description."""
+    view: View | None = None
+    """The page in which a host shows its results."""
+    app_only: bool = False
+    """Whether hosts offer it to their views only. This is no permission."""
+
+    @property
+    def reads_only(self) -> bool:
+        return self.annotations is not None and self.annotations.get("readOnlyHint") is True
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        return self.input.schema
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        return None if self.output is None else self.output.schema
+
+    def validate_input(self, arguments: dict[str, Any]) -> Any:
+        return self.input.validate(arguments)
+
+    def validate_output(self, value: Any) -> Any:
+        """The structured content of ``value``; raises InvalidOutput."""
+        return value if self.output is None else self.output.dump(value)
+
+    def descriptor(self) -> dict[str, Any]:
+        may_be_task = self.task_support != "forbidden"
+        described = self._describe(
+            description=self.listed_description,
+            inputSchema=self.input.schema,
+            # Without a schema, the result may also say that the call waits for an approval.
+            outputSchema=self.output_schema if self.approval is None else None,
+            execution={"taskSupport": self.task_support} if may_be_task else None,
+        )
+        if self.view is None and not self.app_only:
+            return described
+        shown = views.tool_meta(self.view, app_only=self.app_only)
+        return {**described, "_meta": {**shown, **(self.meta or {})}}
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> ToolComponent:
+        """The tool with the options and the ``handler`` in ``spec``; raises ConfigurationError.
+
+        ``handler`` is a function or its path. Without it, a hook of the server answers the calls.
+        """
+        if spec.get("approval") is not None:
+            raise ConfigurationError(
+                f"The tool {spec.get('name')!r} is registered for one session, which may be over "
+                "when a call is approved: declare tools with an approval on the server"
+            )
+        if spec.get("ui") is not None:
+            raise ConfigurationError(
+                f"The tool {spec.get('name')!r} is registered for one session, and hosts read "
+                "views before: declare tools with a view on the server"
+            )
+        if spec.get("log_arguments"):
+            raise ConfigurationError(
+                f"The tool {spec.get('name')!r} is registered for one session: arguments are "
+                "logged of tools on the server only"
+            )
+        return _from_spec(stored.canonical(spec))
+
+
+class ToolOptions(Options, total=False):
+    input_schema: type[BaseModel] | Json | None
+    output_schema: Any
+    """A JSON Schema, or a type that pydantic supports; by default the return annotation."""
+    task_support: TaskSupport | None
+    task_after: float | None
+    """Seconds after which a running call is continued as a task, where the server decides; 0: at
+    once. By default at once for "required", and after 5 seconds for "optional"."""
+    annotations: Json | None
+    """What clients are told besides the hints, such as ``{"category": "billing"}``; any keys."""
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    approval: Approval | Approvers | None
+    """A call waits until somebody with this permission approves it; see ``Approval``."""
+    log_arguments: Sequence[str] | None
+    """The arguments whose values the app of the call log may store; none by default."""
+    always_load: bool | None
+    """List it even if the server or the host lists few tools, and lets models search the others."""
+    search_hint: str | None
+    """Words by which a search finds it, in addition to its name and description."""
+    max_result_chars: int | None
+    """The characters of a result that a host should pass on to the model without cutting it."""
+    ui: View | None
+    """The view in which hosts show its results: ``template_view(…)`` of ``django_mcp.ui``."""
+    app_only: bool | None
+    """Hosts let views call it, and do not show it to models. It needs permissions like any tool:
+    the server cannot tell who calls."""
+
+
+def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
+    """The component of a function, a Tool class or an instance of one."""
+    source = declaration.read(target, Tool, "execute", options, ToolOptions)
+    arguments, call = _read_input(source)
+    view = _view(source)
+    app_only = bool(source.get("app_only"))
+    with explain(f"A header of {source.where}"):
+        param_headers = headers.param_headers(arguments.schema)
+    return ToolComponent(
+        name=source.name(),
+        complete=source.completers(arguments.schema.get("properties", ())),
+        input=arguments,
+        output=_read_output(source),
+        annotations=_annotations(source) or None,
+        task_support=_task_support(source),
+        task_after=_task_after(source),
+        param_headers=param_headers,
+        approval=_approval(source),
+        log_arguments=_log_arguments(source, arguments.schema.get("properties", ())),
+        # A host has to know a tool to show its results, or to let a view call it.
+        always_load=bool(source.get("always_load") or view or app_only),
+        view=view,
+        app_only=app_only,
+        search_hint=_search_hint(source),
+        handler=call.handler,
+        invoke=call.invoke,
+        is_async=call.is_async,
+        takes_frame=call.takes_frame,
+        **_with_host_meta(source, source.common()),
+    )
+
+
+def _read_input(source: ComponentSource) -> tuple[InputSchema, CallConvention]:
+    declared = source.input_model("input_schema")
+    parameters = source.signature.parameters
+    takes_params = any(item.name == "params" and not item.is_annotated for item in parameters)
+    if declared is None and takes_params:
+        raise ConfigurationError(
+            f"{source.where} takes params, but no schema of them is declared: declare Input or "
+            "input_schema, or let it take each argument under its name"
+        )
+    return source.read_input(
+        declared,
+        "the input schema lists its arguments: name them, or declare input_schema",
+        strict_numbers=True,
+    )
+
+
+def _annotations(source: ComponentSource) -> dict[str, Any]:
+    """The annotations of the author, and the hints under the names of the protocol."""
+    declared = source.get("annotations")
+    if declared is not None and not isinstance(declared, Mapping):
+        raise ConfigurationError(f"The annotations of {source.where} are {declared!r}: give a dict")
+    try:
+        annotations: dict[str, Any] = serializers.jsonable(dict(declared or {}))
+    except UnserializableResult as error:
+        raise ConfigurationError(
+            f"The annotations of {source.where} are no JSON: {error}"
+        ) from error
+    for option, member in HINTS.items():
+        hint = source.get(option)
+        annotated = annotations.get(member)
+        if annotated is not None and not isinstance(annotated, bool):
+            raise ConfigurationError(
+                f"{member} in the annotations of {source.where} is {annotated!r}: write True or "
+                "False"
+            )
+        if None not in (hint, annotated) and hint != annotated:
+            raise ConfigurationError(
+                f"{source.where} has {option}={hint!r} and {member} {annotated!r} in its "
+                "annotations: write one of them"
+            )
+        if hint is not None:
+            annotations[member] = hint
+    return annotations
+
+
+def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str, Any]:
+    """Add what hosts read in ``_meta``; the author's own ``meta`` overrides it."""
+    options = {option: source.get(option) for option in HOST_META}
+    characters = options["max_result_chars"]
+    is_count = type(characters) is int and 0 < characters <= MAX_RESULT_CHARS
+    if characters is not None and not is_count:
+        raise ConfigurationError(
+            f"max_result_chars of {source.where} is {characters!r}: write a number of at most "
+            f"{MAX_RESULT_CHARS:,}"
+        )
+    host_meta = {HOST_META[option]: value for option, value in options.items() if value}
+    if not host_meta:
+        return common
+    own_meta = common["meta"] or {}
+    return {**common, "meta": {**host_meta, **own_meta}}
+
+
+def _view(source: ComponentSource) -> View | None:
+    view = source.raw("ui")
+    if view is None or isinstance(view, View):
+        return view
+    raise ConfigurationError(
+        f'The ui of {source.where} is {view!r}: write template_view("shop/mcp/cart.html") of '
+        "django_mcp.ui"
+    )
+
+
+def _search_hint(source: ComponentSource) -> str | None:
+    hint = source.get("search_hint")
+    if hint is None or isinstance(hint, str):
+        return hint
+    raise ConfigurationError(f"The search_hint of {source.where} is {hint!r}: write some words")
+
+
+def _read_output(source: ComponentSource) -> OutputSchema | None:
+    declared = source.get("output_schema")
+    if declared is not None:
+        return outputs.output_of(declared, source.where)
+    returned = outputs.structured_type(source.signature.returns)
+    return None if returned is None else outputs.output_of_type(returned, source.where)
+
+
+def _task_support(source: ComponentSource) -> TaskSupport:
+    support = source.get("task_support") or "forbidden"
+    if support not in get_args(TaskSupport):
+        raise ConfigurationError(
+            f"The task_support of {source.where} is {support!r}: write "
+            '"forbidden", "optional" or "required"'
+        )
+    return cast("TaskSupport", support)
+
+
+def _approval(source: ComponentSource) -> Approval | None:
+    declared = source.raw("approval")
+    if declared is None:
+        return None
+    approval = declared if isinstance(declared, Approval) else Approval(declared)
+    permission = approval.permission
+    is_codename = isinstance(permission, str) and "." in permission
+    if is_codename or callable(permission):
+        return approval
+    raise ConfigurationError(
+        f'The approval of {source.where} is {permission!r}: write "app_label.codename", or a '
+        "function that takes the arguments and the Frame"
+    )
+
+
+def _log_arguments(source: ComponentSource, arguments: Iterable[str]) -> tuple[str, ...]:
+    names = listed(f"log_arguments of {source.where}", source.get("log_arguments") or ())
+    possible = tuple(arguments)
+    for name in names:
+        if name not in possible:
+            raise ConfigurationError(
+                f"{source.where} logs {name!r}, which is none of its arguments "
+                f"({', '.join(possible) or 'it has none'})"
+            )
+    return names
+
+
+def _task_after(source: ComponentSource) -> float | None:
+    after = source.get("task_after")
+    if after is None:
+        return None
+    is_number = isinstance(after, int | float) and not isinstance(after, bool)
+    if not is_number or not 0 <= after < inf:
+        raise ConfigurationError(
+            f"The task_after of {source.where} is {after!r}: write a number of seconds, or 0"
+        )
+    return float(after)
+
+
+@lru_cache(maxsize=stored.CACHED_SPECS)
+def _from_spec(spec: bytes) -> ToolComponent:
+    """The tool of a spec; one without a handler and a schema takes no arguments."""
+    no_arguments = {"type": "object", "additionalProperties": False}
+    return stored.restore(spec, tool_component, stored.placeholder, input_schema=no_arguments)

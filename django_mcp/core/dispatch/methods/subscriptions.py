@@ -1,0 +1,115 @@
+"""subscriptions/listen, resources/subscribe and resources/unsubscribe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from django_mcp.core.dispatch import task_calls, visibility
+from django_mcp.core.dispatch.invocation import string_param
+from django_mcp.core.frame.session import Change
+from django_mcp.core.protocol import initialize, subscriptions
+from django_mcp.core.protocol.errors import (
+    AuthenticationRequired,
+    InvalidParams,
+    Json,
+    MethodNotFound,
+    MissingClientCapability,
+    ResourceNotFound,
+)
+from django_mcp.core.protocol.limits import MAX_URI
+from django_mcp.core.protocol.subscriptions import Filter
+from django_mcp.core.server.tasks import Tasks
+
+if TYPE_CHECKING:
+    from django_mcp.core.dispatch.invocation import Answer
+    from django_mcp.core.frame.frame import Frame
+
+MAX_SUBSCRIPTIONS = 1000
+"""Resources and tasks of one session, or of one listen stream: each is compared with every
+notification."""
+
+
+async def listen(frame: Frame) -> Answer:
+    """Send the notifications which the client listens for, until its stream ends."""
+    if not frame.exchange.may_listen:
+        raise MethodNotFound("This server has no streams to listen on")
+    wanted = subscriptions.read(frame.message.params)
+    _check_count(frame, (*wanted.uris, *wanted.tasks))
+    if wanted.tasks and not task_calls.is_declared(frame):
+        raise MissingClientCapability.of(task_calls.EXTENSION)
+    # The stream keeps the client's description while it is open, so that its size is checked.
+    info = frame.get_client_info()
+    capabilities = frame.get_client_capabilities()
+    initialize.check_client({"clientInfo": info, "clientCapabilities": capabilities})
+    accepted = await resolve_filter(frame, wanted)
+    await frame.exchange.listen(frame, accepted)
+    return {"_meta": subscriptions.meta(frame.request_id)}, frame
+
+
+async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
+    """Return the part of a filter which the server supports and the caller may read.
+
+    Raises AuthenticationRequired or InsufficientScope if a resource in it is challenged.
+    """
+    capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
+    lists = [
+        name
+        for name in wanted.lists
+        if _declares(capabilities, subscriptions.LISTS[name], "listChanged")
+    ]
+    uris = wanted.uris if _declares(capabilities, "resources", "subscribe") else ()
+    access_by_uri = {uri: await visibility.access_to(frame, uri) for uri in uris}
+    challenges = [access.challenge for access in access_by_uri.values() if access.challenge]
+    if challenges:
+        raise AuthenticationRequired.for_all(challenges)
+    readable = [uri for uri, access in access_by_uri.items() if access.is_permitted]
+    tasks = await _own_tasks(frame, wanted.tasks)
+    return Filter(frozenset(lists), tuple(readable), tasks)
+
+
+async def _own_tasks(frame: Frame, ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those ids that name tasks of the caller."""
+    if not ids or not frame.server.capabilities.has("tasks"):
+        return ()
+    port = Tasks.get_port()
+    own = [task_id for task_id in ids if await port.get(frame, task_id) is not None]
+    return tuple(own)
+
+
+async def subscribe(frame: Frame) -> Answer:
+    """Subscribe the session to a resource; raises ResourceNotFound for an unknown one.
+
+    Raises AuthenticationRequired or InsufficientScope for one that is challenged.
+    """
+    uri = _uri(frame)
+    access = await visibility.access_to(frame, uri)
+    if not access.is_permitted:
+        raise access.challenge or ResourceNotFound.at(uri)
+    present = frame.private.get("subscriptions", frozenset())
+    _check_count(frame, present | {uri})
+    return {}, frame.record(Change("subscriptions", "include", uri))
+
+
+async def unsubscribe(frame: Frame) -> Answer:
+    """Unsubscribe the session from a resource, whether it was subscribed or not."""
+    return {}, frame.record(Change("subscriptions", "exclude", _uri(frame)))
+
+
+def _uri(frame: Frame) -> str:
+    """Return the URI of the request; raises MethodNotFound where nothing can be subscribed to."""
+    capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
+    if not frame.exchange.may_listen or not _declares(capabilities, "resources", "subscribe"):
+        raise MethodNotFound("This server offers no subscriptions to resources")
+    return string_param(frame.message.params, "uri", MAX_URI)
+
+
+def _check_count(frame: Frame, uris: Collection[str]) -> None:
+    if len(uris) > MAX_SUBSCRIPTIONS:
+        raise InvalidParams(
+            f"A client may subscribe to at most {MAX_SUBSCRIPTIONS} resources and tasks"
+        )
+
+
+def _declares(capabilities: Json, category: str, flag: str) -> bool:
+    return bool(capabilities.get(category, {}).get(flag))

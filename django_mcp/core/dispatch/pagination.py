@@ -1,0 +1,83 @@
+"""The pages of the list methods."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.core.components.base import Component
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.dispatch import list_answers, visibility
+from django_mcp.core.dispatch.list_answers import Answers
+from django_mcp.core.protocol import cursors
+from django_mcp.core.protocol.preencoded import PreEncodedList
+
+if TYPE_CHECKING:
+    from django_mcp.core.frame.frame import Frame
+
+
+async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Frame]:
+    """Return one page of the visible components of ``kind``, as ``member``."""
+    last = position(frame, kind)
+    answers: Answers = {}
+    if last is not None:
+        *last_key, name = last
+        answers = list_answers.take(frame, name)
+    await visibility.check_groups(frame, answers)
+    offered = visibility.in_order(frame, kind, loaded_only=_lists_few(frame, kind))
+    listed = offered.listed
+    start = 0
+    if last is not None:
+        start = bisect_right(listed, tuple(last_key), key=lambda component: component.sort_key)
+    # One more than the page has tells that there is a next one.
+    most = limit_of(frame) + 1
+    if offered.is_public:
+        shown = listed[start : start + most]
+    else:
+        shown = await visibility.listed(frame, listed[start:], most, answers)
+    next_page: dict[str, Any] = {}
+    if len(shown) == most:
+        shown = shown[:-1]
+        name = list_answers.keep(frame, answers) if answers else ""
+        next_page["nextCursor"] = cursor_after(frame, kind, [*shown[-1].sort_key, name])
+    return {member: _entries(frame, shown), **next_page}, frame
+
+
+def _lists_few(frame: Frame, kind: str) -> bool:
+    """Whether the list has a chosen few tools, with which a model finds the others."""
+    if kind != ToolComponent.kind or not frame.server.tool_search:
+        return False
+    selection = frame.principal.selection
+    return selection is None or not selection.all_tools
+
+
+def _entries(frame: Frame, shown: Sequence[Component]) -> list[dict[str, Any]] | PreEncodedList:
+    """Return the list of ``shown``; its JSON, where nothing reads it before it is sent."""
+    revision = frame.revision
+    server = frame.server
+    if frame.exchange.encodes and not server.middleware:
+        return PreEncodedList(server.components.encoded_list(revision, shown))
+    return [server.components.descriptor(revision, each) for each in shown]
+
+
+def position(frame: Frame, kind: str) -> tuple[str, ...] | None:
+    """Return the key of the last entry before the requested page; None for the first page.
+
+    Raises InvalidParams for a cursor that was not issued for this list and this caller.
+    """
+    if "cursor" not in frame.message.params:
+        return None
+    unsign = partial(frame.server.unsign, "cursor", frame.principal.key)
+    return cursors.decode(kind, frame.message.params["cursor"], unsign)
+
+
+def cursor_after(frame: Frame, kind: str, key: Sequence[str]) -> str:
+    """Return the cursor of the page after the entry with this key."""
+    return cursors.encode(kind, key, partial(frame.server.sign, "cursor", frame.principal.key))
+
+
+def limit_of(frame: Frame) -> int:
+    """Return the number of entries of a page."""
+    return frame.private.get("pagination_limit") or frame.server.page_size

@@ -1,0 +1,240 @@
+"""The plan of a component: the steps of its calls, decided once for each revision.
+
+It is made at the first call, and dropped with ``Server.plans`` when anything of which it is made
+has changed: a component, a hook, the middleware, the settings, the description of the server.
+
+================ ================= ============================================================
+list             step              is there for
+================ ================= ============================================================
+BEFORE_ARGUMENTS check_permission  components with a permission or scopes
+                 check_direct      tools that hosts offer to their views only
+                 check_headers     tools with ``x-mcp-header`` in their schema
+                 start_task        tools that may run as tasks, where clients may request one
+BEFORE_HANDLER   hold              tools with ``approval``
+AROUND_HANDLER   transactions      handlers, if a database has ATOMIC_REQUESTS
+                 ``around_call``   handlers of a server with this hook
+``Invocation``   rollback          handlers with ``requests_input``
+                 thread            handlers that are synchronous
+AFTER_RESULT     add_fragment      tools with a view that renders fragments
+================ ================= ============================================================
+
+AROUND_HANDLER is in ``invocation``, and ``runtime`` adds its steps. The other lists are here, with
+the condition of each step. A step before the handler returns the answer to the call, or None where
+the call goes on; one after the result returns the result. The middleware of a server is a chain in
+its plans as well (``dispatcher``); ``handle.answer`` adds what surrounds every request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from django_mcp.core.components.base import Component, InvalidArguments, LargeArguments
+from django_mcp.core.components.resource import TemplateComponent
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.components.views import FRAGMENT
+from django_mcp.core.dispatch import approval, invocation, result_size, task_calls, visibility
+from django_mcp.core.dispatch.invocation import Invocation
+from django_mcp.core.protocol import headers
+from django_mcp.core.protocol.preencoded import PreEncodedResult
+from django_mcp.core.protocol.revisions import Feature
+
+if TYPE_CHECKING:
+    from django_mcp.core.dispatch.invocation import Answer, Result
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.frame.frame_server import FrameServer
+    from django_mcp.core.protocol.errors import McpError
+    from django_mcp.core.protocol.revisions import Revision
+
+Arguments = dict[str, Any]
+BeforeArguments = Callable[["Frame", "Plan", Arguments], Awaitable["Answer | None"]]
+BeforeHandler = Callable[["Frame", "Plan", Arguments, Any], Awaitable["Answer | None"]]
+"""It is given the arguments as they were sent, and the valid ones."""
+AfterResult = Callable[["Frame", ToolComponent, Any, "Result"], "Result"]
+"""It is given what the handler returned, on the handler's thread."""
+
+
+async def _raise(
+    frame: Frame, plan: Plan, arguments: Arguments, error: InvalidArguments
+) -> NoReturn:
+    raise error
+
+
+class Plan(NamedTuple):
+    component: Any
+    """A Component, of the kind for which its method has made the plan."""
+    unknown: Callable[[str], McpError]
+    """The error for a key by which the caller knows no component."""
+    before_arguments: Sequence[BeforeArguments]
+    validate: Callable[[Arguments], Any]
+    before_handler: Sequence[BeforeHandler]
+    invocation: Invocation
+    """Runs the handler, with what is around it, and makes its result."""
+    invalid: Callable[[Frame, Plan, Arguments, InvalidArguments], Awaitable[Answer]] = _raise
+    """Answers a call with invalid arguments, or raises."""
+
+    async def call(self, frame: Frame, arguments: Arguments) -> Answer:
+        """Answer a call with these arguments, by the steps of the plan."""
+        for step in self.before_arguments:
+            answer = await step(frame, self, arguments)
+            if answer is not None:
+                return answer
+        try:
+            try:
+                validated = self.validate(arguments)
+            except LargeArguments:
+                validated = await invocation.validate_large(self.component.input, arguments)
+        except InvalidArguments as error:
+            return await self.invalid(frame, self, arguments, error)
+        for prepare in self.before_handler:
+            answer = await prepare(frame, self, arguments, validated)
+            if answer is not None:
+                return answer
+        return await self.invocation.run(frame, validated)
+
+    async def run_approved(self, frame: Frame, validated: Any) -> Answer:
+        """Run a handler whose call a person approved, if the caller may still use it."""
+        await check_permission(frame, self)
+        return await self.invocation.run(frame, validated)
+
+
+Make = Callable[["FrameServer", Any, "Revision"], Plan]
+"""Makes the plan of a component. Each method has its own."""
+
+
+def kept(frame: Frame, kind: str, key: str) -> Plan | None:
+    """The plan of a component of the server; None if there is none yet: see ``find``.
+
+    None as well where the connection selects its components, or has some of its own.
+    """
+    plan: Plan | None = frame.server.plans.get((kind, key, frame.revision.version))
+    if plan is None or frame.private.get("components") or (frame.auth and frame.auth.selection):
+        return None
+    return plan
+
+
+async def find(frame: Frame, kind: str, key: str, make: Make) -> Plan | None:
+    """The plan of the component that the caller knows by this key, if there is one.
+
+    Raises what ``visibility.find`` raises.
+    """
+    has_own = frame.private.get("components") or (frame.auth and frame.auth.selection)
+    declared = None if has_own else frame.server.components.find(kind, key)
+    component = declared or await visibility.find(frame, kind, key)
+    if component is None:
+        return None
+    plan = of(frame, component, make)
+    if declared is not None:
+        return plan
+    others = [step for step in plan.before_arguments if step is not check_permission]
+    return plan._replace(before_arguments=others)
+
+
+def of(frame: Frame, component: Component, make: Make) -> Plan:
+    """The plan of a component. It is kept if the component is declared by the server."""
+    server = frame.server
+    plans = server.plans  # Before it is looked up: a change of the components replaces them.
+    name = (component.kind, component.key, frame.revision.version)
+    plan: Plan | None = plans.get(name)
+    if plan is None or plan.component is not component:
+        plan = make(server, component, frame.revision)
+        if server.components.find(component.kind, component.key) is component:
+            plans[name] = plan
+    return plan
+
+
+# Before the arguments are validated.
+
+
+async def check_permission(frame: Frame, plan: Plan, arguments: Arguments | None = None) -> None:
+    component = plan.component
+    if await visibility.find(frame, component.kind, component.key) is not component:
+        raise plan.unknown(component.key)
+
+
+async def check_direct(frame: Frame, plan: Plan, arguments: Arguments) -> None:
+    """Reject what a model calls through another tool: hosts hide tools of views from the model."""
+    if frame.private.get("is_indirect"):
+        raise plan.unknown(plan.component.key)
+
+
+async def check_headers(frame: Frame, plan: Plan, arguments: Arguments) -> None:
+    """Raise HeaderMismatch unless the client repeats these arguments in headers.
+
+    A client that calls a tool through another tool sends the headers of the other one.
+    """
+    sent = frame.exchange.request_headers
+    if sent is not None and not frame.private.get("is_indirect"):
+        headers.check_params(plan.component.param_headers, arguments, sent.collected())
+
+
+# After the result.
+
+
+def add_fragment(frame: Frame, tool: ToolComponent, value: Any, result: Result) -> Result:
+    """Add the fragment that the view of the tool shows.
+
+    It is in ``_meta``: hosts hand that to the view, and keep it from the model.
+    """
+    if type(result) is PreEncodedResult:
+        result = {"structuredContent": result}
+    meta = result.get("_meta") or {}
+    if tool.view is None or result.get("isError") or FRAGMENT in meta:
+        return result
+    html = tool.view.fragment_of(value, frame.message.params.get("arguments") or {})
+    result_size.check_fragment(frame, tool, html)
+    return {**result, "_meta": {**meta, FRAGMENT: html}}
+
+
+# Which steps a plan has.
+
+
+def _is_guarded(component: Component, revision: Revision) -> bool:
+    # The templates that match a URI are asked for together, before one of them is called.
+    return not component.is_public and not isinstance(component, TemplateComponent)
+
+
+def _is_for_views(component: Component, revision: Revision) -> bool:
+    return isinstance(component, ToolComponent) and component.app_only
+
+
+def _has_headers(component: Component, revision: Revision) -> bool:
+    return isinstance(component, ToolComponent) and bool(component.param_headers)
+
+
+def _may_be_task(component: Component, revision: Revision) -> bool:
+    if not isinstance(component, ToolComponent):
+        return False
+    # Where clients request tasks themselves, they may request one of any tool.
+    is_supported = component.task_support != "forbidden"
+    return revision.has(Feature.TASKS) or (is_supported and revision.has(Feature.TASKS_EXTENSION))
+
+
+def _has_approval(component: Component, revision: Revision) -> bool:
+    return isinstance(component, ToolComponent) and component.approval is not None
+
+
+def _has_fragment(component: Component, revision: Revision) -> bool:
+    view = component.view if isinstance(component, ToolComponent) else None
+    return view is not None and view.has_fragment
+
+
+class Steps(NamedTuple):
+    """A list of steps, each with the components and revisions for which it is there."""
+
+    steps: Sequence[tuple[Callable[[Component, Revision], bool], Callable[..., Any]]]
+
+    def of(self, component: Component, revision: Revision) -> tuple[Callable[..., Any], ...]:
+        return tuple(step for is_there, step in self.steps if is_there(component, revision))
+
+
+BEFORE_ARGUMENTS = Steps(
+    (
+        (_is_guarded, check_permission),
+        (_is_for_views, check_direct),
+        (_has_headers, check_headers),
+        (_may_be_task, task_calls.start_task),
+    )
+)
+BEFORE_HANDLER = Steps(((_has_approval, approval.hold),))
+AFTER_RESULT = Steps(((_has_fragment, add_fragment),))

@@ -1,0 +1,133 @@
+"""Whether a tool call becomes a task: the rules of both forms, and how such a call is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.errors import (
+    InvalidParams,
+    Json,
+    MethodNotFound,
+    MissingClientCapability,
+)
+from django_mcp.core.protocol.limits import cut
+from django_mcp.core.protocol.revisions import Feature
+from django_mcp.core.protocol.tasks import Task
+from django_mcp.core.server.tasks import Tasks
+
+if TYPE_CHECKING:
+    from django_mcp.core.components.tool import ToolComponent
+    from django_mcp.core.dispatch.invocation import Answer
+    from django_mcp.core.dispatch.plan import Plan
+    from django_mcp.core.frame.frame import Frame
+
+TASK_AFTER = 5.0
+"""Seconds after which a running call is continued as a task: somebody who waits for longer wants to
+do something else meanwhile. ``task_after`` of a tool overrides it."""
+EXTENSION: Json = {"extensions": {tasks.EXTENSION: {}}}
+"""What a client of the extension declares."""
+
+
+class TaskTerms(NamedTuple):
+    """How a call becomes a task."""
+
+    after: float
+    """Seconds for which the call may end without a task."""
+    ttl_ms: int | None = None
+    """The lifetime that the client requests."""
+
+
+def terms_of(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
+    """Return how the call becomes a task, or None for a plain call.
+
+    Raises MethodNotFound, InvalidParams or MissingClientCapability where the tool cannot be called
+    in this way.
+    """
+    if not frame.exchange.may_start_tasks:
+        return None
+    if frame.revision.has(Feature.TASKS):
+        return _requested(frame, tool)
+    if frame.revision.has(Feature.TASKS_EXTENSION):
+        return _decided(frame, tool)
+    return None
+
+
+def _requested(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
+    """Return the terms of a client which requests each task itself (TASK-06, -10 to -13)."""
+    params = frame.message.params
+    if "task" not in params and tool.task_support != "required":
+        return None
+    if not frame.server.capabilities.has_tasks(frame.revision):
+        return None
+    if "task" not in params:
+        # A client knows of a tool behind ``call_tool`` only that a call may be a task.
+        if frame.private.get("is_indirect"):
+            return None
+        raise MethodNotFound(f"The tool {cut(tool.name)} can only be called as a task")
+    if tool.task_support == "forbidden":
+        raise MethodNotFound(f"The tool {cut(tool.name)} cannot be called as a task")
+    return TaskTerms(0, _ttl(params["task"]))
+
+
+def _ttl(metadata: Any) -> int | None:
+    ttl = metadata.get("ttl") if type(metadata) is dict else False
+    if ttl is None or (type(ttl) is int and ttl >= 0):
+        return ttl
+    if type(ttl) is float and ttl >= 0 and ttl.is_integer():
+        return int(ttl)  # JSON has one type for both.
+    raise InvalidParams("params.task must be an object, and its ttl a number of milliseconds")
+
+
+def _decided(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
+    """Return the terms of the server, for a client that declares the extension (TASK-02 to -04)."""
+    support = tool.task_support
+    if support == "forbidden" or not frame.server.capabilities.has("tasks"):
+        return None
+    if not is_declared(frame):
+        if support == "required" and not frame.private.get("is_indirect"):
+            raise MissingClientCapability.of(EXTENSION)
+        return None
+    if tool.task_after is not None:
+        return TaskTerms(tool.task_after)
+    return TaskTerms(0 if support == "required" else TASK_AFTER)
+
+
+def is_declared(frame: Frame) -> bool:
+    """Return whether the client declares the extension in this request."""
+    extensions = (frame.get_client_capabilities() or {}).get("extensions")
+    return isinstance(extensions, dict) and isinstance(extensions.get(tasks.EXTENSION), dict)
+
+
+async def start_task(frame: Frame, plan: Plan, arguments: dict[str, Any]) -> Answer | None:
+    """Answer with a task if the call becomes one; a call that waits for an approval goes on.
+
+    It is a step of a plan.
+    """
+    terms = terms_of(frame, plan.component)
+    if terms is None or plan.component.approval is not None:
+        return None
+    return await answer(frame, terms, plan, arguments)
+
+
+async def answer(frame: Frame, terms: TaskTerms, plan: Plan, arguments: dict[str, Any]) -> Answer:
+    """Return the answer to a call which becomes a task, or to one that ended before."""
+    port = Tasks.get_port()
+    if not terms.after:
+        return created(frame, await port.start(frame, terms.ttl_ms)), frame
+
+    def call(inner: Frame) -> Awaitable[Answer]:
+        return plan.call(inner, arguments)
+
+    outcome = await port.run_or_hand_over(frame, call, terms.after)
+    if isinstance(outcome, Task):
+        return created(frame, outcome), frame
+    return outcome
+
+
+def created(frame: Frame, task: Task) -> dict[str, Any]:
+    """Return the result for the client whose call became this task."""
+    is_session = frame.revision.has(Feature.TASKS)
+    describe = tasks.created_in_session if is_session else tasks.created_in_extension
+    return describe(task)

@@ -1,0 +1,167 @@
+"""The client of a tool call that runs as a task: what is sent and requested is stored.
+
+``TaskRun`` is the interface to the stored task. A call of the stateless revision that may be
+continued as a task has a ``HandOverClient``, which requests input by multi round-trips until then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Coroutine, Iterable, Mapping
+from math import inf
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from django_mcp.core.frame.client.base import MAX_PROGRESS, Client
+from django_mcp.core.frame.client.bidirectional import ATTEMPTS
+from django_mcp.core.frame.client.input_requests import InputRequests, InvalidClientResponse
+from django_mcp.core.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
+from django_mcp.core.frame.exchange import run_in_place
+from django_mcp.core.protocol import jsonrpc
+
+if TYPE_CHECKING:
+    from django_mcp.core.frame.exchange import Exchange
+    from django_mcp.core.protocol.errors import Json
+
+T = TypeVar("T")
+
+
+class TaskRun(Protocol):
+    """A running task, as its handler's client uses it."""
+
+    def report(
+        self,
+        progress: float,
+        total: float | None,
+        message: str | None,
+        notifications: Iterable[Json],
+        /,
+    ) -> None:
+        """Store progress soon; never blocks, from any thread."""
+
+    async def request_input(
+        self, requests: Mapping[str, Json], timeout: float, /
+    ) -> dict[str, Json]:
+        """Return the results of the client by name; raises ClientError and TimeoutError."""
+
+
+class TaskClient(Client):
+    """The client of a call that runs as a task from its start."""
+
+    def __init__(self, run: TaskRun, *facts: Any) -> None:
+        super().__init__(*facts)
+        self._run = run
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        _report(self, self._run, progress, total, message)
+
+    async def _aall(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
+        self._require(requests)
+        # The lifetime of the task is its limit: a client may poll rarely.
+        return await self._answers(requests, inf if timeout is None else timeout)
+
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
+        return await _answers(self, self._run, requests, timeout)
+
+
+class HandOver:
+    """Whether a call was continued as a task; shared by all copies of its client.
+
+    A call that ends with an input request is never continued, although its handler still cleans
+    up: a thread of the handler and the event loop may decide at the same time.
+    """
+
+    def __init__(self) -> None:
+        self.run: TaskRun | None = None
+        self.requires_input = False
+        self.lock = threading.RLock()
+
+    def begin(self, run: TaskRun) -> bool:
+        """Continue the call as a task; False if it ends with an input request."""
+        with self.lock:
+            if not self.requires_input:
+                self.run = run
+        return not self.requires_input
+
+    def require_input(self) -> bool:
+        """End the call with an input request; False if it is a task already."""
+        with self.lock:
+            self.requires_input = self.run is None
+        return self.requires_input
+
+
+class HandOverClient(MultiRoundTripClient):
+    """The client of a stateless call that may be continued as a task while it runs."""
+
+    def __init__(self, origin: MultiRoundTripClient, exchange: Exchange, state: HandOver) -> None:
+        facts = origin._server, origin._revision, origin.capabilities, exchange
+        logging = origin._progress_token, origin._log_level, origin._rate_limiter
+        super().__init__(*facts, *logging, responses=origin.responses)
+        self._hand_over = state
+
+    @property
+    def is_multi_round_trip(self) -> bool:  # type: ignore[override]
+        """Whether an input request ends the call: not once it is a task."""
+        return self._hand_over.run is None
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        if self._hand_over.run is None:
+            super().progress(progress, total, message)
+        else:
+            _report(self, self._hand_over.run, progress, total, message)
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        with self._hand_over.lock:
+            if self._hand_over.run is None:
+                return run_in_place(coroutine)  # It waits for nothing, and so holds nobody up.
+        return self._exchange.wait_for_client(coroutine)
+
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
+        if self._hand_over.run is None:
+            try:
+                return await super()._answers(requests, timeout)
+            except InputRequired:
+                if self._hand_over.require_input():
+                    raise
+        assert self._hand_over.run is not None
+        return await _answers(self, self._hand_over.run, requests, inf)
+
+
+def _report(
+    client: Client, run: TaskRun, progress: float, total: float | None, message: str | None
+) -> None:
+    exchange = client._exchange
+    if not exchange.progress < progress <= MAX_PROGRESS or exchange.has_ended:
+        return
+    exchange.progress = progress
+    params = client._progress_params(progress, total, message)
+    notifications = []
+    if client._progress_token is not None:
+        notifications.append(jsonrpc.notification("notifications/progress", params))
+    run.report(progress, params.get("total"), message, notifications)
+
+
+async def _answers(
+    client: Client, run: TaskRun, requests: InputRequests, timeout: float
+) -> dict[str, Any]:
+    """Return the responses; invalid ones are requested again."""
+    answers: dict[str, Any] = {}
+    for attempt in range(1, ATTEMPTS + 1):
+        missing = {name: request for name, request in requests.items() if name not in answers}
+        if not missing:
+            break
+        sent = {
+            name: {"method": request.method, "params": client._params(request)}
+            for name, request in missing.items()
+        }
+        responses = await run.request_input(sent, timeout)
+        for name, request in missing.items():
+            try:
+                answers[name] = request.read(responses[name])
+            except InvalidClientResponse:
+                if attempt == ATTEMPTS:
+                    raise
+    return answers

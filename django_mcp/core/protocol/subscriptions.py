@@ -1,0 +1,99 @@
+"""The filters and messages of subscriptions/listen streams.
+
+Each message has the id of the request that opened the stream: ``1`` and ``"1"`` are different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import InvalidParams, Json
+from django_mcp.core.protocol.jsonrpc import RequestId
+from django_mcp.core.protocol.limits import MAX_IDENTIFIER, MAX_URI, too_long
+
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+UPDATED = "notifications/resources/updated"
+
+LISTS: Mapping[str, str] = {
+    "toolsListChanged": "tools",
+    "promptsListChanged": "prompts",
+    "resourcesListChanged": "resources",
+}
+"""The capability to whose list each member of a filter belongs."""
+
+_PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The lists, by their names in a filter, the resources and the tasks of a subscription."""
+
+    lists: frozenset[str] = frozenset()
+    uris: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+    def to_protocol(self) -> dict[str, Any]:
+        described: dict[str, Any] = {name: True for name in LISTS if name in self.lists}
+        if self.uris:
+            described["resourceSubscriptions"] = [*self.uris]
+        if self.tasks:
+            described["taskIds"] = [*self.tasks]
+        return described
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The list_changed notifications that the filter allows."""
+        return frozenset(f"notifications/{LISTS[name]}/list_changed" for name in self.lists)
+
+
+def read(params: Json) -> Filter:
+    """Return the filter of a request without unknown members; raise InvalidParams."""
+    wanted = params.get("notifications")
+    if type(wanted) is not dict:
+        raise InvalidParams("params.notifications must be an object: the filter of what to hear")
+    uris = _strings(wanted, "resourceSubscriptions", "A URI", MAX_URI)
+    tasks = _strings(wanted, "taskIds", "An id", MAX_IDENTIFIER)
+    for name in LISTS:
+        if type(wanted.get(name, False)) is not bool:
+            raise InvalidParams(f"params.notifications.{name} must be true or false")
+    lists = frozenset(name for name in LISTS if wanted.get(name))
+    return Filter(lists, uris, tasks)
+
+
+def _strings(wanted: Json, name: str, each: str, most: int) -> tuple[str, ...]:
+    """Return a list of a filter without repetitions; raise InvalidParams."""
+    values = wanted.get(name, [])
+    if type(values) is not list or not all(type(value) is str for value in values):
+        raise InvalidParams(f"params.notifications.{name} must be a list of strings")
+    if any(len(value) > most for value in values):
+        raise InvalidParams(too_long(f"{each} in {name}", most))
+    return tuple(dict.fromkeys(values))
+
+
+def meta(identity: RequestId) -> dict[str, Any]:
+    return {SUBSCRIPTION_ID: identity}
+
+
+def acknowledgement(identity: RequestId, accepted: Filter) -> dict[str, Any]:
+    params = {"_meta": meta(identity), "notifications": accepted.to_protocol()}
+    return jsonrpc.notification("notifications/subscriptions/acknowledged", params)
+
+
+def encoded_id(identity: RequestId) -> bytes:
+    return jsonrpc.encode(identity)
+
+
+def change_notification(method: str, uri: str | None, identity: bytes) -> bytes:
+    """Return a notification for one subscription; it is encoded once for all subscriptions."""
+    return identity.join(_around_id(method, uri))
+
+
+@lru_cache(maxsize=256)
+def _around_id(method: str, uri: str | None) -> list[bytes]:
+    params = {"_meta": {SUBSCRIPTION_ID: _PLACEHOLDER}, **({} if uri is None else {"uri": uri})}
+    text = jsonrpc.encode(jsonrpc.notification(method, params))
+    return text.split(jsonrpc.encode(_PLACEHOLDER), 1)

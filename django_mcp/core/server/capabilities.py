@@ -1,0 +1,159 @@
+"""The capabilities which a Server declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.protocol import meta
+from django_mcp.core.protocol.mcp_apps.metadata import EXTENSION
+
+if TYPE_CHECKING:
+    from django_mcp.core.auth.base import Principal
+    from django_mcp.core.components.base import Component
+    from django_mcp.core.protocol.errors import Json
+    from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.components import Expected
+    from django_mcp.core.server.server import Server
+
+
+class Capabilities:
+    """The capabilities of one server: computed, then amended by ``overrides`` (None removes)."""
+
+    def __init__(self, server: Server, overrides: Json | None) -> None:
+        self._server = server
+        self._overrides = _checked(overrides) or {}
+        self._replacement: Json | None = None
+        self._declared: set[str] = set()
+        """The capabilities that are known to be declared. Components and hooks only add some."""
+
+    def replace(self, capabilities: Json | None) -> None:
+        """Declare exactly these to all further clients; None computes them again."""
+        self._replacement = _checked(capabilities)
+        self._declared = set()
+        self._server.components.clear_descriptors()
+
+    def current(self) -> dict[str, Any]:
+        if self._replacement is not None:
+            return dict(self._replacement)
+        available = (name for name, has in AVAILABLE.items() if has(self._server))
+        declared = {name: dict(FLAGS.get(name, {})) for name in available} | {**self._overrides}
+        extensions = declared.get("extensions", {})
+        if extensions is not None and self._server.components.has_any(_has_view):
+            declared["extensions"] = {EXTENSION: {}, **extensions}
+        experimental = {**self._experimental(), **(declared.pop("experimental", None) or {})}
+        if experimental:
+            declared["experimental"] = experimental
+        return {name: flags for name, flags in declared.items() if flags is not None}
+
+    def has(self, name: str) -> bool:
+        if name in self._declared:
+            return True
+        has = self._has(name)
+        if has:
+            self._declared.add(name)
+        return has
+
+    def _has(self, name: str) -> bool:
+        if self._replacement is not None:
+            return name in self._replacement
+        if name in self._overrides:
+            return self._overrides[name] is not None
+        return name in AVAILABLE and AVAILABLE[name](self._server)
+
+    def has_tasks(self, revision: Revision) -> bool:
+        """Return whether clients of ``revision`` may request that a tool is called as a task."""
+        declared = revision.describe_capabilities(self.current())
+        requests = declared.get("tasks", {}).get("requests", {})
+        return "call" in requests.get("tools", {})
+
+    def declared_to(
+        self, revision: Revision, principal: Principal, *, may_listen: bool = True
+    ) -> dict[str, Any]:
+        """Return what clients of ``revision`` are told that this caller can use.
+
+        ``tasks/list`` is not for anonymous callers, who are all the same one (TASK-A5). Without a
+        stream for it, nothing is sent to a client that belongs to none of its requests.
+        """
+        declared = revision.describe_capabilities(self.current())
+        if not may_listen:
+            declared = {name: _without_listening(flags) for name, flags in declared.items()}
+        if principal.is_anonymous and "list" in (declared.get("tasks") or {}):
+            of_tasks = {name: value for name, value in declared["tasks"].items() if name != "list"}
+            return {**declared, "tasks": of_tasks}
+        return declared
+
+    def _experimental(self) -> dict[str, Any]:
+        experimental: dict[str, Any] = {}
+        if (keepalive := self._server.keepalive) is not None:
+            experimental["keepalive"] = keepalive.to_protocol()
+        if (per_second := self._server.log_rate_limit) is not None:
+            experimental["loggingRateLimit"] = {"enabled": True, "perSecond": per_second}
+        return experimental
+
+
+def _without_listening(flags: Json) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if name not in LISTENING}
+
+
+def _checked(capabilities: Json | None) -> Json | None:
+    """Raise ConfigurationError for extensions that clients reject."""
+    try:
+        meta.check_extensions((capabilities or {}).get("extensions") or {})
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    return capabilities
+
+
+def _has_any(kinds: Sequence[str], hook: str) -> Callable[[Server], bool]:
+    def has(server: Server) -> bool:
+        # ``init`` may register components for one session.
+        is_hooked = server.has_hook(hook) or server.has_hook("init")
+        return is_hooked or any(map(server.components.had, kinds))
+
+    return has
+
+
+def _completes(server: Server) -> bool:
+    return server.has_hook("handle_completion") or server.components.has_any(_has_completer)
+
+
+def _has_completer(component: Component | Expected) -> bool:
+    return bool(component.complete)
+
+
+def _has_task_tools(server: Server) -> bool:
+    return server.components.has_any(_supports_tasks)
+
+
+def _has_view(component: Component | Expected) -> bool:
+    return getattr(component, "view", None) is not None
+
+
+def _supports_tasks(component: Component | Expected) -> bool:
+    # ``call_tool`` supports them for the tools that it leads to.
+    leads_to_others = getattr(component, "is_in_every_selection", False)
+    support = getattr(component, "task_support", "forbidden")
+    return support != "forbidden" and not leads_to_others
+
+
+AVAILABLE: Mapping[str, Callable[[Server], bool]] = {
+    "logging": lambda server: True,
+    "tools": _has_any(["tool"], "handle_tool_call"),
+    "resources": _has_any(["resource", "resource_template"], "handle_resource_read"),
+    "prompts": _has_any(["prompt"], "handle_prompt_get"),
+    "completions": _completes,
+    "tasks": _has_task_tools,
+}
+"""The capabilities, and whether a server has the feature."""
+
+LISTENING = frozenset({"listChanged", "subscribe"})
+"""Flags of what is sent on a stream that belongs to no request."""
+
+FLAGS: Mapping[str, Json] = {
+    "tools": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "prompts": {"listChanged": True},
+    "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+}

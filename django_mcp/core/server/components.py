@@ -1,0 +1,435 @@
+"""The components of a Server, by kind and key.
+
+Components may be built late, for instance after all URLs can be imported:
+
+| state | meaning | who moves it |
+|---|---|---|
+| deferred | functions wait that return components | the first reader: building |
+| building | one thread calls all of them; other readers wait | success: built; failure: deferred |
+| built | the components are declared like others | ``defer``: deferred |
+
+The first reader builds on its own thread (``_build_deferred``), or lets a thread build for which an
+event loop waits (``build``). If one of the functions raises, no component is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from threading import Lock, RLock, Thread
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from django_mcp.core.auth.selection import Selection
+from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.components.prompt import PromptComponent
+from django_mcp.core.components.resource import ReadComponent, ResourceComponent, TemplateComponent
+from django_mcp.core.components.serializers import copied
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.components.views import SCHEME, VERSION, View
+from django_mcp.core.concurrency.loops import running_loop
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.texts import resolved
+from django_mcp.core.server.component_lists import ComponentsOfKind, EncodedLists, InOrder
+from django_mcp.core.server.tool_index import ToolIndex, ToolIndexes
+
+if TYPE_CHECKING:
+    from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
+
+KINDS = (ToolComponent.kind, ResourceComponent.kind, TemplateComponent.kind, PromptComponent.kind)
+
+COMPANIONS: list[Callable[[Server, Component], None]] = []
+"""Port: each may add another component to a server which was given one."""
+
+
+class Expected(NamedTuple):
+    """What is known of a component before it is built, for the capabilities of its server."""
+
+    kind: str
+    complete: Mapping[str, Any] = {}
+    task_support: str = "forbidden"
+    view: View | None = None
+
+
+class Deferred(NamedTuple):
+    """Components that are built when they are first read."""
+
+    build: Callable[[], Iterable[Component]]
+    expected: Callable[[], Iterable[Expected]] | None
+
+
+_BUILDING = RLock()
+"""Held while deferred components are built. It serves all servers: tests may copy a server."""
+_STARTING = Lock()
+"""Held while a build in a thread is started or ends."""
+
+
+class ModelObserver(Protocol):
+    """Notifies the clients of a server when objects of a component's model change."""
+
+    def observe(self, server: Server, component: ReadComponent, /) -> None:
+        """Observe the model; raises ConfigurationError where its objects have no URI."""
+
+
+class PendingObserver:
+    """The observer until the app is ready, which then observes what was registered before."""
+
+    def __init__(self) -> None:
+        self.pending: list[tuple[Server, ReadComponent]] = []
+
+    def observe(self, server: Server, component: ReadComponent, /) -> None:
+        self.pending.append((server, component))
+
+
+class ComponentCollection:
+    """The components of a server; a change after the start sends a list-changed notification."""
+
+    observer: ClassVar[ModelObserver] = PendingObserver()
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._all = {kind: ComponentsOfKind() for kind in KINDS}
+        self._deferred: tuple[Deferred, ...] = ()
+        self._is_building = False
+        self._background_build: Future[None] | None = None
+        self._descriptors: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._encoded = EncodedLists()
+        self._tested: dict[Callable[[Any], bool], bool] = {}
+        self._by_group: dict[str, list[Component]] | None = None
+        self._tool_indexes = ToolIndexes()
+
+    def defer(
+        self,
+        build: Callable[[], Iterable[Component]],
+        expected: Callable[[], Iterable[Expected]] | None = None,
+    ) -> None:
+        """Add the components that ``build`` returns, when components are first read.
+
+        Discovery runs while apps are getting ready, when URLs must not be imported yet. What
+        ``build`` raises is raised to each reader. The capabilities are declared from what
+        ``expected`` returns; without it, they have to wait for the components.
+        """
+        self._deferred = (*self._deferred, Deferred(build, expected))
+        self._tested = {}
+        self._server.plans = {}
+
+    async def build(self) -> None:
+        """Build what is deferred in a thread, while the event loop answers other requests.
+
+        All requests that need components meanwhile wait for the same build. It goes on if the
+        request that started it is cancelled.
+        """
+        if not self._deferred:
+            return
+        if running_loop() is None:
+            self._build_deferred()
+        else:
+            await asyncio.shield(asyncio.wrap_future(self._build_in_background()))
+
+    def _build_in_background(self) -> Future[None]:
+        with _STARTING:
+            future = self._background_build
+            if future is None:
+                future = Future()
+                self._background_build = future
+                thread = Thread(target=self._build_for, args=[future], daemon=True)
+                thread.start()
+            return future
+
+    def _build_for(self, future: Future[None]) -> None:
+        future.set_running_or_notify_cancel()
+        error: BaseException | None = None
+        try:
+            self._build_deferred()
+        except BaseException as raised:
+            error = raised
+        with _STARTING:
+            self._background_build = None
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    @property
+    def _kinds(self) -> Mapping[str, ComponentsOfKind]:
+        """All components by kind, after the deferred ones are built."""
+        if self._deferred:
+            self._build_deferred()
+        return self._all
+
+    def _build_deferred(self) -> None:
+        # Other threads wait for the lock. What is built may read the components built before.
+        with _BUILDING:
+            if self._is_building:
+                return
+            self._is_building = True
+            to_build = self._deferred
+            before = {kind: components.declared for kind, components in self._all.items()}
+            try:
+                built = [component for deferred in to_build for component in deferred.build()]
+                for component in built:
+                    self._check_key(component)
+                    self._put(component)
+                # Building may defer others, which were added behind.
+                self._deferred = self._deferred[len(to_build) :]
+            except BaseException:
+                for kind, declared in before.items():
+                    self._all[kind].declare(declared)
+                raise
+            finally:
+                self._is_building = False
+
+    def add(self, component: Component) -> None:
+        """Add a component; raises ConfigurationError when its key is taken."""
+        self._check_key(component)
+        self.replace(component)
+
+    def _check_key(self, component: Component) -> None:
+        present = self.registered_at(component.kind, component.key)
+        if present is not None:
+            raise ConfigurationError(
+                f"The {component.kind} {component.key!r} is registered twice: at {present.source} "
+                f"and at {component.source}. Rename one of them, or register it on another Server."
+            )
+
+    def replace(self, component: Component) -> None:
+        """Add or replace a component; clients are notified only if its descriptor changes."""
+        former = self.registered_at(component.kind, component.key)
+        self._put(component)
+        if self.is_switched_off(component.kind, component.key):
+            return
+        if former is None or former.descriptor() != component.descriptor():
+            self._server.notifications.component_changed(component.kind)
+
+    def _put(self, component: Component) -> None:
+        component = self._with_group_scopes(component)
+        if isinstance(component, ReadComponent) and component.model is not None:
+            self.observer.observe(self._server, component)
+        components = self._all[component.kind]
+        components.is_used = True
+        components.declare({**components.declared, component.key: component})
+        self.clear_descriptors()
+        for add_companion in COMPANIONS:
+            add_companion(self._server, component)
+
+    def _with_group_scopes(self, component: Component) -> Component:
+        """Return the component with the scopes that its group needs on this server."""
+        by_group = self._server.group_scopes
+        if by_group is None or component.group is None:
+            return component
+        if component.group not in by_group:
+            # A misspelt name must not leave a group without its scopes.
+            raise ConfigurationError(
+                f"group_scopes of the Server {self._server.name!r} does not have the group "
+                f"{component.group!r} of {component.source}: add it, with [] for no scopes"
+            )
+        return replace(component, scopes=component.scopes | by_group[component.group])
+
+    def remove(self, kind: str, key: str) -> bool:
+        """Remove a component; returns False when there was none."""
+        components = self._kinds[kind]
+        if key not in components.declared:
+            return False
+        components.declare({at: item for at, item in components.declared.items() if at != key})
+        self.clear_descriptors()
+        self._server.notifications.component_changed(kind)
+        return True
+
+    def switch_off(self, keys: Collection[tuple[str, str]], *, is_announced: bool = True) -> None:
+        """Hide the components with these kinds and keys as if they did not exist, and no others.
+
+        Those that are not declared yet are hidden when they are. Clients are notified of lists
+        that have changed.
+        """
+        changed: list[str] = []
+        for kind, components in self._all.items():
+            of_kind = frozenset(key for other, key in keys if other == kind)
+            if of_kind != components.switched_off and components.switch_off(of_kind):
+                changed.append(kind)
+        if changed:
+            self.clear_descriptors()
+        if is_announced:
+            for kind in changed:
+                self._server.notifications.component_changed(kind)
+
+    def is_switched_off(self, kind: str, key: str) -> bool:
+        return key in self._all[kind].switched_off
+
+    def find(self, kind: str, key: str) -> Component | None:
+        """Return the component of this kind and key (name, URI or template), or None."""
+        # On the path of every call, which the property would slow down.
+        if self._deferred:
+            self._build_deferred()
+        component = self._all[kind].by_key.get(key)
+        if component is None and key.startswith(SCHEME):
+            return self._page_of_version(key)
+        return component
+
+    def _page_of_version(self, uri: str) -> Component | None:
+        """Return the page of a view for a URI with a version, be it an old one."""
+        base, _, version = uri.rpartition("/")
+        page = self._all[ResourceComponent.kind].by_key.get(base)
+        is_page = isinstance(page, ResourceComponent) and page.view is not None
+        return page if is_page and VERSION.fullmatch(version) else None
+
+    def of_kind(self, kind: str) -> Sequence[Component]:
+        return self._kinds[kind].in_order().listed
+
+    def in_order(
+        self, kind: str, selection: Selection | None = None, *, loaded_only: bool = False
+    ) -> InOrder:
+        """Return the components of this kind that a connection selects, by default all.
+
+        ``loaded_only`` leaves out those without ``always_load``.
+        """
+        components = self._kinds[kind]
+        if selection is None and not loaded_only:
+            return components.in_order()
+        return components.selected(selection, loaded_only=loaded_only)
+
+    def tool_index(self, tools: Sequence[Component] | None = None) -> ToolIndex:
+        """Return the index of these tools, by default all, which is built once."""
+        return self._tool_indexes.of(self.of_kind(ToolComponent.kind) if tools is None else tools)
+
+    def registered_at(self, kind: str, key: str) -> Component | None:
+        """Return a declared component, without building those that are deferred."""
+        return self._all[kind].declared.get(key)
+
+    def of_group(self, group: str) -> Sequence[Component]:
+        """Return the components of a group, of all kinds; those that everybody may use first."""
+        return self._groups().get(group, ())
+
+    def groups(self) -> Sequence[str]:
+        return [*self._groups()]
+
+    def _groups(self) -> Mapping[str, Sequence[Component]]:
+        groups = self._by_group
+        if groups is None:
+            groups = {}
+            usable = (item for kind in KINDS for item in self.of_kind(kind))
+            public_first = sorted(usable, key=lambda component: not component.is_public)
+            for component in public_first:
+                if component.group is not None:
+                    groups.setdefault(component.group, []).append(component)
+            self._by_group = groups
+        return groups
+
+    def guarded(self, kind: str) -> Sequence[Component]:
+        """Return the components of this kind that need a permission."""
+        return self._kinds[kind].in_order().guarded
+
+    def had(self, kind: str) -> bool:
+        """Whether there is, or was, a component of this kind, or one will be built."""
+        if self._all[kind].is_used:
+            return True
+        expected = self._expected()
+        if expected is None:
+            return self._kinds[kind].is_used
+        return any(component.kind == kind for component in expected)
+
+    def _expected(self) -> Sequence[Expected] | None:
+        """Return what is known of deferred components; None where some of it is unknown."""
+        known = [deferred.expected() for deferred in self._deferred if deferred.expected]
+        if len(known) < len(self._deferred):
+            return None
+        return [component for components in known for component in components]
+
+    def registered(self) -> Iterator[Component]:
+        """All that are declared, without building those that are deferred."""
+        return (item for kind in self._all.values() for item in kind.declared_in_order())
+
+    @property
+    def has_deferred(self) -> bool:
+        """Whether components are built when they are first read."""
+        return bool(self._deferred)
+
+    def is_empty(self) -> bool:
+        """Return whether there are no components, without building those that are deferred."""
+        return not self._deferred and not any(self.registered())
+
+    def all(self) -> Iterator[Component]:
+        """All that are declared, with those that are switched off."""
+        return (item for kind in self._kinds.values() for item in kind.declared_in_order())
+
+    def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
+        """Return the entry of ``component`` in a list for clients of ``revision``."""
+        # Read first: a change replaces the cache afterwards, so that an outdated descriptor, made
+        # at the same time in another thread, is stored where nobody finds it.
+        descriptors = self._descriptors
+        key = (revision.version, component.kind, component.key)
+        described = descriptors.get(key) if self._is_declared(component) else None
+        if described is None:
+            described = self._describe(revision, component)
+            if self._is_shared(component):
+                descriptors[key] = described
+        copy: dict[str, Any] = copied(described)
+        return copy
+
+    def encoded_list(self, revision: Revision, components: Sequence[Component]) -> bytes:
+        """Return the JSON of a list with the ``descriptor`` of each component."""
+        encoded = self._encoded  # Read first: see ``descriptor``.
+        key = (revision.version, *components)
+        json = encoded.lists.get(key)
+        if json is None:
+            entries = [self._encoded_entry(encoded, revision, each) for each in components]
+            json = b"[%b]" % b",".join(entry for entry, _ in entries)
+            if all(is_shared for _, is_shared in entries):
+                encoded.add(key, json)
+        return json
+
+    def _encoded_entry(
+        self, encoded: EncodedLists, revision: Revision, component: Component
+    ) -> tuple[bytes, bool]:
+        """Return the JSON of an entry, and whether it is the same in all lists."""
+        key = (revision.version, component)
+        entry = encoded.entries.get(key)
+        if entry is not None:
+            return entry, True
+        entry = jsonrpc.encode(self._describe(revision, component))
+        is_shared = self._is_shared(component)
+        if is_shared:
+            encoded.entries[key] = entry
+        return entry, is_shared
+
+    def _is_shared(self, component: Component) -> bool:
+        """Whether all lists contain the same descriptor of ``component``.
+
+        It differs for a component that a session registered, perhaps under the same name, and where
+        a text is computed at each listing or translated lazily, or a view may change.
+        """
+        view = getattr(component, "view", None)
+        if view is not None and not view.is_constant:
+            return False
+        return self._is_declared(component) and component.is_constant
+
+    def _is_declared(self, component: Component) -> bool:
+        return self.find(component.kind, component.key) is component
+
+    def clear_descriptors(self) -> None:
+        self._server.plans = {}
+        self._descriptors = {}
+        self._encoded = EncodedLists()
+        self._tested = {}
+        self._by_group = None
+
+    def has_any(self, test: Callable[[Any], bool]) -> bool:
+        """Return whether a component passes ``test``; the answer is kept until one changes.
+
+        ``initialize`` calls it for each session, and a server may have thousands of components.
+        Deferred components need not be built for it: ``test`` also gets what is ``Expected``.
+        """
+        expected = self._expected() if self._deferred else ()
+        if expected:
+            return any(map(test, (*self.registered(), *expected)))
+        if test not in self._tested:
+            self._tested[test] = any(map(test, self.all()))
+        return self._tested[test]
+
+    def _describe(self, revision: Revision, component: Component) -> dict[str, Any]:
+        described = revision.describe(component.kind, resolved(component.descriptor()))
+        if "execution" in described and not self._server.capabilities.has_tasks(revision):
+            # Without the tasks capability, clients must not see which tools support tasks.
+            del described["execution"]
+        return described

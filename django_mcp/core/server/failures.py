@@ -1,0 +1,142 @@
+"""Whether an exception of a handler is an expected failure, by its type, or a defect.
+
+An expected failure is answered in words for the caller, and is not logged as an error.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from django_mcp.core.components.base import (
+    ConfigurationError,
+    InvalidArguments,
+    InvalidOutput,
+    UnserializableResult,
+)
+from django_mcp.core.protocol.errors import (
+    ExecutionError,
+    InvalidParams,
+    McpError,
+    ResourceNotFound,
+    ToolError,
+)
+
+if TYPE_CHECKING:
+    from django_mcp.core.frame.frame import Frame
+
+logger = logging.getLogger("django_mcp")
+
+Reason = Literal["not_found", "permission_denied", "invalid", "failed"]
+Message = str | Callable[[Any], Any] | None
+
+
+class Failure(NamedTuple):
+    """How exceptions of one type are answered."""
+
+    reason: Reason
+    message: Message = None
+    """The words for the caller, or a function of the exception; None: the exception as a string."""
+
+    def describe(self, error: Exception) -> str:
+        given = error if self.message is None else self.message
+        words = str(given(error) if callable(given) else given)
+        return words or DEFAULT_WORDS[self.reason]
+
+
+DEFAULT_WORDS: Mapping[Reason, str] = {
+    "not_found": "Not found",
+    "permission_denied": "Permission denied",
+    "invalid": "The values are invalid",
+    "failed": "The operation failed",
+}
+
+BUILT_IN: dict[type[Exception] | str, Failure] = {}
+"""Port: the failures of this package, by class, or by the full name of one that may not be
+installed. apps.py adds those of Django's exceptions."""
+_registered: dict[type[Exception], Failure] = {}
+
+
+def register_exception(
+    kind: type[Exception], reason: Reason = "failed", message: Message = None
+) -> None:
+    """Answer an exception of a handler, of the class ``kind`` or a subclass, as expected.
+
+    A tool returns an error with the message to the model, which can act on it. A resource or a
+    prompt is answered with a protocol error: with "not_found", a resource does not exist. It is not
+    logged. ``message`` is a text, or a function of the exception; None sends the exception itself
+    as a string, so that it must be safe to show. Raises ConfigurationError for other arguments.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        raise ConfigurationError(f"register_exception takes a class of exceptions, not {kind!r}")
+    if reason not in get_args(Reason):
+        reasons = ", ".join(map(repr, get_args(Reason)))
+        raise ConfigurationError(f"register_exception knows no reason {reason!r}: it has {reasons}")
+    _registered[kind] = Failure(reason, message)
+
+
+def unregister_exception(kind: type[Exception]) -> None:
+    """Undo ``register_exception``; nothing happens if ``kind`` was not registered."""
+    _registered.pop(kind, None)
+
+
+def find(kind: type[BaseException]) -> Failure | None:
+    """Return the entry of the nearest base of ``kind`` that has one, or None."""
+    for base in kind.__mro__:
+        if issubclass(base, Exception) and base in _registered:
+            return _registered[base]
+        name = f"{base.__module__}.{base.__qualname__}"
+        failure = BUILT_IN.get(base) or BUILT_IN.get(name)
+        if failure is not None:
+            return failure
+    return None
+
+
+OWN = (
+    ToolError, McpError, InvalidArguments, InvalidOutput, UnserializableResult, ConfigurationError,
+)  # fmt: skip
+"""Exceptions of this package, which keep their meaning whatever is registered for their bases."""
+
+
+def expected(error: BaseException, frame: Frame) -> Exception | None:
+    """Return the error that is sent instead of an expected exception; None for any other."""
+    if not isinstance(error, Exception) or isinstance(error, OWN):
+        return None
+    if (failure := find(type(error))) is None:
+        return None
+    if frame.message.method == "tools/call":
+        return ToolError(failure.describe(error) + debug_details(frame, error))
+    if failure.reason == "not_found" and frame.message.method == "resources/read":
+        return ResourceNotFound()
+    return PROTOCOL_ERRORS[failure.reason](failure.describe(error) + debug_details(frame, error))
+
+
+PROTOCOL_ERRORS: Mapping[Reason, type[InvalidParams | ExecutionError]] = {
+    "not_found": InvalidParams,
+    "permission_denied": ExecutionError,
+    "invalid": InvalidParams,
+    "failed": ExecutionError,
+}
+"""The errors of prompts, resources and completions."""
+
+
+def debug_details(frame: Frame, error: BaseException) -> str:
+    """Return the exception in words where the site runs under DEBUG, else an empty string."""
+    named = f" (DEBUG: {type(error).__name__}: {error})"
+    return named if frame.server.options.debug else ""
+
+
+OBSERVERS: list[Callable[[Frame, BaseException], None]] = []
+"""Told of each unexpected exception of a handler. The test client raises it."""
+
+
+def report_unexpected(frame: Frame, error: BaseException, message: str, *args: object) -> None:
+    """Log an exception that a handler should not have raised, with its traceback."""
+    logger.error(message, *args, exc_info=error)
+    observe_unexpected(frame, error)
+
+
+def observe_unexpected(frame: Frame, error: BaseException) -> None:
+    for observe in OBSERVERS:
+        observe(frame, error)

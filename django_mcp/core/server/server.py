@@ -1,0 +1,458 @@
+"""Server, which depends on neither Django nor Channels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from weakref import WeakSet
+
+from django_mcp.core.components import stored
+from django_mcp.core.components.base import (
+    CacheHint,
+    Component,
+    ConfigurationError,
+    WhenDenied,
+    scope_names,
+)
+from django_mcp.core.components.prompt import PromptComponent, PromptOptions, prompt_component
+from django_mcp.core.components.resource import (
+    ResourceComponent,
+    ResourceOptions,
+    TemplateComponent,
+    resource_component,
+)
+from django_mcp.core.components.tool import ToolComponent, ToolOptions, tool_component
+from django_mcp.core.protocol.revisions import Revision, Statefulness, with_statefulness
+from django_mcp.core.protocol.texts import resolved
+from django_mcp.core.server._twins import Twins
+from django_mcp.core.server.capabilities import Capabilities
+from django_mcp.core.server.components import ComponentCollection
+from django_mcp.core.server.hooks import Hooks
+from django_mcp.core.server.in_process import InProcessCalls
+from django_mcp.core.server.notifications import Notifications
+from django_mcp.core.server.options import (
+    Keepalive,
+    ServerOptions,
+    Signer,
+    UnconfiguredSigner,
+    checked_number,
+)
+
+if TYPE_CHECKING:
+    from django_mcp.core.auth.base import Authenticator
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.protocol.errors import Json, McpError
+
+    Answer = tuple[dict[str, Any] | McpError, Frame]
+    CallNext = Callable[[Frame], Awaitable[Answer]]
+    Middleware = Callable[[Frame, CallNext], Awaitable[Answer]]
+
+DEFAULT_PAGE_SIZE = 50
+"""Entries per page of a list."""
+
+Target = TypeVar("Target")
+Handler = Callable[..., Any] | type | str | None
+"""A function, a component class, the dotted path of either, or None."""
+
+created: WeakSet[Server] = WeakSet()
+"""The servers of this process, for the check of those that nobody registers."""
+
+
+class Server(Hooks):
+    """One MCP server: its name, components, hooks and options.
+
+    * ``name`` identifies it in settings, commands and the admin. It is also its path, unless
+      ``path`` is given.
+    * ``authenticators`` are instances or dotted paths. A server without any uses the site's, and is
+      not mounted when the site has none.
+    * ``scopes`` are those that every access token needs. ``group_scopes`` are those that it needs
+      in addition for the components of each group.
+    * ``when_denied`` is the policy for components without their own: "hidden" or "challenged".
+    * ``notify_lists_on_initialize`` sends each new session one list-changed notification per list
+      that it may read.
+    * ``serialize_requests`` answers the requests of one session one after the other.
+    * ``requires_request_state=False`` also reads input responses which a client sends without the
+      request state, before it was asked: safe only where no handler asks for a confirmation.
+    * ``tool_search`` lists only tools with ``always_load``, and two by which a model finds and
+      calls the others.
+    * ``view_middleware`` is what VIEW_MIDDLEWARE is for servers without their own.
+    * ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
+      ``set_log_rate_limit``.
+
+    ``@server.hook`` defines its hooks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        title: str | None = None,
+        version: str | None = None,
+        path: str | None = None,
+        instructions: str | Callable[[], str] | None = None,
+        description: str | None = None,
+        icons: Sequence[Json] = (),
+        website_url: str | None = None,
+        authenticators: Sequence[Authenticator | str] | None = None,
+        scopes: Iterable[str] | None = None,
+        when_denied: WhenDenied | None = None,
+        middleware: Sequence[Middleware] = (),
+        capabilities: Json | None = None,
+        cache: CacheHint | None = None,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        notify_lists_on_initialize: bool = False,
+        serialize_requests: bool = False,
+        requires_request_state: bool = True,
+        keepalive_ms: int | None = None,
+        log_rate_limit: int | None = None,
+        group_scopes: Mapping[str, str | Iterable[str]] | None = None,
+        tool_search: bool = False,
+        view_middleware: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        self._make_parts(capabilities)
+        self.name = name
+        self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
+        self.describe(
+            title=title, description=description, icons=[*icons] or None, websiteUrl=website_url
+        )
+        self.path = f"/{name}" if path is None else path
+        self.instructions = instructions
+        self.authenticators = _checked_list(name, "authenticators", authenticators)
+        self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
+        self.group_scopes = _group_scopes(name, group_scopes)
+        self.tool_search = tool_search
+        self.view_middleware = _dotted_paths(name, view_middleware)
+        self.when_denied = _checked_policy(name, when_denied)
+        self.middleware = _checked_list(name, "middleware", middleware) or ()
+        self.cache = cache
+        self.page_size = checked_number(f"page_size of the Server {name!r}", page_size, least=1)
+        self.notify_lists_on_initialize = notify_lists_on_initialize
+        self.serialize_requests = serialize_requests
+        self.requires_request_state = requires_request_state
+        self.set_keepalive(keepalive_ms)
+        self.set_log_rate_limit(log_rate_limit)
+
+    def _make_parts(self, capabilities: Json | None) -> None:
+        self._info_by_version: dict[str, dict[str, Any]] = {}
+        created.add(self)
+        self.components: ComponentCollection = ComponentCollection(self)
+        self.capabilities = Capabilities(self, capabilities)
+        self.notifications = Notifications(self)
+        self.in_process = InProcessCalls(self)
+
+    is_running = False
+    """Whether ``start`` has been called in this process, and ``stop`` has not."""
+    is_configured = False
+    """Whether ``configure`` has set ``options`` and ``signer``."""
+    options = ServerOptions()
+    signer: Signer = UnconfiguredSigner()
+
+    def __repr__(self) -> str:
+        return f"<Server {self.name!r}>"
+
+    @overload
+    def tool(self, target: Target, /) -> Target: ...
+    @overload
+    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[Target], Target]: ...
+
+    def tool(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
+        """Register a function or a Tool class as a tool; a decorator, with or without options.
+
+        The function itself is returned unchanged. Raises ConfigurationError, which names the
+        remedy, when it cannot be a tool.
+        """
+        return self._decorate(tool_component, target, options)
+
+    @overload
+    def resource(self, target: type[Target], /) -> type[Target]: ...
+    @overload
+    def resource(
+        self, uri: str | None = None, /, **options: Unpack[ResourceOptions]
+    ) -> Callable[[Target], Target]: ...
+
+    def resource(self, target: Any = None, /, **options: Any) -> Any:
+        """Register a function as the resource at a URI, or at a template if it contains ``{…}``.
+
+        ``@server.resource("ticket://{pk}")`` decorates a function; a class has a URI of its own.
+        """
+        if isinstance(target, str):
+            return self._decorate(resource_component, None, {"uri": target, **options})
+        return self._decorate(resource_component, target, options)
+
+    @overload
+    def prompt(self, target: Target, /) -> Target: ...
+    @overload
+    def prompt(self, **options: Unpack[PromptOptions]) -> Callable[[Target], Target]: ...
+
+    def prompt(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
+        """Register a function or a Prompt class as a prompt, like ``tool``."""
+        return self._decorate(prompt_component, target, options)
+
+    def _decorate(self, build: Callable[..., Component], target: Any, options: Any) -> Any:
+        def register(target: Any) -> Any:
+            self.components.add(build(target, **options))
+            return target
+
+        return register if target is None else register(target)
+
+    def register_tool(self, name: str, handler: Handler = None, /, **options: Any) -> None:
+        """Add a tool, or replace the one of its name, and notify clients.
+
+        ``handler`` is a function, a Tool class, or the dotted path of either; without one,
+        calls go to ``handle_tool_call``. The options are those of ``tool``. Only this process
+        has the tool: declare a tool of every worker, or register it in each.
+        """
+        self._register(ToolComponent, tool_component, handler, {**options, "name": name})
+
+    def register_prompt(self, name: str, handler: Handler = None, /, **options: Any) -> None:
+        """Like ``register_tool``; without a handler, calls go to ``handle_prompt_get``."""
+        self._register(PromptComponent, prompt_component, handler, {**options, "name": name})
+
+    def register_resource(self, uri: str, handler: Handler = None, /, **options: Any) -> None:
+        """Like ``register_tool``; without a handler, it is read by ``handle_resource_read``.
+
+        A URI with ``{…}`` registers a template.
+        """
+        kind = TemplateComponent if "{" in uri else ResourceComponent
+        self._register(kind, resource_component, handler, {**options, "uri": uri})
+
+    def register_resource_template(
+        self, template: str, handler: Handler = None, /, **options: Any
+    ) -> None:
+        """Add or replace a resource template, like ``register_resource``."""
+        self._register(TemplateComponent, resource_component, handler, {**options, "uri": template})
+
+    def unregister_tool(self, name: str) -> bool:
+        """Remove a tool and notify clients; returns False when there was none of this name."""
+        return self.components.remove(ToolComponent.kind, name)
+
+    def unregister_prompt(self, name: str) -> bool:
+        """Remove a prompt, like ``unregister_tool``."""
+        return self.components.remove(PromptComponent.kind, name)
+
+    def unregister_resource(self, uri: str) -> bool:
+        """Remove a resource, or the template with this string."""
+        kind = TemplateComponent.kind if "{" in uri else ResourceComponent.kind
+        return self.components.remove(kind, uri)
+
+    def unregister_resource_template(self, template: str) -> bool:
+        """Remove a resource template."""
+        return self.components.remove(TemplateComponent.kind, template)
+
+    def _register(
+        self,
+        component_class: Any,
+        build: Callable[..., Component],
+        handler: Handler,
+        options: dict[str, Any],
+    ) -> None:
+        target = stored.resolve(handler) if isinstance(handler, str) else handler
+        if target is None:
+            component = component_class.from_spec({"kind": component_class.kind, **options})
+        else:
+            component = build(target, **options)
+        self.components.replace(component)
+
+    _in_process = Twins("in_process", InProcessCalls.wait)
+    call_tool, acall_tool = _in_process.of(InProcessCalls.call_tool)
+    read_resource, aread_resource = _in_process.of(InProcessCalls.read_resource)
+    get_prompt, aget_prompt = _in_process.of(InProcessCalls.get_prompt)
+    complete, acomplete = _in_process.of(InProcessCalls.complete)
+    list_tools, alist_tools = _in_process.of(InProcessCalls.list_tools)
+    list_resources, alist_resources = _in_process.of(InProcessCalls.list_resources)
+    list_resource_templates, alist_resource_templates = _in_process.of(
+        InProcessCalls.list_resource_templates
+    )
+    list_prompts, alist_prompts = _in_process.of(InProcessCalls.list_prompts)
+    handle, ahandle = _in_process.of(InProcessCalls.handle)
+
+    def handle_initialize(
+        self, client_info: Json, capabilities: Json, *, user: Any = None
+    ) -> Frame:
+        """Return the Frame of a client with these capabilities, to be passed as ``frame``.
+
+        No session is opened, no hook is called, and no notification is sent.
+        """
+        return self.in_process.port.frame(self, client_info, capabilities, user=user)
+
+    _notifications = Twins("notifications", Notifications.run)
+    notify_tools_list_changed, anotify_tools_list_changed = _notifications.of(
+        Notifications.notify_tools_list_changed
+    )
+    notify_prompts_list_changed, anotify_prompts_list_changed = _notifications.of(
+        Notifications.notify_prompts_list_changed
+    )
+    notify_resources_list_changed, anotify_resources_list_changed = _notifications.of(
+        Notifications.notify_resources_list_changed
+    )
+    notify_resource_updated, anotify_resource_updated = _notifications.of(
+        Notifications.notify_resource_updated
+    )
+    send_notification, asend_notification = _notifications.of(Notifications.send_notification)
+    ping, aping = Twins("notifications", Notifications.wait).of(Notifications.ping)
+
+    def configure(self, options: ServerOptions, signer: Signer) -> None:
+        """Use the options and the signer of the site; called once, when the site has started."""
+        self.options = options
+        self.plans = {}
+        self.signer = signer
+        self.is_configured = True
+        # Cached properties that depend on the options.
+        for name in ("cache_members", "stateless"):
+            self.__dict__.pop(name, None)
+
+    def sign(self, purpose: str, principal: str, text: str, /, *bound_to: Any) -> str:
+        """Return ``text`` signed and encrypted, for a client to return it.
+
+        Only this server, at its path, accepts it, for this purpose, from this principal (its key)
+        and with the same ``bound_to``, which are JSON values.
+        """
+        return self.signer.sign(self._binding(purpose, principal, bound_to), text)
+
+    def unsign(
+        self,
+        purpose: str,
+        principal: str,
+        signed: str,
+        /,
+        *bound_to: Any,
+        max_age: float | None = None,
+    ) -> str | None:
+        """Return the text that ``sign`` was given, or None for anything else."""
+        binding = self._binding(purpose, principal, bound_to)
+        return self.signer.unsign(binding, signed, max_age=max_age)
+
+    def _binding(self, purpose: str, principal: str, bound_to: Sequence[Any]) -> str:
+        """Return the text that a signature is bound to."""
+        values = [purpose, self.name, self.path, principal, *bound_to]
+        return json.dumps(values, sort_keys=True)
+
+    @cached_property
+    def cache_members(self) -> Mapping[str, Any]:
+        """The caching members of results whose component has no hint of its own."""
+        return (self.cache or CacheHint(ttl_ms=0)).to_protocol()
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes that every access token needs: its own, else those of the site."""
+        return frozenset(self.options.scopes if self._scopes is None else self._scopes)
+
+    def revisions(self, statefulness: Statefulness) -> tuple[Revision, ...]:
+        """Return the served revisions of this statefulness, oldest first."""
+        return with_statefulness(statefulness, self.options.versions)
+
+    @cached_property
+    def stateless(self) -> Mapping[str, Revision]:
+        """The served stateless revisions, by version."""
+        return {item.version: item for item in self.revisions(Statefulness.STATELESS)}
+
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What surrounds every request of the server, from the outside."""
+        return self._middleware
+
+    @middleware.setter
+    def middleware(self, middleware: Iterable[Middleware]) -> None:
+        self._middleware = tuple(middleware)
+        self.plans = {}
+
+    def describe(self, **members: Any) -> None:
+        """Set members of the server information; those which are None are left out."""
+        self.info |= {name: value for name, value in members.items() if value is not None}
+        self.plans = {}
+        self._info_by_version.clear()
+
+    def get_server_info(self, revision: Revision) -> dict[str, Any]:
+        """Return the server's name, version and the other members which the revision defines."""
+        cached = self._info_by_version.get(revision.version)
+        if cached is not None:
+            return cached
+        untranslated = revision.known_fields("implementation", self.info)
+        info: dict[str, Any] = resolved(untranslated)
+        if info is untranslated:  # Without lazy translations, it is the same for every caller.
+            self._info_by_version[revision.version] = info
+        return info
+
+    def has_constant_info(self, revision: Revision) -> bool:
+        """Whether the server information is the same for every caller: it is not translated."""
+        self.get_server_info(revision)
+        return revision.version in self._info_by_version
+
+    def get_instructions(self) -> str | None:
+        """Return the instructions for the model on how to use this server."""
+        instructions = self.instructions
+        if callable(instructions):
+            instructions = instructions()
+        return None if instructions is None else str(instructions)
+
+    def get_capabilities(self) -> dict[str, Any]:
+        """Return the capabilities that the next client receives.
+
+        They are computed from components and hooks, then amended by ``capabilities`` of the
+        constructor, where None removes one. ``server.capabilities.replace`` declares others.
+        """
+        return self.capabilities.current()
+
+    def set_keepalive(self, interval_ms: int | None, failure_threshold: int = 3) -> None:
+        """Send sessions ``notifications/keepalive`` at this interval; None or 0 stops it.
+
+        It is an experimental capability, and advertised as such. When ``failure_threshold`` of them
+        in succession cannot be sent, the session is ended and ``handle_error`` is called.
+        """
+        where = f"keepalive_ms of the Server {self.name!r}"
+        interval = checked_number(where, interval_ms or 0, least=0)
+        threshold = checked_number(f"failure_threshold, {where},", failure_threshold, least=1)
+        self.keepalive = Keepalive(interval, threshold) if interval else None
+
+    def set_log_rate_limit(self, per_second: int | None) -> None:
+        """Send each client at most so many log messages per second, and drop the rest.
+
+        None or 0 sends all of them. Each worker counts separately.
+        """
+        where = f"log_rate_limit of the Server {self.name!r}"
+        self.log_rate_limit = checked_number(where, per_second or 0, least=0) or None
+
+
+def server_of(frame: Frame) -> Server:
+    """Return the Server that answers a request, with its own type instead of a protocol."""
+    server = frame.server
+    assert isinstance(server, Server)
+    return server
+
+
+def _group_scopes(
+    name: str, scopes: Mapping[str, str | Iterable[str]] | None
+) -> Mapping[str, frozenset[str]] | None:
+    if scopes is None:
+        return None
+    where = f"group_scopes of the Server {name!r}"
+    return {group: scope_names(where, needed) for group, needed in scopes.items()}
+
+
+def _checked_list(name: str, option: str, given: Any) -> Any:
+    """Return a list as it is given; a string in its place would be read as characters."""
+    if isinstance(given, str):
+        raise ConfigurationError(
+            f"{option} of the Server {name!r} is the string {given!r}: write a list, [{given!r}]"
+        )
+    return given
+
+
+def _dotted_paths(name: str, paths: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(paths, str):
+        raise ConfigurationError(
+            f"view_middleware of the Server {name!r} is the string {paths!r}: give a list of "
+            "dotted paths"
+        )
+    return None if paths is None else tuple(paths)
+
+
+def _checked_policy(name: str, policy: Any) -> WhenDenied | None:
+    if policy in (None, "hidden", "challenged"):
+        return cast("WhenDenied | None", policy)
+    raise ConfigurationError(
+        f'when_denied of the Server {name!r} is {policy!r}: write "hidden" or "challenged"'
+    )

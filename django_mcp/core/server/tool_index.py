@@ -1,0 +1,274 @@
+"""Full text over tools, for ``find_tools``: BM25 over names, titles, descriptions and parameters.
+
+A word counts more in a name than in a description. What a word adds to the rank of a tool is its
+*share*. All shares are computed when the index is built; a search adds those of its words.
+
+The index refers to a tool by its number: its position in the list of tools.
+
+How rare a word is, and how long texts are, is counted over the tools that a caller may use: ranks
+that counted all would tell of hidden ones. So there are several indexes, which callers with the
+same tools share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from heapq import merge, nlargest
+from math import log
+from operator import itemgetter
+from threading import Lock
+from typing import Any, NamedTuple
+
+from django_mcp.core.components.base import Component
+from django_mcp.core.components.nouns import singular
+from django_mcp.core.components.tool import ToolComponent
+
+K1 = 1.2
+"""A parameter of BM25, with its usual value: how soon further occurrences of a word add less."""
+B = 0.4
+"""A parameter of BM25: how much lower longer texts rank. It is usually 0.75, but good descriptions
+are long."""
+WEIGHTS = {"name": 4.0, "title": 2.0, "hint": 3.0, "description": 1.5, "names": 1.0, "about": 0.5}
+"""Of a word in the name, the title, the search hint, the description, and in the names and the
+descriptions of parameters."""
+OF_PARAMETERS = ("names", "about")
+"""A list may have hundreds of filters, and is to be found by its own name: a word counts once in
+all parameters, and they make no text longer."""
+CANDIDATES = 40
+"""Tools that are ranked first: those with the largest shares. The others are ranked only if a model
+does not find enough of these."""
+MAX_INDEXED = 20_000
+"""Tools of all indexes of a server together, above which those that were used least recently are
+dropped: some tens of megabytes."""
+MAX_WORDS = 32
+"""Words of a query that count."""
+
+WORD = re.compile(r"[^\W\d_]+|\d+")
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_STOP = (
+    "a about am an and any anyone are as at be been but by can could did do does for from had has "
+    "have he her him his how i if in into is it its just like may me might more my need needs no "
+    "not now of off on or our out over please she should so some somebody someone still than that "
+    "the their them then there these they this those to too up us use uses want was we were "
+    "when whether whom whose why will with would you your one two three"
+)
+STOP_WORDS = frozenset(_STOP.split())
+SAME = {
+    "create": "add new make insert enter",
+    "delete": "remove erase drop destroy",
+    "update": "change edit modify set adjust correct",
+    "list": "show find search which all browse every who where",
+    "get": "retrieve read fetch detail look view what",
+    "buy": "bought",
+    "sell": "sold",
+    "pay": "paid",
+    "send": "sent",
+    "write": "wrote written",
+}
+"""What people say, by what it is called in names and descriptions: most tools do one of the first
+five. The others are frequent verbs whose forms have no common ending."""
+
+
+def stem(word: str) -> str:
+    """Return a word without common endings of English; it need not be a word itself."""
+    if len(word) <= 3 or not word.isascii():
+        return word
+    word = singular(word)
+    for ending in ("ing", "ed", "ment", "ion", "e"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word.removesuffix(ending)
+            is_doubled = word[-1] == word[-2] and word[-1] not in "lsaeiou"
+            return word[:-1] if is_doubled else word
+    return word
+
+
+CANONICAL = {stem(word): stem(name) for name, words in SAME.items() for word in words.split()}
+"""The stems of ``SAME``, by the stem that is replaced."""
+
+DELETING = stem("delete")
+UNASKED = 0.6
+"""The rank of a tool that deletes is multiplied by it, unless the query has a word for deleting."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text or a name, in the form in which they are compared."""
+    words = WORD.findall(CAMEL.sub(" ", text))
+    stems = [stem(word) for word in map(str.lower, words) if word not in STOP_WORDS]
+    return [CANONICAL.get(word, word) for word in stems]
+
+
+class Texts(NamedTuple):
+    """What an index needs of the texts of a tool."""
+
+    weights: Mapping[str, float]
+    """The words, each with the sum of the weights of its places."""
+    length: float
+    deletes: bool
+
+    @classmethod
+    def of(cls, tool: Component) -> Texts:
+        words = _words(tool)
+        return cls(_weighted(words), _length(words), _deletes(tool))
+
+
+class ToolIndex:
+    """An index of some tools; a change of one needs another index."""
+
+    def __init__(self, tools: Sequence[Component], known: Mapping[Component, Texts]) -> None:
+        """``known`` are texts that need not be read again."""
+        self.tools = tools
+        self.texts = {tool: known.get(tool) or Texts.of(tool) for tool in tools}
+        texts = [*self.texts.values()]
+        self._shares: dict[str, dict[int, float]] = {
+            word: self._weighted_by_rarity(by_tool) for word, by_tool in _shares(texts).items()
+        }
+        """The shares of each word by the number of the tool, the largest first."""
+        self._deleting = {number for number, each in enumerate(texts) if each.deletes}
+
+    def _weighted_by_rarity(self, by_tool: Mapping[int, float]) -> dict[int, float]:
+        """The shares of a word, the largest first; a word that few tools have counts more."""
+        rarity = log(1 + (len(self.tools) - len(by_tool) + 0.5) / (len(by_tool) + 0.5))
+        ordered = sorted(by_tool.items(), key=lambda item: (-item[1], item[0]))
+        return {number: share * rarity for number, share in ordered}
+
+    def ranked(self, query: str) -> Iterator[Sequence[Component]]:
+        """Yield the tools that have a word of the query, the best first, in at most two parts.
+
+        The first part is bounded, however many tools there are.
+        """
+        different_words = [*dict.fromkeys(words_of(query))]
+        words = different_words[:MAX_WORDS]
+        shares = [self._shares[word] for word in words if word in self._shares]
+        unasked = self._deleting if DELETING not in words else frozenset()
+        first = candidates(shares)
+        yield self._ordered(first, shares, unasked)
+        with_a_word = {number for share in shares for number in share}
+        rest = with_a_word.difference(first)
+        if rest:
+            yield self._ordered(sorted(rest), shares, unasked)
+
+    def _ordered(
+        self,
+        numbers: Sequence[int],
+        shares: Sequence[Mapping[int, float]],
+        unasked: Set[int],
+    ) -> Sequence[Component]:
+        """Return the tools with these numbers, the best first; ``unasked`` rank lower."""
+        ranks = scores(numbers, shares)
+        for number in ranks.keys() & unasked:
+            ranks[number] *= UNASKED
+        # Tools of equal rank stay in the order of lists.
+        best = nlargest(len(numbers), numbers, key=ranks.__getitem__)
+        return [self.tools[number] for number in best]
+
+
+class ToolIndexes:
+    """The indexes of a server: one for each list of tools that some callers may use."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._indexes: OrderedDict[tuple[Component, ...], ToolIndex] = OrderedDict()
+        """By their tools, the one that was used least recently first."""
+
+    def __deepcopy__(self, memo: Any) -> ToolIndexes:
+        """Return an empty one: a test case copies the server of its class, and its tools."""
+        return ToolIndexes()
+
+    def of(self, tools: Sequence[Component]) -> ToolIndex:
+        """Return the index of these tools, which is built once."""
+        key = (*tools,)
+        with self._lock:
+            index = self._indexes.get(key)
+            if index is not None:
+                self._indexes.move_to_end(key)
+                return index
+            indexes = [*self._indexes.values()]
+        texts_read = {tool: texts for each in indexes for tool, texts in each.texts.items()}
+        index = ToolIndex(key, texts_read)
+        with self._lock:
+            self._indexes[key] = index
+            while len(self._indexes) > 1 and sum(map(len, self._indexes)) > MAX_INDEXED:
+                self._indexes.popitem(last=False)
+        return index
+
+
+def _shares(tools: Sequence[Texts]) -> dict[str, dict[int, float]]:
+    """Return the shares of each word by tool, as BM25 has them before the rarity of the word."""
+    average = sum(texts.length for texts in tools) / len(tools) if tools else 1.0
+    shares: dict[str, dict[int, float]] = {}
+    for number, texts in enumerate(tools):
+        norm = K1 * (1 - B + B * texts.length / average)
+        for word, count in texts.weights.items():
+            share = count * (K1 + 1) / (count + norm)
+            shares.setdefault(word, {})[number] = share
+    return shares
+
+
+def _deletes(tool: Component) -> bool:
+    return DELETING in words_of(tool.name)
+
+
+def candidates(shares: Sequence[Mapping[int, float]]) -> Sequence[int]:
+    """Return the tools with the largest shares of any word, in the order of lists."""
+    # The shares of each word are sorted.
+    postings = (share.items() for share in shares)
+    largest_first = merge(*postings, key=itemgetter(1), reverse=True)
+    chosen: set[int] = set()
+    for number, _ in largest_first:
+        chosen.add(number)
+        if len(chosen) == CANDIDATES:
+            break
+    return sorted(chosen)
+
+
+def scores(numbers: Sequence[int], shares: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the ranks of tools for the words of a query."""
+    ranks = dict.fromkeys(numbers, 0.0)
+    for share in shares:
+        for number in ranks.keys() & share.keys():
+            ranks[number] += share[number]
+    return ranks
+
+
+def _words(tool: Component) -> dict[str, list[str]]:
+    """The words of a tool by their place, those of parameters once."""
+    words: dict[str, list[str]] = {}
+    for place, text in _texts(tool):
+        words.setdefault(place, []).extend(words_of(text))
+    return {
+        place: [*dict.fromkeys(in_place)] if place in OF_PARAMETERS else in_place
+        for place, in_place in words.items()
+    }
+
+
+def _length(words: Mapping[str, Sequence[str]]) -> float:
+    texts = {place: in_place for place, in_place in words.items() if place not in OF_PARAMETERS}
+    return sum(WEIGHTS[place] * len(in_place) for place, in_place in texts.items())
+
+
+def _weighted(words: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return each word with the sum of the weights of its places."""
+    counts: dict[str, float] = {}
+    for place, in_place in words.items():
+        for word in in_place:
+            counts[word] = counts.get(word, 0.0) + WEIGHTS[place]
+    return counts
+
+
+def _texts(tool: Component) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a tool, each with its place: a key of ``WEIGHTS``."""
+    yield "name", tool.name
+    yield "title", tool.listed_title or ""
+    yield "description", tool.listed_description
+    if isinstance(tool, ToolComponent):
+        yield "hint", tool.search_hint or ""
+        yield from _parameters(tool.input_schema)
+
+
+def _parameters(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, described in schema.get("properties", {}).items():
+        yield "names", name
+        if isinstance(described, Mapping):
+            yield "about", str(described.get("description") or "")

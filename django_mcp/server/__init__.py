@@ -1,6 +1,0 @@
-"""What an author declares: a Server, its options, components, hooks and notifications."""
-
-from django_mcp.server.options import Keepalive, ServerOptions, Signer
-from django_mcp.server.server import Server
-
-__all__ = ["Keepalive", "Server", "ServerOptions", "Signer"]

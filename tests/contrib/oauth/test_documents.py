@@ -1,0 +1,272 @@
+"""Metadata documents: who may let them be fetched, from where, and when their client is stored."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import urllib3
+from django.contrib.auth.models import User
+from oauth2_provider.cimd import CIMDError
+from oauth2_provider.models import Application
+
+from django_mcp.contrib.oauth import documents as metadata_documents
+from django_mcp.contrib.oauth.documents import ClientMetadataFetcher, is_public
+from tests.contrib.oauth.flow import CALLBACK, Flow, at_once, post, query
+from tests.rows import rows
+
+
+@pytest.fixture
+def fetched(documents: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The hosts from which documents were fetched."""
+    hosts: list[str] = []
+    urlopen = urllib3.HTTPSConnectionPool.urlopen
+
+    def counting(pool: Any, method: str, path: str, **options: Any) -> Any:
+        hosts.append(options["headers"]["Host"])
+        return urlopen(pool, method, path, **options)
+
+    monkeypatch.setattr(urllib3.HTTPSConnectionPool, "urlopen", counting)
+    return hosts
+
+
+def is_stored(flow: Flow) -> bool:
+    is_found: bool = Application.objects.filter(client_id=flow.client_id).exists()
+    return is_found
+
+
+# When a client is stored.
+
+
+def test_client_is_stored_when_a_user_allows_it(flow: Flow, fetched: list[str]) -> None:
+    page = flow.open()
+    assert page.status_code == 200
+    assert not is_stored(flow)
+    code = query(flow.answer(page)["Location"])["code"]
+    assert is_stored(flow)
+    assert flow.token(code).status_code == 200
+    assert fetched == ["claude.ai"]
+
+
+def test_client_that_a_user_denied_is_not_stored(flow: Flow) -> None:
+    found = query(flow.answer(flow.open(), allow=False)["Location"])
+    assert found["error"] == "access_denied"
+    assert not is_stored(flow)
+
+
+def test_client_of_a_form_that_was_changed_is_not_stored(flow: Flow) -> None:
+    response = flow.answer(flow.open(), redirect_uri="https://evil.example/")
+    assert response.status_code == 400
+    assert not is_stored(flow)
+
+
+def test_client_that_another_user_allows_meanwhile_is_found(
+    flow: Flow, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = ClientMetadataFetcher.fetch
+    other = Flow(flow.client_id, CALLBACK, User.objects.create_user("ben"))
+    page = flow.open()
+
+    def allow_first(fetcher: Any, client_id: str) -> Any:
+        monkeypatch.setattr(ClientMetadataFetcher, "fetch", fetch)
+        other.tokens()
+        return fetch(fetcher, client_id)
+
+    monkeypatch.setattr(ClientMetadataFetcher, "fetch", allow_first)
+    assert "code" in query(flow.answer(page)["Location"])
+    assert Application.objects.filter(client_id=flow.client_id).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_client_that_several_users_allow_at_once_is_stored_once(
+    real_database: str, documents: Any
+) -> None:
+    client_id = documents("claude_ai")["client_id"]
+    users = [User.objects.create_user(f"user{number}") for number in range(5)]
+    flows = [Flow(client_id, CALLBACK, user) for user in users]
+    pages = at_once(5, lambda number: flows[number].open())
+    assert [page.status_code for page in pages] == [200] * 5
+    redirects = at_once(5, lambda number: flows[number].answer(pages[number]))
+    assert all("code" in query(redirect["Location"]) for redirect in redirects)
+    assert Application.objects.filter(client_id=client_id).count() == 1
+
+
+# Who lets documents be fetched.
+
+
+@pytest.mark.parametrize("path", ["/o/token", "/o/revoke"])
+def test_post_without_a_user_fetches_and_stores_nothing(
+    path: str, documents: Callable[..., Any], fetched: list[str]
+) -> None:
+    client_id = documents("claude_ai")["client_id"]
+    for _ in range(3):
+        response = post(
+            path,
+            {
+                "grant_type": "authorization_code",
+                "code": "x",
+                "token": "x",
+                "client_id": client_id,
+                "django_mcp.caller": "x",
+            },
+            HTTP_DJANGO_MCP_CALLER="x",
+        )
+        assert response.status_code in (400, 401)
+    assert fetched == []
+    assert not Application.objects.exists()
+
+
+def test_fetches_of_one_user_are_bounded(
+    documents: Any, user: User, fetched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_documents, "MAX_FETCHES", 2)
+    pages = []
+    for number in range(4):
+        client_id = f"https://host{number}.example/client"
+        documents("claude_ai", client_id=client_id)
+        flow = Flow(client_id, CALLBACK, user)
+        pages.append(flow.open().status_code)
+        assert flow.open().status_code == pages[-1]
+    assert pages == [200, 200, 400, 400]
+    assert fetched == ["host0.example", "host1.example"]
+    other = User.objects.create_user("ben")
+    assert Flow(client_id, CALLBACK, other).open().status_code == 200
+
+
+def test_fetches_of_anonymous_requests_are_bounded_by_network(
+    documents: Any, user: User, fetched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_documents, "MAX_FETCHES", 2)
+    for number in range(4):
+        client_id = f"https://host{number}.example/client"
+        documents("claude_ai", client_id=client_id)
+        flow = Flow(client_id, CALLBACK, user)
+        flow.browser.logout()
+        flow.browser.defaults["REMOTE_ADDR"] = f"2001:db8:0:1:{number}::1"
+        flow.open(prompt="none")
+    assert len(fetched) == 2
+    assert not Application.objects.exists()
+    assert Flow(client_id, CALLBACK, user).open().status_code == 200
+
+
+# From where they are fetched.
+
+
+@rows(
+    "address",
+    [
+        "64:ff9b:1::a00:1",
+        "64:ff9b:1:ffff::1",
+        "64:ff9b::a00:1",
+        "fec0::1",
+        "feff::1",
+        "::10.0.0.1",
+        "::93.184.215.14",
+        "::",
+        "::1",
+        "::ffff:10.0.0.1",
+        "::ffff:224.0.0.1",
+        "2002:a00:1::1",
+        "2002:e000:1::1",
+        "2001:0:a00:1::f5ff:fffe",
+        "ff02::1",
+        "ff0e::1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "fd00::1",
+        "2001:db8::1",
+        "224.0.0.1",
+        "239.1.1.1",
+        "10.0.0.1",
+        "100.64.0.1",
+        "127.0.0.1",
+        "169.254.169.254",
+        "192.0.2.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "0.0.0.0",
+        "localhost",
+    ],
+)
+def test_reserved_address_is_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@rows(
+    "address",
+    ["93.184.215.14", "2606:2800:21f:cb07::1", "::ffff:93.184.215.14", "64:ff9b::5db8:d70e"],
+)
+def test_address_of_the_internet_is_public(address: str) -> None:
+    assert is_public(address)
+
+
+def test_host_with_one_reserved_address_is_not_asked(
+    fetched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(host: str, port: int, **_: Any) -> list[Any]:
+        addresses = ("93.184.215.14", "64:ff9b:1::1")
+        return [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", (each, port)) for each in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with pytest.raises(CIMDError, match="not public"):
+        ClientMetadataFetcher().fetch("https://claude.ai/oauth/mcp-oauth-client-metadata")
+    assert fetched == []
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [
+        "http://claude.ai/client",
+        "https:///client",
+        "https://claude.ai",
+        "https://claude.ai:65536/client",
+        "https://user@claude.ai/client",
+        "https://claude.ai/client#part",
+        "https://claude.ai/a/../client",
+        "https://[claude.ai/client",
+    ],
+)
+def test_client_id_that_is_no_url_of_a_document_is_not_fetched(
+    client_id: str, fetched: list[str]
+) -> None:
+    with pytest.raises(CIMDError):
+        ClientMetadataFetcher().fetch(client_id)
+    assert fetched == []
+
+
+def test_next_address_is_tried_after_one_that_does_not_answer(
+    documents: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = documents("claude_ai")
+    urlopen = urllib3.HTTPSConnectionPool.urlopen
+    tried = []
+
+    def resolve(host: str, port: int, **_: Any) -> list[Any]:
+        addresses = ("93.184.215.14", "93.184.215.15")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in addresses]
+
+    def half_broken(pool: Any, *arguments: Any, **options: Any) -> Any:
+        tried.append(pool.host)
+        if len(tried) == 1:
+            raise urllib3.exceptions.ConnectTimeoutError(pool, "late")
+        return urlopen(pool, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(urllib3.HTTPSConnectionPool, "urlopen", half_broken)
+    document, _ = ClientMetadataFetcher().fetch(published["client_id"])
+    assert json.dumps(document["redirect_uris"]) == json.dumps(published["redirect_uris"])
+    assert tried == ["93.184.215.14", "93.184.215.15"]
+
+
+def test_document_that_no_address_sends_is_an_error(
+    documents: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(pool: Any, *_: Any, **__: Any) -> Any:
+        raise urllib3.exceptions.ConnectTimeoutError(pool, "late")
+
+    monkeypatch.setattr(urllib3.HTTPSConnectionPool, "urlopen", broken)
+    with pytest.raises(CIMDError, match="could not fetch"):
+        ClientMetadataFetcher().fetch("https://claude.ai/client")

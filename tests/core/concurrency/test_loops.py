@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+
+from django_mcp.core.concurrency.loops import PerLoop, running_loop
+
+
+def test_each_loop_has_one_object() -> None:
+    registry = PerLoop(list[int])
+
+    async def first_and_second() -> tuple[list[int], list[int]]:
+        return registry.here(), registry.of(asyncio.get_running_loop())
+
+    first, again = asyncio.run(first_and_second())
+    assert first is again
+    other, _ = asyncio.run(first_and_second())
+    assert other is not first
+
+
+async def test_object_is_listed_with_its_loop() -> None:
+    registry = PerLoop(object)
+    loop = asyncio.get_running_loop()
+    assert registry.get(loop) is None
+    assert registry.items() == []
+    existing = registry.here()
+    assert registry.get(loop) is existing
+    assert registry.items() == [(loop, existing)]
+
+
+def test_object_ends_with_its_loop() -> None:
+    registry = PerLoop(object)
+    loop = asyncio.new_event_loop()
+    registry.of(loop)
+    loop.close()
+    del loop
+    gc.collect()
+    assert registry.items() == []
+    assert not registry._objects
+
+
+async def test_cleared_registry_makes_another_object() -> None:
+    registry = PerLoop(object)
+    before = registry.here()
+    registry.clear()
+    assert registry.here() is not before
+    assert len(registry.items()) == 1
+
+
+def test_forked_child_has_no_objects_of_its_parent() -> None:
+    registry = PerLoop(object)
+    loop = asyncio.new_event_loop()
+    registry.of(loop)
+    child = os.fork()
+    if child == 0:
+        os._exit(len(registry.items()))
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert len(registry.items()) == 1
+    loop.close()
+
+
+async def test_running_loop_is_found() -> None:
+    assert running_loop() is asyncio.get_running_loop()
+
+
+def test_thread_without_a_loop_has_none() -> None:
+    assert running_loop() is None
+
+
+def test_objects_are_listed_while_loops_are_collected() -> None:
+    registry: PerLoop[list[int]] = PerLoop(list)
+    thresholds = gc.get_threshold()
+    try:
+        for allocated in range(20):
+            gc.disable()
+            for _ in range(20):
+                loop = asyncio.new_event_loop()
+                registry.of(loop)
+                loop.close()
+                loop.itself = loop  # type: ignore[attr-defined]
+            del loop
+            # The collection begins within the next line.
+            gc.set_threshold(gc.get_count()[0] + allocated)
+            gc.enable()
+            registry.items()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()

@@ -1,0 +1,43 @@
+"""Server: its options, and the sync and async spelling of its methods."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from django_mcp import Server
+from django_mcp.core.server.in_process import InProcessCalls
+from django_mcp.core.server.notifications import Notifications
+
+TWINS = [
+    name
+    for part in (InProcessCalls, Notifications)
+    for name in vars(part)
+    if hasattr(Server, f"a{name}")
+]
+
+
+def test_server_has_both_spellings_of_every_method() -> None:
+    assert len(TWINS) == 15
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_both_spellings_have_the_same_signature_and_a_docstring(name: str) -> None:
+    synchronous, asynchronous = getattr(Server, name), getattr(Server, f"a{name}")
+
+    assert inspect.iscoroutinefunction(asynchronous)
+    assert not inspect.iscoroutinefunction(synchronous)
+    assert str(inspect.signature(synchronous)) == str(inspect.signature(asynchronous))
+    assert asynchronous.__name__ == f"a{name}"
+    assert asynchronous.__doc__ == f"``{name}`` for asynchronous code."
+    assert synchronous.__doc__
+
+
+def test_unconfigured_server_signs_nothing_and_names_the_remedy() -> None:
+    server = Server("shop")
+
+    with pytest.raises(RuntimeError, match=r"registry\.configure"):
+        server.sign("cursor", "test:1", "text")
+    with pytest.raises(RuntimeError, match=r"registry\.configure"):
+        server.unsign("cursor", "test:1", "text")
