@@ -37,6 +37,11 @@ class StoreUnavailable(ServerBusy):
     retry_after = 2
 
 
+def _unavailable(error: ServerBusy) -> StoreUnavailable:
+    """The error of an operation for which no thread was free, as of one that is late."""
+    return error if isinstance(error, StoreUnavailable) else StoreUnavailable()
+
+
 class _Operation:
     """One operation; ``connections`` are those of the thread that it runs on."""
 
@@ -63,7 +68,10 @@ class StoreOperations:
         """The one operation that tries a server which does not answer."""
 
     async def run(self, function: Callable[[], T], limit: float) -> T:
-        """The result of ``function``; raises StoreUnavailable after ``limit`` seconds."""
+        """The result of ``function``.
+
+        Raises StoreUnavailable after ``limit`` seconds, or if no thread was free for it.
+        """
         operation = self._begin()
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[T] = loop.create_future()
@@ -72,6 +80,8 @@ class StoreOperations:
         source.add_done_callback(partial(_pass_on, loop, waiting))
         try:
             return await waiting
+        except ServerBusy as error:
+            raise _unavailable(error) from None
         finally:
             # If nobody waits any more, a thread that hangs has to get free all the same.
             if not waiting.cancelled() or source.cancel():
@@ -85,6 +95,8 @@ class StoreOperations:
         operation.source = source
         try:
             return source.result(limit)
+        except ServerBusy as error:
+            raise _unavailable(error) from None
         except TimeoutError:
             if source.done():
                 raise

@@ -13,6 +13,7 @@ import pytest
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp.core.concurrency.thread_pool import ThreadPool
+from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.runtime import store_operations
 from django_mcp.runtime.store_operations import (
     MAX_LATE,
@@ -123,6 +124,22 @@ async def test_timeout_that_an_operation_raises_is_its_own(operations: StoreOper
 
     with pytest.raises(TimeoutError, match="of a lock"):
         operations.call(timeout, PATIENCE)
+
+
+async def test_operation_without_a_free_thread_raises_store_unavailable() -> None:
+    """Who accepted something tries again after this error."""
+    proceed = threading.Event()
+    pool = ThreadPool(1, "test", max_wait=SOON, not_started=ServerBusy)
+    try:
+        pool.submit(proceed.wait, PATIENCE)
+        operations = StoreOperations(pool, 1)
+        with pytest.raises(StoreUnavailable):
+            await operations.run(int, PATIENCE)
+        with pytest.raises(StoreUnavailable):
+            await asyncio.to_thread(operations.call, int, PATIENCE)
+    finally:
+        proceed.set()
+        pool.shutdown()
 
 
 async def test_one_operation_at_a_time_tries_a_server_that_hangs(

@@ -26,8 +26,8 @@ TIMEOUT = SECONDS
 
 @pytest.fixture(scope="module")
 def pooled(_postgresql_server: PostgreSQL) -> Iterator[Cluster]:
-    """One worker with four connections, and with more threads than that."""
-    settings: dict[str, Any] = {"SYNC_THREAD_POOL_SIZE": 8}
+    """One worker with four connections, and with more threads for one caller than that."""
+    settings: dict[str, Any] = {"SYNC_THREAD_POOL_SIZE": 16}
     options = {"OPTIONS": POOL}
     _postgresql_server.start()
     with cluster(1, postgresql=_postgresql_server, options=options, **settings) as running:
@@ -109,7 +109,7 @@ async def test_clients_that_do_not_read_hold_up_no_call_of_others(
 ) -> None:
     """More of them than there are threads for synchronous handlers."""
     with ExitStack() as stack:
-        for number in range(12):
+        for number in range(20):
             stack.enter_context(silent(pooled.workers[0], "report", token=str(number), steps=4_000))
         peer = Peer(http, pooled.url)
         for number in range(10):
