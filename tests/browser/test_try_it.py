@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from django.contrib.admin.utils import quote
-from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -84,17 +83,6 @@ def wait_for(visitor: Visitor, text: str, selector: str = '[data-part="result"]'
         pytest.fail(f"{text!r} is not in {visitor.one(selector).text!r}")
 
 
-def focus_is_in(name: str) -> Callable[[webdriver.Chrome], bool]:
-    """Return a condition: an element whose name begins so, without a value, has the focus."""
-
-    def is_in(driver: webdriver.Chrome) -> bool:
-        script = "return [document.activeElement.name || '', document.activeElement.value || '']"
-        focused, value = driver.execute_script(script)
-        return bool(focused.startswith(name)) and (focused == "add" or not value)
-
-    return is_in
-
-
 def check(visitor: Visitor, name: str) -> None:
     """Look at the page in both themes, on a desktop and on a phone."""
     assert visitor.console_errors() == []
@@ -145,17 +133,10 @@ def test_problem_is_shown_at_its_field(visitor: Visitor) -> None:
     check(visitor, "invalid")
 
 
-def test_rows_of_a_list_are_added_and_removed_with_the_keyboard(visitor: Visitor) -> None:
+def test_nested_values_are_entered_as_json(visitor: Visitor) -> None:
     open_page(visitor, "workshop", "order")
-    enter(visitor, customer="Ann")
-    for product in ("tea", "cups", "milk"):
-        visitor.one('button[name=add][value="arguments/lines"]').send_keys(Keys.ENTER)
-        WebDriverWait(visitor.driver, TIMEOUT).until(focus_is_in("arguments/lines/"))
-        visitor.driver.switch_to.active_element.send_keys(product)
-    visitor.one('button[name=remove][value="arguments/lines/1"]').send_keys(Keys.ENTER)
-    WebDriverWait(visitor.driver, TIMEOUT).until(focus_is_in("add"))
-    enter(visitor, **{"address/street": "Aare 1"})
-    check(visitor, "rows")
+    lines = '[{"product": "tea"}, {"product": "milk"}]'
+    enter(visitor, customer="Ann", lines=lines, address='{"street": "Aare 1"}')
     run(visitor)
     wait_for(visitor, "Structured content")
     shown = visitor.one('[data-part="result"] pre').text

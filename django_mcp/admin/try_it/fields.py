@@ -1,4 +1,4 @@
-"""A field of a Django form for each single value of a JSON Schema."""
+"""A field of a Django form for a value of a JSON Schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.try_it.places import MISSING, Value, choices_of
+from django_mcp.admin.try_it.members import MISSING, Member, choices_of
 from django_mcp.core.protocol.errors import Json
 
 SHORT = 100
@@ -19,35 +19,34 @@ SHORT = 100
 NO_CHOICE = ("", "---------")
 
 
-def field_of(place: Value) -> forms.Field:
+def field_of(member: Member) -> forms.Field:
     """Return the field of a value. It takes what the form can read; the tool validates it."""
-    make = _maker(place.schema)
-    field = make(place)
+    make = _maker(member.schema)
+    field = make(member)
     field.required = False
-    field.label = place.label
-    field.help_text = place.help_text
+    field.label = member.label
+    field.help_text = member.help_text
     return field
 
 
-def initial_of(place: Value) -> Any:
+def initial_of(member: Member) -> Any:
     """Return the initial value as the field takes it."""
-    initial = place.initial
-    if choices_of(place.schema) is not None:
+    initial = member.initial
+    if choices_of(member.schema) is not None:
         return "" if initial is MISSING else _key(initial)
-    if place.schema.get("type") == "array" and isinstance(initial, list):
-        return [_key(item) for item in initial]
     if initial is MISSING or initial is None:
         return None
-    return initial
+    is_enumeration = _maker(member.schema) is _several
+    return [_key(item) for item in initial] if is_enumeration else initial
 
 
-def value_of(place: Value, cleaned: Any) -> Any:
+def value_of(member: Member, cleaned: Any) -> Any:
     """Return the JSON value that was entered; MISSING for an empty one that is left out."""
     if cleaned not in (None, "", []):
         return cleaned
-    if not place.is_required:
+    if not member.is_required:
         return MISSING
-    if place.is_nullable:
+    if member.is_nullable:
         return None
     return cleaned if cleaned == [] else MISSING
 
@@ -173,16 +172,16 @@ def _key(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _choice(place: Value) -> forms.Field:
-    options = [(_key(value), title) for value, title in choices_of(place.schema) or ()]
-    has_default = place.initial is not MISSING and place.initial is not None
-    if not (place.is_required and has_default):
+def _choice(member: Member) -> forms.Field:
+    options = [(_key(value), title) for value, title in choices_of(member.schema) or ()]
+    has_default = member.initial is not MISSING and member.initial is not None
+    if not (member.is_required and has_default):
         options.insert(0, NO_CHOICE)
     return forms.TypedChoiceField(choices=options, coerce=json.loads, empty_value=None)
 
 
-def _several(place: Value) -> forms.Field:
-    options = [(_key(value), title) for value, title in choices_of(place.schema["items"]) or ()]
+def _several(member: Member) -> forms.Field:
+    options = [(_key(value), title) for value, title in choices_of(member.schema["items"]) or ()]
     return forms.TypedMultipleChoiceField(
         choices=options,
         coerce=json.loads,
@@ -191,28 +190,30 @@ def _several(place: Value) -> forms.Field:
     )
 
 
-def _boolean(place: Value) -> forms.Field:
-    if isinstance(place.initial, bool) or (place.is_required and not place.is_nullable):
+def _boolean(member: Member) -> forms.Field:
+    if isinstance(member.initial, bool) or (member.is_required and not member.is_nullable):
         return forms.BooleanField()
     options = [NO_CHOICE, ("true", _("Yes")), ("false", _("No"))]
     return forms.TypedChoiceField(choices=options, coerce=json.loads, empty_value=None)
 
 
-def _integer(place: Value) -> forms.Field:
+def _integer(member: Member) -> forms.Field:
     return forms.IntegerField(widget=forms.NumberInput(attrs={"class": "vIntegerField"}))
 
 
-def _number(place: Value) -> forms.Field:
+def _number(member: Member) -> forms.Field:
     return NumberField(widget=forms.NumberInput(attrs={"class": "vIntegerField", "step": "any"}))
 
 
-def _json(place: Value) -> forms.Field:
+def _json(member: Member) -> forms.Field:
     attributes = {"class": "vLargeTextField mcp-json", "rows": "4", "spellcheck": "false"}
+    if isinstance(member.sketch, dict | list):
+        attributes["placeholder"] = json.dumps(member.sketch, ensure_ascii=False)
     return JsonField(widget=forms.Textarea(attrs=attributes))
 
 
-def _text(place: Value) -> forms.Field:
-    schema = place.schema
+def _text(member: Member) -> forms.Field:
+    schema = member.schema
     is_short = schema.get("maxLength", SHORT + 1) <= SHORT
     if is_short or "pattern" in schema or "format" in schema:
         attributes = {"class": "vTextField", **INPUT_TYPES.get(schema.get("format"), {})}
@@ -221,28 +222,28 @@ def _text(place: Value) -> forms.Field:
     return forms.CharField(strip=False, widget=forms.Textarea(attrs=attributes))
 
 
-def _date(place: Value) -> forms.Field:
+def _date(member: Member) -> forms.Field:
     return DateField(widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"))
 
 
-def _time(place: Value) -> forms.Field:
+def _time(member: Member) -> forms.Field:
     widget = forms.DateTimeInput(
         attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"
     )
     return TimeField(widget=widget)
 
 
-def _password(place: Value) -> forms.Field:
+def _password(member: Member) -> forms.Field:
     return forms.CharField(strip=False, widget=forms.PasswordInput(attrs={"class": "vTextField"}))
 
 
-def _file(place: Value) -> forms.Field:
+def _file(member: Member) -> forms.Field:
     return Base64FileField()
 
 
-def _scalar(place: Value) -> forms.Field:
+def _scalar(member: Member) -> forms.Field:
     widget = forms.TextInput(attrs={"class": "vTextField"})
-    return ScalarField(_scalar_types(place.schema), widget=widget)
+    return ScalarField(_scalar_types(member.schema), widget=widget)
 
 
 def _scalar_types(schema: Json) -> list[Any]:
@@ -258,7 +259,7 @@ INPUT_TYPES: Mapping[Any, dict[str, str]] = {
 }
 """The type of the input, by the format of a text."""
 
-Maker = Callable[[Value], forms.Field]
+Maker = Callable[[Member], forms.Field]
 
 BY_FORMAT: Mapping[Any, Maker] = {
     "date": _date,

@@ -21,8 +21,8 @@ from django.utils.translation import gettext as _
 from django_mcp.admin.try_it import app_view, calls, rendering
 from django_mcp.admin.try_it.calls import Message
 from django_mcp.admin.try_it.conversation import Conversation, Step
-from django_mcp.admin.try_it.forms import SchemaForm, rows_in, with_row_added, with_row_removed
-from django_mcp.admin.try_it.places import MISSING
+from django_mcp.admin.try_it.forms import SchemaForm
+from django_mcp.admin.try_it.members import MISSING
 from django_mcp.admin.try_it.questions import ACTIONS, Question, are_valid, questions_of
 from django_mcp.admin.try_it.targets import target_of
 from django_mcp.registry import Entry
@@ -59,9 +59,6 @@ class TryPage:
         self.form: SchemaForm | None = None
         self.scopes: ScopesForm | None = None
         self.questions: list[Question] = []
-        self.has_changed_rows = False
-        self.focus = ""
-        """A selector of the element that has the focus next; "" for the result."""
 
     # The steps.
 
@@ -70,15 +67,6 @@ class TryPage:
         data = self.request.POST
         if "run" in data:
             return self._begin()
-        if "add" in data:
-            changed = with_row_added(data, data["add"])
-            self.focus = _starting_with(f"{data['add']}/{rows_in(changed, data['add']) - 1}")
-            self._change_rows(changed)
-            return []
-        if "remove" in data:
-            self.focus = f"[value={json.dumps(data['remove'].rpartition('/')[0])}]"
-            self._change_rows(with_row_removed(data, data["remove"]))
-            return []
         token = data.get("conversation", "")
         self.conversation = Conversation.from_token(token, self._user, self.entry.identity)
         if self.conversation is None:
@@ -93,7 +81,7 @@ class TryPage:
             return []
         values = form.value()
         if not isinstance(values, dict) and values is not MISSING:
-            form.add_error(form.key(form.place), _("The arguments are a JSON object."))
+            form.add_error(ARGUMENTS, _("The arguments are a JSON object."))
             return []
         self.conversation = Conversation(
             user=self._user,
@@ -119,17 +107,6 @@ class TryPage:
             return []
         answers = {question.key: question.response(action) for question in self.questions}
         return conversation.answer(answers)
-
-    def _change_rows(self, data: QueryDict) -> None:
-        """Show the forms with other rows; those of questions are on the page of their call."""
-        self.has_changed_rows = True
-        token = data.get("conversation", "")
-        self.conversation = Conversation.from_token(token, self._user, self.entry.identity)
-        if self.conversation is not None:
-            self.questions = questions_of(self.conversation.questions, data, checks=False)
-            return
-        self.form = SchemaForm(self._schema, data, name=ARGUMENTS, checks=False)
-        self.scopes = ScopesForm(self.needed_scopes, data, ())
 
     async def messages(self, steps: Sequence[Step]) -> AsyncGenerator[Message, None]:
         """Send the requests; yield each message, and keep what becomes of the call."""
@@ -157,16 +134,15 @@ class TryPage:
         yield _line(await pools.run_hook(self._parts))
 
     def _parts(self) -> dict[str, Any]:
-        """The new parts of the page; the result stays while rows of the arguments change."""
+        """The new parts of the page, and a selector of what has the focus next."""
         context = self.context
-        parts: dict[str, Any] = {"type": "page", "is_changed": self.has_changed_rows}
+        parts: dict[str, Any] = {"type": "page", "focus": ""}
         if self.form is not None:
             parts["form"] = render_to_string(f"{FOLDER}/try_form.html", context)
             parts["has_errors"] = bool(self.form.errors)
-        if self.conversation is not None or not self.has_changed_rows:
-            parts["result"] = render_to_string(f"{FOLDER}/try_result.html", context)
-        has_errors = self.form is not None and self.form.errors
-        parts["focus"] = "[aria-invalid]" if has_errors else self.focus
+            if self.form.errors:
+                parts["focus"] = "[aria-invalid]"
+        parts["result"] = render_to_string(f"{FOLDER}/try_result.html", context)
         return parts
 
     # What the templates show.
@@ -244,11 +220,6 @@ class TryPage:
             text = _("You do not have the permission %(name)s, so it does not exist for you.")
             return text % {"name": permission}
         return ""
-
-
-def _starting_with(name: str) -> str:
-    """Return the selector of the first field of a row."""
-    return f"[name^={json.dumps(name)}]:not([type=hidden])"
 
 
 def _line(event: Any) -> bytes:

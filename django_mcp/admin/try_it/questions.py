@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from django.http import QueryDict
 
 from django_mcp.admin.try_it.forms import SchemaForm
-from django_mcp.admin.try_it.places import MISSING
+from django_mcp.admin.try_it.members import MISSING
 from django_mcp.admin.try_it.rendering import safe_url
 from django_mcp.core.protocol.errors import Json
 
@@ -38,11 +38,9 @@ class Question:
         return {"action": action, "content": {} if content is MISSING else content}
 
 
-def questions_of(
-    requests: Mapping[str, Json], data: QueryDict | None = None, *, checks: bool = True
-) -> list[Question]:
+def questions_of(requests: Mapping[str, Json], data: QueryDict | None = None) -> list[Question]:
     """Return the questions; ``data`` is what was posted as their answers."""
-    return [_question(key, request["params"], data, checks) for key, request in requests.items()]
+    return [_question(key, request["params"], data) for key, request in requests.items()]
 
 
 def are_valid(questions: Iterable[Question]) -> bool:
@@ -51,11 +49,11 @@ def are_valid(questions: Iterable[Question]) -> bool:
     return all(validities)
 
 
-def _question(key: str, params: Json, data: QueryDict | None, checks: bool) -> Question:
+def _question(key: str, params: Json, data: QueryDict | None) -> Question:
     message = str(params.get("message", ""))
     if params.get("mode") == "url":
         url = safe_url(str(params.get("url", "")))
         return Question(key=key, message=message, url=url, host=urlsplit(url).netloc)
     schema = params.get("requestedSchema") or {}
-    form = SchemaForm(schema, data, name=f"answer:{key}", checks=checks)
+    form = SchemaForm(schema, data, name=f"answer:{key}")
     return Question(key=key, message=message, form=form)

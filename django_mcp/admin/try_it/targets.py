@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from django_mcp.admin.try_it.places import MISSING
+from django_mcp.admin.try_it.members import MISSING
 from django_mcp.core.components.base import Component
 from django_mcp.core.components.prompt import PromptComponent
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent

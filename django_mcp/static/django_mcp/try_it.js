@@ -58,18 +58,16 @@
         live.hidden = true;
         part("result").hidden = false;
         const form = part("form");
-        if (event.form && (event.has_errors || form.querySelector("[data-has-errors]") || event.is_changed)) {
+        if (event.form && (event.has_errors || form.querySelector("[data-has-errors]"))) {
             form.innerHTML = event.form;
         }
-        if (event.result) {
-            const opened = [...part("result").querySelectorAll("details")].map(each => each.open);
-            part("result").innerHTML = event.result;
-            document.dispatchEvent(new Event("mcp:result"));
-            if (isLook) {
-                part("result").querySelectorAll("details").forEach((each, index) => {
-                    each.open = opened[index] || false;
-                });
-            }
+        const opened = [...part("result").querySelectorAll("details")].map(each => each.open);
+        part("result").innerHTML = event.result;
+        document.dispatchEvent(new Event("mcp:result"));
+        if (isLook) {
+            part("result").querySelectorAll("details").forEach((each, index) => {
+                each.open = opened[index] || false;
+            });
         }
         const target = page.querySelector(event.focus || "#mcp-try-result");
         if (target && !isLook) {
