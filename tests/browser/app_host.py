@@ -1,4 +1,4 @@
-"""The page of mcp_app_preview in Chromium, as a test drives it."""
+"""The page of the host in view_host, as a test drives it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ShownView:
 
 
 class AppHost(ShownView):
-    """The page of mcp_app_preview, of which an author looks at one view."""
+    """The page of the host, which shows one view."""
 
     def __init__(self, driver: webdriver.Chrome, url: str) -> None:
         super().__init__(driver)

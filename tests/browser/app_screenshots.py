@@ -1,6 +1,6 @@
 """The pictures of the helpdesk's views: python -m tests.browser.app_screenshots [FOLDER]
 
-Each shows a view in the host of mcp_app_preview twice: light and on a desktop, dark and on a phone
+Each shows a view in the host of the tests twice: light and on a desktop, dark and on a phone
 of 390 pixels. With a folder, all four looks of each view are kept there, to look at.
 """
 
@@ -28,8 +28,6 @@ FOLDER = ROOT / "docs" / "images"
 THEMES = ("light", "dark")
 WIDTHS = ("desktop", "phone")
 WINDOW = (1240, 1400)
-PAGE = (1360, 900)
-"""Of the picture of the whole page."""
 GAP = 24
 RADIUS = 12
 SMOOTH = 4
@@ -72,18 +70,16 @@ SCENES: Sequence[Scene] = (
 
 @contextmanager
 def preview(site: RunningSite, scene: Scene, folder: Path) -> Iterator[str]:
-    """Run the command within the block; return the URL of its page."""
+    """Run the host within the block; return the URL of its page."""
     log_file = folder / f"{scene.name}.log"
     log_file.unlink(missing_ok=True)  # It would have the URL of an earlier run.
-    command = [str(site.python), "manage.py", "mcp_app_preview", scene.tool]
-    command += [json.dumps(scene.arguments), "--no-open", "--without-debug"]
-    if scene.user:
-        command += ["--user", scene.user]
+    command = [str(site.python), "-m", "tests.browser.view_host", scene.tool]
+    command += [json.dumps(scene.arguments), scene.user]
     process = spawn(command, log_file, ROOT, env=site.environment)
     try:
         wait_until(
             lambda: URL.search(log_file.read_text()) or process.poll() is not None,
-            "the preview listens",
+            "the host listens",
         )
         match = URL.search(log_file.read_text())
         assert match is not None, log_file.read_text()
@@ -109,10 +105,6 @@ def take(folder: Path, kept: Path) -> None:
                         _look(host, scene, theme, width)
                         file = kept / f"{scene.name}-{theme}-{width}.png"
                         assert driver.find_element(By.ID, "container").screenshot(str(file))
-                if scene.name == "app-ticket":
-                    _look(host, scene, "light", "desktop")
-                    driver.set_window_size(*PAGE)
-                    assert driver.save_screenshot(str(folder / "app-preview.png"))
                 assert host.blocked() == []
                 assert host.console_errors() == []
             pair = [kept / f"{scene.name}-{look}.png" for look in ("light-desktop", "dark-phone")]

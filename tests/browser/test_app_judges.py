@@ -12,7 +12,7 @@ from selenium import webdriver
 from tests.browser.app_bridge import app_bridge
 from tests.browser.app_host import ShownView
 from tests.browser.inspector import Inspector, inspector
-from tests.browser.test_app_preview import driver, pytestmark
+from tests.browser.test_view_host import driver, pytestmark
 from tests.running_site import RunningSite, daphne, running_site
 from tests.waiting import wait_until
 

@@ -13,7 +13,7 @@ from selenium.webdriver.common.by import By
 from django_mcp.core.components.views import FRAGMENT
 from django_mcp.ui.views import PAGE
 from tests.browser.scripted_host import ScriptedHost
-from tests.browser.test_app_preview import configure, driver, pytestmark
+from tests.browser.test_view_host import configure, driver, pytestmark
 from tests.spec import spec
 from tests.waiting import wait_until
 

@@ -1,4 +1,4 @@
-"""A view from templates in the host of mcp_app_preview: the bridge, fragments and forms."""
+"""A view from templates in the host of the tests: the bridge, fragments and forms."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from django.contrib.auth.models import AnonymousUser
 from selenium import webdriver
 
 from django_mcp.core.auth.base import Principal
-from django_mcp.management.preview.requests import SiteRequests
-from django_mcp.management.preview.servers import Preview, running
 from django_mcp.testing import SyncClient
 from tests.browser.app_host import AppHost
 from tests.browser.counter_template import ENGINE
 from tests.browser.counters import counters
-from tests.browser.test_app_preview import configure, driver, pytestmark
+from tests.browser.test_view_host import configure, driver, pytestmark
+from tests.browser.view_host.requests import SiteRequests
+from tests.browser.view_host.servers import Preview, running
 
 if TYPE_CHECKING:
     from pytest_django import Settings

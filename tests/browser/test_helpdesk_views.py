@@ -1,4 +1,4 @@
-"""The helpdesk's views, in the host that the command mcp_app_preview opens."""
+"""The helpdesk's views, in the host of the tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from selenium import webdriver
 
 from tests.browser.app_host import AppHost
 from tests.browser.app_screenshots import SCENES, THEMES, WIDTHS, Scene, preview
-from tests.browser.test_app_preview import driver, pytestmark
+from tests.browser.test_view_host import driver, pytestmark
 from tests.clients.environments import ts_modules
 from tests.running_site import RunningSite, running_site
 

@@ -23,9 +23,8 @@ SETUP_COMMANDS = (
     "-m pip",
     "pip install",
     "-m venv",
-    "mcp_app_preview",
 )
-"""Environments exist already, and the preview waits for Ctrl-C."""
+"""Environments exist already."""
 
 
 @pytest.fixture

@@ -125,6 +125,25 @@ def test_tool_without_a_view_has_no_document(browser: Browser) -> None:
     assert browser.get(VIEW.replace("show", "no")).status_code == 404
 
 
+def test_view_that_cannot_be_shown_says_why(workshop: Server, browser: Browser) -> None:
+    @workshop.tool(meta={"ui": {"resourceUri": "ui://workshop/none"}})
+    def show_none() -> str:
+        return "none"
+
+    @workshop.tool(meta={"ui": {"resourceUri": "ui://workshop/html"}})
+    def show_html() -> str:
+        return "html"
+
+    @workshop.resource("ui://workshop/html", name="html", mime_type="text/html")
+    def html() -> str:
+        return "<p>Page</p>"
+
+    unread = browser.get(VIEW.replace("board", "none")).content.decode()
+    assert "ui://workshop/none cannot be read" in unread
+    other = browser.get(VIEW.replace("board", "html")).content.decode()
+    assert "hosts show 'text/html;profile=mcp-app' only" in other
+
+
 def test_view_needs_the_permission_to_try(staff: User, browser: Browser) -> None:
     staff.user_permissions.remove(Permission.objects.get(codename="try_component"))
     assert browser.get(VIEW).status_code == 403

@@ -17,9 +17,9 @@ from django.utils.translation import gettext as _
 
 from django_mcp.admin.try_it import calls
 from django_mcp.admin.try_it.conversation import Conversation
+from django_mcp.admin.try_it.view_requests import HostRequests, NoView, refusal
 from django_mcp.core.protocol.errors import InternalError, Json
 from django_mcp.core.protocol.mcp_apps import metadata, policy
-from django_mcp.management.preview.requests import HostRequests, NoView, refusal
 from django_mcp.registry import Entry
 
 SANDBOX = "allow-scripts allow-forms"

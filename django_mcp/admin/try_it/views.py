@@ -46,7 +46,7 @@ def show_view(request: HttpRequest, object_id: str, *, model_admin: Any) -> Http
     server = component.entry.server
     scopes = component.entry.component.scopes | server.scopes
     caller = calls.caller_of(request, server, scopes)
-    requests = app_view.PageRequests(server, caller.principal, request, caller)
+    requests = app_view.PageRequests(server, request, caller)
     if request.method == "POST":
         return app_view.forwarded(requests)
     return app_view.document(requests, component.entry)

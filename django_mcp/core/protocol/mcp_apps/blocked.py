@@ -1,6 +1,6 @@
 """What the policy of a view blocks, as far as its HTML shows.
 
-URLs that a script puts together are not found: ``manage.py mcp_app_preview`` shows these.
+URLs that a script puts together are not found.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ function initialize() {
   setState("connecting");
   return {
     protocolVersion: PROTOCOL_VERSION,
-    hostInfo: { name: "mcp_app_preview", version: "1" },
+    hostInfo: { name: "view_host", version: "1" },
     hostCapabilities: {
       openLinks: {},
       serverTools: {},
@@ -105,7 +105,7 @@ function initialize() {
       availableDisplayModes: MODES,
       locale: document.documentElement.lang,
       timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
-      userAgent: "mcp_app_preview",
+      userAgent: "view_host",
       safeAreaInsets: { top: 0, right: 0, bottom: 0, left: 0 },
       ...look(),
     },

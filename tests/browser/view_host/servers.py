@@ -25,12 +25,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from django_mcp.admin.try_it.view_requests import NoView
 from django_mcp.core.protocol.mcp_apps import blocked, policy
-from django_mcp.management.preview.requests import NoView, SiteRequests
+from tests.browser.view_host.requests import SiteRequests
 
 ADDRESS = "127.0.0.1"
 MAX_BODY = 10_000_000
@@ -122,7 +123,7 @@ class Preview:
 
     def _file(self, path: str) -> Answer:
         name, content_type = FILES[path]
-        body = files(__package__).joinpath(name).read_bytes()
+        body = Path(__file__).with_name(name).read_bytes()
         return Answer(200, content_type, body, {"Content-Security-Policy": self._host_policy()})
 
     def _host_policy(self) -> str:
@@ -251,7 +252,7 @@ class _Server:
 
 class _Handler(BaseHTTPRequestHandler):
     owner: _Server
-    server_version = "mcp_app_preview"
+    server_version = "view_host"
     sys_version = ""
 
     def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""The host of mcp_app_preview with a view that is written by hand, against the protocol alone."""
+"""The host of the tests with a view that is written by hand, against the protocol alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from selenium import webdriver
@@ -14,10 +13,10 @@ from selenium import webdriver
 from django_mcp import Server, ToolError
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
-from django_mcp.management.preview.requests import SiteRequests
-from django_mcp.management.preview.servers import Preview, running
 from tests.browser.app_host import AppHost
 from tests.browser.chromium import chromium, needs_chromium
+from tests.browser.view_host.requests import SiteRequests
+from tests.browser.view_host.servers import Preview, running
 from tests.memory_stores import configure
 from tests.waiting import wait_until
 
@@ -144,35 +143,3 @@ def test_closed_view_is_asked_to_end(host: AppHost) -> None:
     (request,) = host.messages("ui/resource-teardown")
     assert {"jsonrpc": "2.0", "id": request["id"], "result": {}} in host.messages(sender="view")
     assert host.driver.find_elements("tag name", "iframe") == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"headers": {"Host": "attacker.example"}},
-        {"headers": {"Origin": "https://attacker.example"}},
-        {"path": "/guessed/facts"},
-    ],
-    ids=["host", "origin", "secret"],
-)
-def test_foreign_request_is_not_found(preview: Preview, change: dict[str, Any]) -> None:
-    url = preview.host.origin + change.get("path", f"/{preview.host.secret}/facts")
-
-    assert httpx.get(url, headers=change.get("headers", {})).status_code == 404
-
-
-def test_request_without_an_origin_calls_nothing(preview: Preview) -> None:
-    url = f"{preview.host.url}/call"
-
-    assert httpx.post(url, json={"arguments": {"number": 1}}).status_code == 404
-    own = {"Origin": preview.host.origin}
-    assert httpx.post(url, json={"arguments": {"number": 1}}, headers=own).status_code == 200
-
-
-def test_secret_of_the_page_does_not_open_the_sandbox(preview: Preview) -> None:
-    url = f"{preview.sandbox.origin}/{preview.host.secret}/view"
-
-    assert httpx.get(url).status_code == 404
-    policy = httpx.get(f"{preview.sandbox.url}/view").headers["Content-Security-Policy"]
-    assert f"frame-ancestors {preview.host.origin}" in policy
-    assert "sandbox allow-scripts;" in policy

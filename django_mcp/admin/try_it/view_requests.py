@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from django_mcp.core.auth.base import Principal
-from django_mcp.core.auth.selection import Selection
-from django_mcp.core.dispatch import handle
-from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import InvalidParams, Json, McpError, MethodNotFound
-from django_mcp.core.protocol.jsonrpc import Request
 from django_mcp.core.protocol.mcp_apps import metadata
-from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.server.server import Server
-from django_mcp.management import calls
-from django_mcp.transports import in_process, site
-from django_mcp.transports.wsgi import event_loop
-
-CLIENT_INFO: Json = {"name": "mcp_app_preview", "version": "1"}
 
 FORWARDED = frozenset(
     {
@@ -52,10 +39,9 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostRequests(ABC):
-    """Requests to one server, as one caller."""
+    """Requests to one server, as one caller; a subclass sends them."""
 
     server: Server
-    principal: Principal
 
     @abstractmethod
     def send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -79,11 +65,7 @@ class HostRequests(ABC):
         """Return a tool with a view, as it is listed; raises NoView."""
         tool = self.tools().get(name)
         if tool is None:
-            component = self.server.components.find("tool", name)
-            hint = calls.missing_rights(component, self.principal)
-            raise NoView(
-                f"The server {self.server.name!r} lists no tool {name!r}{hint}: see mcp_show"
-            )
+            raise NoView(f"The server {self.server.name!r} lists no tool {name!r} to this user")
         if metadata.resource_uri(tool) is None:
             raise NoView(f"The tool {name!r} has no view: declare one with ui=")
         return tool
@@ -122,42 +104,6 @@ class HostRequests(ABC):
             raise NoView(response["error"]["message"])
         result: dict[str, Any] = response["result"]
         return result
-
-
-@dataclass(frozen=True, slots=True)
-class SiteRequests(HostRequests):
-    """The requests of the preview, as the user that the command names, from any thread."""
-
-    def send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        loop = event_loop.current().loop
-        return asyncio.run_coroutine_threadsafe(self._send(method, params), loop).result()
-
-    async def _send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        request = Request(next(NUMBERS), method, params)
-        meta: RequestMeta = {
-            **OF_NO_CLIENT,
-            "client_capabilities": metadata.CAPABILITY,
-            "client_info": CLIENT_INFO,
-        }
-        frame = in_process.newest_request(
-            self.server,
-            _with_all_tools(self.principal),
-            request,
-            transport=calls.transport(),
-            meta=meta,
-        )
-        body = await handle.answer(frame, site.get())
-        response: dict[str, Any] = jsonrpc.decode(body)
-        return response
-
-
-NUMBERS = count(1)
-
-
-def _with_all_tools(principal: Principal) -> Principal:
-    """The caller, to whom a server with ``tool_search`` lists all tools."""
-    selection = principal.selection or Selection()
-    return replace(principal, selection=replace(selection, all_tools=True))
 
 
 def refusal(error: McpError) -> dict[str, Any]:
