@@ -1,7 +1,7 @@
 """The contracts of session stores and event stores.
 
 A store is named in ``DJANGO_MCP["STORES"]`` as ``{"BACKEND": dotted path, "OPTIONS": {…}}``.
-To add one, implement these classes and run ``django_mcp.testing.contracts`` on them.
+To add one, implement these classes and run ``tests/stores/contracts.py`` of the repository on them.
 
 A session:
 

@@ -1,7 +1,7 @@
-"""Tests of your own server: a client in the same process, and contracts for stores.
+"""Tests of your own server: a client in the same process.
 
-Import this package after ``django.setup()``, as in every test. ``contracts`` and ``plugin`` need
-pytest and are imported by name.
+Import this package after ``django.setup()``, as in every test. ``plugin`` needs pytest and is
+imported by name.
 """
 
 from django_mcp.testing.client import Client

@@ -22,8 +22,8 @@ from django_mcp.runtime import housekeeping, pools
 from django_mcp.stores.base import STEP
 from django_mcp.stores.database import DatabaseSessionStore
 from django_mcp.testing import Client
-from django_mcp.testing.contracts import IDLE_TIMEOUT, Clock, a_session
 from tests.databases import scratch_database
+from tests.stores.contracts import IDLE_TIMEOUT, Clock, a_session
 from tests.waiting import SECONDS
 
 SHORT = {

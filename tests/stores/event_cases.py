@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from django_mcp.stores.base import ABANDONED_AFTER, Event, EventStore
-from django_mcp.testing.contracts import (
+from tests.stores.contracts import (
     CONCURRENT_CALLS,
     LIFETIME,
     LIMIT,

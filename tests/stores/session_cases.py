@@ -12,7 +12,7 @@ import pytest
 
 from django_mcp.core.frame.session import Change, Session
 from django_mcp.stores.base import INITIALIZE_TIMEOUT, SessionStore, StoreFull
-from django_mcp.testing.contracts import (
+from tests.stores.contracts import (
     CONCURRENT_CALLS,
     IDLE_TIMEOUT,
     Clock,

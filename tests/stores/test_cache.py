@@ -21,14 +21,14 @@ from django_mcp.stores import cache as module
 from django_mcp.stores.base import EventStore, SessionStore, StoreBusy
 from django_mcp.stores.cache import CacheEventStore, CacheSessionStore
 from django_mcp.stores.redis_connection import RedisConnection
-from django_mcp.testing.contracts import (
+from tests.databases import REDIS_URL, why_not_redis
+from tests.stores.contracts import (
     IDLE_TIMEOUT,
     LIFETIME,
     Clock,
     a_session,
     put,
 )
-from tests.databases import REDIS_URL, why_not_redis
 from tests.stores.event_cases import EventStoreCases
 from tests.stores.session_cases import SessionStoreCases
 

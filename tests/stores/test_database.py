@@ -33,15 +33,15 @@ from django_mcp.stores.base import (
 )
 from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore
 from django_mcp.stores.statements import StreamStatements
-from django_mcp.testing.contracts import (
+from tests.databases import KINDS, available, scratch_database, why_not_database
+from tests.spec import spec
+from tests.stores.contracts import (
     IDLE_TIMEOUT,
     LIFETIME,
     Clock,
     a_session,
     put,
 )
-from tests.databases import KINDS, available, scratch_database, why_not_database
-from tests.spec import spec
 from tests.stores.event_cases import EventStoreCases
 from tests.stores.session_cases import SessionStoreCases
 

@@ -8,12 +8,12 @@ import pytest
 
 from django_mcp.stores.base import EventStore, SessionStore
 from django_mcp.stores.memory import MemoryEventStore, MemorySessionStore
-from django_mcp.testing.contracts import (
+from tests.spec import spec
+from tests.stores.contracts import (
     LIFETIME,
     Clock,
     a_session,
 )
-from tests.spec import spec
 from tests.stores.event_cases import EventStoreCases
 from tests.stores.session_cases import SessionStoreCases
 

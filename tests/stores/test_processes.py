@@ -13,7 +13,7 @@ from typing import Any
 from django.db import connections
 
 from django_mcp.stores.database import DatabaseSessionStore
-from django_mcp.testing.contracts import IDLE_TIMEOUT, a_session
+from tests.stores.contracts import IDLE_TIMEOUT, a_session
 
 ROOT = Path(__file__).parents[2]
 CONNECTION_KEYS = ("ENGINE", "NAME", "HOST", "PORT", "USER", "PASSWORD")

@@ -11,10 +11,10 @@ from django_mcp import Frame, Server, stores
 from django_mcp.core.frame.session import Change, Session
 from django_mcp.stores.base import SessionStore
 from django_mcp.testing import Client
-from django_mcp.testing.contracts import a_session
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.transports import session_lock
 from tests.http_errors import error_of
+from tests.stores.contracts import a_session
 from tests.waiting import SECONDS, until
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]

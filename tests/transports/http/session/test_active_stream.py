@@ -13,12 +13,12 @@ from pytest_django import DjangoDbBlocker
 from django_mcp import stores
 from django_mcp.core.frame.session import Session, address
 from django_mcp.pubsub import bus, catch_up, publisher
-from django_mcp.testing.contracts import a_session
 from django_mcp.transports.http.session import active_stream
 from django_mcp.transports.http.session.active_stream import ACTIVE, OPENED, ActiveStream
 from tests.databases import scratch_database
 from tests.memory_stores import MEMORY, Configure
 from tests.pubsub.fake_layer import FakeLayer, layer
+from tests.stores.contracts import a_session
 from tests.transports.http_peer import Peer, event_of, methods_of
 from tests.transports.sample_server import Desk
 from tests.waiting import SECONDS, until
