@@ -1,8 +1,8 @@
-"""The types that arguments may have, and what validating them with pydantic costs.
+"""The types that arguments may have.
 
 pydantic describes an annotation by a core schema (``pydantic_core.core_schema``). ``KNOWN`` is the
-table of the kinds of core schemas whose cost is known; a tool with any other is refused when it is
-registered. The bytes, values, depth and integers of a message are bounded where it is read
+table of the kinds of core schemas whose cost is bounded; a tool with any other is refused when it
+is registered. The bytes, values, depth and integers of a message are bounded where it is read
 (``protocol.jsonrpc``). The other bounds are here:
 
 * A collection stops at its first wrong item (``fail_fast``), so errors do not fill the memory.
@@ -16,20 +16,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pydantic_core import SchemaValidator
 
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.core.protocol import jsonrpc
 
 MAX_NODES = 500
 """JSON values, and pieces of 64 characters, which are validated in the event loop."""
-MAX_LINEAR_NODES = 10_000
-"""The same for types that take as long for each value, some 50 ns: about half a millisecond."""
 MAX_WITH_CHOSEN_HASH = 500
 """Members of a list or an object that become a set or keys: if all have one hash, each is compared
 with all others, for 25 ms in the case of UUIDs."""
@@ -39,27 +35,14 @@ Node = Mapping[str, Any]
 """A core schema of pydantic, or a field in one."""
 
 
-class Cost(Enum):
-    """The time that validation takes."""
-
-    FLAT = auto()
-    """The same for every value."""
-    LINEAR = auto()
-    """In proportion to the number of values inside."""
-    OTHER = auto()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of core schemas."""
 
     inner: tuple[str, ...] = ()
     """The members that are core schemas, or lists or dicts of them."""
-    cost: Cost = Cost.OTHER
     fails_fast: bool = False
     """Whether it stops at the first wrong item if it is told to."""
-    holds_values: bool = False
-    """Whether its values contain others."""
     keeps_numbers: bool = False
     """Whether what is inside takes a JSON value, whose numbers are not strings."""
     hashed: str | None = None
@@ -68,41 +51,31 @@ class Kind:
     """Whether a sender cannot make thousands of its values that share a hash value."""
 
 
-_FLAT = Kind(cost=Cost.FLAT, has_safe_hash=True)
-_FLAT_WITH_CHOSEN_HASH = Kind(cost=Cost.FLAT)
+_SAFE = Kind(has_safe_hash=True)
 _LEAF = Kind()
-_FIELD = Kind(inner=("schema",), cost=Cost.FLAT, keeps_numbers=True)
+_FIELD = Kind(inner=("schema",), keeps_numbers=True)
 _WRAPPER = Kind(inner=("schema",))
-_ITEMS = Kind(inner=("items_schema",), fails_fast=True, holds_values=True)
-_SET = Kind(
-    inner=("items_schema",),
-    fails_fast=True,
-    holds_values=True,
-    keeps_numbers=True,
-    hashed="items_schema",
-)
-_DICT = Kind(
-    inner=("keys_schema", "values_schema"),
-    fails_fast=True,
-    holds_values=True,
-    hashed="keys_schema",
-)
+_ITEMS = Kind(inner=("items_schema",), fails_fast=True)
+_LIST = replace(_ITEMS, keeps_numbers=True)
+_SET = replace(_LIST, hashed="items_schema")
+_MAPPING = Kind(inner=("keys_schema", "values_schema"), fails_fast=True, hashed="keys_schema")
+_DICT = replace(_MAPPING, keeps_numbers=True)
 
 KNOWN: Mapping[str, Kind] = {
     # Values without others.
-    "any": _FLAT,
-    "none": _FLAT,
-    "bool": _FLAT,
-    "int": _FLAT_WITH_CHOSEN_HASH,  # Unless it is bounded: see ``_has_safe_hash``.
-    "float": _FLAT,
-    "str": _FLAT,
-    "literal": _FLAT,
-    "enum": _FLAT,
-    "date": _FLAT,
-    "datetime": _FLAT,
-    "uuid": _FLAT_WITH_CHOSEN_HASH,
-    "bytes": Kind(has_safe_hash=True),
-    "time": Kind(has_safe_hash=True),
+    "any": _SAFE,
+    "none": _SAFE,
+    "bool": _SAFE,
+    "int": _LEAF,  # Unless it is bounded: see ``_has_safe_hash``.
+    "float": _SAFE,
+    "str": _SAFE,
+    "literal": _SAFE,
+    "enum": _SAFE,
+    "date": _SAFE,
+    "datetime": _SAFE,
+    "uuid": _LEAF,
+    "bytes": _SAFE,
+    "time": _SAFE,
     "timedelta": _LEAF,
     "decimal": _LEAF,
     "fraction": _LEAF,
@@ -112,67 +85,44 @@ KNOWN: Mapping[str, Kind] = {
     "is-instance": _LEAF,
     "missing-sentinel": _LEAF,
     "function-plain": _LEAF,
-    "definition-ref": Kind(),
+    "definition-ref": _LEAF,
     # Collections.
-    "list": Kind(
-        inner=("items_schema",),
-        cost=Cost.LINEAR,
-        fails_fast=True,
-        holds_values=True,
-        keeps_numbers=True,
-    ),
-    "tuple": Kind(
-        inner=("items_schema",),
-        cost=Cost.LINEAR,
-        fails_fast=True,
-        holds_values=True,
-        keeps_numbers=True,
-    ),
-    "dict": Kind(
-        inner=("keys_schema", "values_schema"),
-        cost=Cost.LINEAR,
-        fails_fast=True,
-        holds_values=True,
-        keeps_numbers=True,
-        hashed="keys_schema",
-    ),
+    "list": _LIST,
+    "tuple": _LIST,
+    "dict": _DICT,
     "deque": _ITEMS,
     "set": _SET,
     "frozenset": _SET,
-    "frozendict": _DICT,
-    "ordered-dict": _DICT,
-    "counter": _DICT,
+    "frozendict": _MAPPING,
+    "ordered-dict": _MAPPING,
+    "counter": _MAPPING,
     # Objects with fields.
-    "model": Kind(inner=("schema",), cost=Cost.FLAT, keeps_numbers=True),
+    "model": _FIELD,
     "model-fields": Kind(
         inner=("fields", "extras_schema", "extras_keys_schema"),
-        cost=Cost.FLAT,
-        holds_values=True,
         keeps_numbers=True,
     ),
     "model-field": _FIELD,
     "typed-dict": Kind(
         inner=("fields", "extras_schema"),
-        cost=Cost.LINEAR,
-        holds_values=True,
         keeps_numbers=True,
     ),
-    "typed-dict-field": Kind(inner=("schema",), cost=Cost.LINEAR, keeps_numbers=True),
-    "dataclass": Kind(inner=("schema",), keeps_numbers=True),
-    "dataclass-args": Kind(inner=("fields",), holds_values=True, keeps_numbers=True),
-    "dataclass-field": Kind(inner=("schema",), keeps_numbers=True),
-    "named-tuple": Kind(inner=("fields",), holds_values=True),
+    "typed-dict-field": _FIELD,
+    "dataclass": _FIELD,
+    "dataclass-args": Kind(inner=("fields",), keeps_numbers=True),
+    "dataclass-field": _FIELD,
+    "named-tuple": Kind(inner=("fields",)),
     "named-tuple-field": _WRAPPER,
     # Before pydantic 2.14, a named tuple is a call.
     "call": Kind(inner=("arguments_schema",)),
     "arguments": Kind(inner=("arguments_schema", "var_args_schema", "var_kwargs_schema")),
     "arguments-parameter": _WRAPPER,
     # Around other kinds.
-    "default": Kind(inner=("schema",), cost=Cost.FLAT, keeps_numbers=True),
-    "nullable": Kind(inner=("schema",), cost=Cost.FLAT, keeps_numbers=True),
+    "default": _FIELD,
+    "nullable": _FIELD,
     "union": Kind(inner=("choices",), keeps_numbers=True),
     "tagged-union": Kind(inner=("choices",), keeps_numbers=True),
-    "function-after": Kind(inner=("schema",), keeps_numbers=True),
+    "function-after": _FIELD,
     "function-before": _WRAPPER,
     "function-wrap": _WRAPPER,
     "chain": Kind(inner=("steps",)),
@@ -212,48 +162,24 @@ _SCHEMA_OF_HASH: Mapping[str, str] = {
 """The member that decides which hash the values of such a schema have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentTypes:
-    """What is known of the types of the arguments of one component."""
+def check(core: Any, what: str) -> None:
+    """Raise ConfigurationError if a core schema has types that are refused.
 
-    kinds: frozenset[str]
-    levels: int
-    """The levels of values inside the arguments that validation looks at, at most."""
-    is_linear: bool
-    """Whether the time of validation is in proportion to the number of values."""
-    has_chosen_hash: bool
-    """Whether a sender can choose the hash of members of a set, or of keys of a dict."""
-
-    def small_enough(self) -> Callable[[dict[str, Any]], bool]:
-        """Return the predicate for arguments that the event loop may validate."""
-        if all(KNOWN[kind].cost is Cost.FLAT for kind in self.kinds):
-            return _are_few
-        if self.is_linear:
-            return partial(_has_few_values, levels=self.levels)
-        return partial(is_small, limit=MAX_NODES)
-
-
-def read(core: Any, what: str) -> ArgumentTypes:
-    """Read what is known of arguments from a core schema that is ``prepared``.
-
-    Raise ConfigurationError if it has types that are refused; ``what`` begins the message.
+    ``what`` begins the message.
     """
     nodes = [*_nodes(core)]
     for node in nodes:
         _check_known(node, what)
     _check_patterns(nodes, what)
     _check_unions(nodes, what)
-    kinds = frozenset(_type_of(node) for node in nodes)
-    hashed = [node for node in nodes if KNOWN[_type_of(node)].hashed is not None]
-    has_chosen_hash = not all(_has_safe_members(node) for node in hashed)
-    costs = {KNOWN[kind].cost for kind in kinds}
-    return ArgumentTypes(
-        kinds=kinds,
-        # Values that are deeper than any type are not looked at by the validator either.
-        levels=sum(KNOWN[_type_of(node)].holds_values for node in nodes) - 1,
-        is_linear=Cost.OTHER not in costs and not has_chosen_hash and not _patterns(nodes),
-        has_chosen_hash=has_chosen_hash,
-    )
+
+
+def has_chosen_hash(core: Any) -> bool:
+    """Whether a sender can choose the hash of members of a set, or of keys of a dict.
+
+    The core schema is ``prepared``, and accepted by ``check``.
+    """
+    return not all(map(_has_safe_members, _nodes(core)))
 
 
 def kinds_in(core: Any) -> frozenset[str]:
@@ -480,25 +406,6 @@ def is_small(arguments: Mapping[str, Any], limit: int) -> bool:
         if size > limit:
             return False
     return True
-
-
-def _are_few(arguments: dict[str, Any]) -> bool:
-    return len(arguments) <= MAX_NODES
-
-
-def _has_few_values(arguments: Mapping[str, Any], levels: int) -> bool:
-    """Whether there are at most ``MAX_LINEAR_NODES``, up to so many levels inside the arguments."""
-    level = [*arguments.values()]
-    size = len(arguments)
-    for _ in range(levels - 1):
-        if size > MAX_LINEAR_NODES:
-            return False
-        level, number = jsonrpc.inside(level)
-        size += number
-    # The values of the last level are counted, but not what is inside them.
-    if levels and size <= MAX_LINEAR_NODES:
-        size += jsonrpc.number_inside(level)
-    return size <= MAX_LINEAR_NODES
 
 
 def has_many_members(arguments: Mapping[str, Any]) -> bool:

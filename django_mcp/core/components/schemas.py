@@ -256,19 +256,14 @@ def _input_of_fields(fields: Mapping[str, _Plain], what: str, strict_numbers: bo
     }
     if required := [name for name, field in fields.items() if field.is_required]:
         schema["required"] = required
-    # As a model: the number of its members is bounded where a message is read.
-    declared = core_schema.model_fields_schema(
-        {name: core_schema.model_field(field.core) for name, field in fields.items()}
-    )
-    checked = _Checked.of(declared, what, strict_numbers)
     members = {
-        name: core_schema.typed_dict_field(
-            checked.core["fields"][name]["schema"], required=field.is_required
-        )
+        name: core_schema.typed_dict_field(field.core, required=field.is_required)
         for name, field in fields.items()
     }
-    core = core_schema.typed_dict_schema(members, extra_behavior="forbid")
-    validation = _Validation(core, checked.types, tuple(fields), optional_names(schema))
+    declared = core_schema.typed_dict_schema(members, extra_behavior="forbid")
+    core = argument_types.prepared(declared, strict_numbers=strict_numbers)
+    argument_types.check(core, what)
+    validation = _Validation(core, tuple(fields), optional_names(schema))
     return InputSchema(schema, validation.in_loop, validation.in_thread)
 
 
@@ -409,21 +404,10 @@ def _input_of_model(model: type[BaseModel], what: str, strict_numbers: bool) -> 
     schema.pop("title", None)
     accepted = tuple(schema.get("properties", ()))
     declared: Any = model.__pydantic_core_schema__
-    checked = _Checked.of(declared, what, strict_numbers)
-    validation = _Validation(checked.core, checked.types, accepted, optional_names(schema))
+    core = argument_types.prepared(declared, strict_numbers=strict_numbers)
+    argument_types.check(core, what)
+    validation = _Validation(core, accepted, optional_names(schema))
     return InputSchema(schema, validation.in_loop, validation.in_thread)
-
-
-class _Checked(NamedTuple):
-    """A core schema whose types are accepted, and what is known of them."""
-
-    core: Any
-    types: argument_types.ArgumentTypes
-
-    @classmethod
-    def of(cls, declared: Any, what: str, strict_numbers: bool) -> _Checked:
-        core = argument_types.prepared(declared, strict_numbers=strict_numbers)
-        return cls(core, argument_types.read(core, what))
 
 
 class _Validation:
@@ -433,21 +417,15 @@ class _Validation:
     validated once more to describe every error.
     """
 
-    def __init__(
-        self,
-        core: Any,
-        types: argument_types.ArgumentTypes,
-        accepted: Sequence[str],
-        optional: Collection[str],
-    ) -> None:
+    def __init__(self, core: Any, accepted: Sequence[str], optional: Collection[str]) -> None:
         self._accepted = accepted
         self._optional = optional
-        self._is_small = types.small_enough()
+        has_chosen_hash = argument_types.has_chosen_hash(core)
         # Not read before: what a conversion costs is known, unlike that of other functions.
         core = converting(core)
         failing_fast = argument_types.prepared(core, fail_fast=True)
         self._validate = argument_types.validator_of(failing_fast).validate_python
-        if types.has_chosen_hash:
+        if has_chosen_hash:
             self._validate = partial(_validate_few_members, self._validate)
         self._core = core
         # Compiled for the first invalid arguments.
@@ -455,10 +433,8 @@ class _Validation:
 
     def in_loop(self, arguments: dict[str, Any]) -> Any:
         """The valid arguments; raises InvalidArguments, or LargeArguments: use ``in_thread``."""
-        if not self._is_small(arguments):
-            raise LargeArguments
         try:
-            return self._validate(arguments)
+            return self._validate_if_small(arguments)
         except ValidationError as error:
             return self._repaired(arguments, error, self._validate_if_small)
 
@@ -470,7 +446,7 @@ class _Validation:
             return self._repaired(arguments, error, self._validate)
 
     def _validate_if_small(self, arguments: dict[str, Any]) -> Any:
-        """Validate repaired arguments, of which there may be more."""
+        """Validate arguments, or repaired ones, of which there may be more."""
         if not argument_types.is_small(arguments, argument_types.MAX_NODES):
             raise LargeArguments
         return self._validate(arguments)

@@ -276,13 +276,6 @@ def inside(values: Sequence[Any]) -> tuple[list[Any], int]:
     return contents, number
 
 
-def number_inside(values: Sequence[Any]) -> int:
-    """Return the number of items and members of those JSON values that have some."""
-    if _CONTAINERS.isdisjoint(map(type, values)):
-        return 0
-    return sum(len(value) for value in values if type(value) in _CONTAINERS)
-
-
 def _are_texts(values: Sequence[Any]) -> bool:
     """Whether there are many values, and all of them are strings.
 

@@ -262,7 +262,7 @@ def test_members_whose_hash_a_sender_can_choose_are_few(annotation: Any, value: 
 def test_members_whose_hash_nobody_can_choose_are_as_many_as_a_message_has(annotation: Any) -> None:
     core: Any = create_model("Input", a=annotation).__pydantic_core_schema__
     prepared = argument_types.prepared(core, strict_numbers=True)
-    assert argument_types.read(prepared, "It").has_chosen_hash is False
+    assert argument_types.has_chosen_hash(prepared) is False
 
 
 @rows("annotation", [Left, list[Right], And])
@@ -358,50 +358,11 @@ def test_size_of_arguments_counts_values_and_text(arguments: Any, expected: bool
     assert is_small(arguments, MAX_NODES) is expected
 
 
-def small_enough(annotation: Any) -> Callable[[dict[str, Any]], bool]:
-    core: Any = create_model("Input", a=annotation).__pydantic_core_schema__
-    return argument_types.read(core, "It").small_enough()
-
-
 @rows("annotation", [int, list[int], Node])
 def test_large_arguments_are_not_validated_in_the_event_loop(annotation: Any) -> None:
     schema = input_of(annotation)
     with pytest.raises(LargeArguments):
         schema.validate({"a": [1] * 10_000, **dict.fromkeys(map(str, range(600)), 1)})
-
-
-@rows(
-    ("annotation", "is_linear"),
-    [
-        (list[int], True),
-        (list[list[int]], True),
-        (dict[str, list[int]], True),
-        (dict[int, int], False),
-        (set[int], False),
-        (list[int | str], False),
-        (list[Annotated[str, Field(pattern="^a+$")]], False),
-        (Node, False),
-    ],
-)
-def test_more_values_of_linear_types_are_validated_in_the_event_loop(
-    annotation: Any, is_linear: bool
-) -> None:
-    is_small = small_enough(annotation)
-    assert is_small({"a": [1] * 400})
-    assert is_small({"a": [[1] * 4000, {"b": [1] * 4000}]}) is is_linear
-    assert not is_small({"a": [1] * 10_000})
-
-
-@rows(
-    ("annotation", "is_deep"),
-    [(list[Any], False), (list[list[int]], True), (dict[str, list[int]], True)],
-)
-def test_values_that_are_deeper_than_their_type_are_not_counted(
-    annotation: Any, is_deep: bool
-) -> None:
-    is_small = small_enough(annotation)
-    assert is_small({"a": [[[1] * 10_000]]})
-    assert is_small({"a": [[1] * 10_000]}) is not is_deep
 
 
 class Backtracking(BaseModel):
