@@ -2,12 +2,11 @@
 
 It is in the memory of the process. The principal of a token is in one of these states:
 
-| state   | begins with                                | ends with                             |
-|---------|--------------------------------------------|---------------------------------------|
-| absent  | the start, the end of being kept           | the first ``find``                    |
-| loading | the first ``find``, for which others wait  | the end of the load                   |
-| kept    | a load during which nothing was forgotten  | TOKEN_CACHE_TTL, the expiry of the    |
-|         |                                            | token, ``forget``, too many others    |
+| state  | begins with                                | ends with                              |
+|--------|--------------------------------------------|----------------------------------------|
+| absent | the start, the end of being kept           | a load                                 |
+| kept   | a load during which nothing was forgotten  | TOKEN_CACHE_TTL, the expiry of the     |
+|        |                                            | token, ``forget``, too many others     |
 
 ``pubsub.revocations`` calls ``forget`` on every worker when a token is revoked, or when its user or
 the permissions of its user change.
@@ -15,7 +14,6 @@ the permissions of its user change.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -34,8 +32,6 @@ from django_mcp.core.auth.base import Challenge, Principal
 
 MAX_ENTRIES = 1000
 """In one cache; the oldest makes room for another one."""
-WAIT_TIMEOUT = 1.0
-"""Seconds for which a request waits for another one that looks up the same token."""
 
 M = TypeVar("M", bound=Model)
 
@@ -78,7 +74,6 @@ class PrincipalCache:
         self._lock = threading.Lock()
         self._forgotten = 0
         """How often something was forgotten."""
-        self._loads: dict[Hashable, asyncio.Future[None]] = {}
         _caches.add(self)
 
     async def find(
@@ -87,46 +82,20 @@ class PrincipalCache:
         digest: str,
         *more: Hashable,
     ) -> Principal | Challenge | None:
-        """Return the principal of a token, or what ``load`` returns for one without a principal.
-
-        Of the requests with one token, one loads it while the others wait for it. Otherwise all
-        calls of a busy client would read at once, whenever its entry has expired.
-        """
+        """Return the principal of a token, or what ``load`` returns for one without a principal."""
         principal = self.get(digest, *more)
-        if principal is not None or _ttl() is None:
-            return principal or _principal_of(await load())
-        key = (asyncio.get_running_loop(), digest, _tenant.get(), *more)
-        load_of_another = self._loads.get(key)
-        if load_of_another is not None:
-            await asyncio.wait([load_of_another], timeout=WAIT_TIMEOUT)
-            principal = self.get(digest, *more)
-            if principal is not None:
-                return principal
-        return await self._load(load, key, digest, *more)
-
-    async def _load(
-        self,
-        load: Callable[[], Awaitable[Loaded | Challenge | None]],
-        key: Hashable,
-        digest: str,
-        *more: Hashable,
-    ) -> Principal | Challenge | None:
-        own = asyncio.get_running_loop().create_future()
-        self._loads[key] = own
-        try:
-            # Before the load: a revocation during it has to arrive here.
-            subscribe = type(self).subscribe
-            if subscribe is not None:
-                await subscribe()
-            forgotten = self._forgotten
-            loaded = await load()
-            if isinstance(loaded, Loaded):
-                self.put(loaded, digest, *more, forgotten=forgotten)
-            return _principal_of(loaded)
-        finally:
-            if self._loads.get(key) is own:
-                del self._loads[key]
-            own.set_result(None)
+        if principal is not None:
+            return principal
+        # Before the load: a revocation during it has to arrive here.
+        subscribe = type(self).subscribe
+        if subscribe is not None and _ttl() is not None:
+            await subscribe()
+        forgotten = self._forgotten
+        loaded = await load()
+        if not isinstance(loaded, Loaded):
+            return loaded
+        self.put(loaded, digest, *more, forgotten=forgotten)
+        return loaded.principal
 
     def get(self, digest: str, *more: Hashable) -> Principal | None:
         """Return the principal with a copy of its user and its claims, or None.
@@ -196,10 +165,6 @@ def _ttl() -> float | None:
     return conf.get().token_cache_ttl
 
 
-def _principal_of(loaded: Loaded | Challenge | None) -> Principal | Challenge | None:
-    return loaded.principal if isinstance(loaded, Loaded) else loaded
-
-
 def _key_of(user: Any) -> str | None:
     key = getattr(user, "pk", None)
     return None if key is None else str(key)
@@ -239,7 +204,6 @@ def _reset() -> None:
     for cache in _caches:
         cache._lock = threading.Lock()
         cache._entries.clear()
-        cache._loads.clear()
 
 
 _tenant: ContextVar[str] = ContextVar("django_mcp.tenant_of_cache", default="")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
 from typing import Any
@@ -101,8 +100,12 @@ async def test_entry_expires_with_its_token() -> None:
 
 async def test_without_the_setting_nothing_is_kept(configure: Any) -> None:
     configure(TOKEN_CACHE_TTL=None)
-    cache, reads = PrincipalCache(), list[str]()
-    await looked_up(cache, reads, 0.0)
+    cache = PrincipalCache()
+
+    async def load() -> Loaded:
+        return Loaded(principal(), None)
+
+    assert isinstance(await cache.find(load, "a"), Principal)
     assert len(cache) == 0
 
 
@@ -144,20 +147,6 @@ async def test_what_was_read_before_a_revocation_is_not_kept() -> None:
     assert cache.get("a") is None
 
 
-async def looked_up(cache: PrincipalCache, reads: list[str], seconds: float = 0.05) -> str:
-    is_read = False
-
-    async def load() -> Loaded:
-        nonlocal is_read
-        is_read = True
-        reads.append("a")
-        await asyncio.sleep(seconds)
-        return Loaded(principal(), None)
-
-    assert isinstance(await cache.find(load, "a", "shop"), Principal)
-    return "read" if is_read else "cached"
-
-
 @pytest.mark.parametrize("refusal", [None, INVALID_TOKEN])
 async def test_refusal_is_returned_and_not_kept(refusal: Challenge | None) -> None:
     cache = PrincipalCache()
@@ -167,44 +156,6 @@ async def test_refusal_is_returned_and_not_kept(refusal: Challenge | None) -> No
 
     assert await cache.find(refuse, "a") is refusal
     assert len(cache) == 0
-
-
-async def test_one_of_the_requests_with_a_token_reads_it() -> None:
-    cache, reads = PrincipalCache(), list[str]()
-    results = await asyncio.gather(*(looked_up(cache, reads) for _ in range(16)))
-    assert sorted(results) == ["cached"] * 15 + ["read"]
-    assert reads == ["a"]
-    assert cache.get("a", "shop") is not None
-    assert not cache._loads
-
-
-async def test_requests_read_the_token_when_the_one_they_wait_for_is_cancelled() -> None:
-    cache, reads = PrincipalCache(), list[str]()
-    first = asyncio.ensure_future(looked_up(cache, reads, 60))
-    await asyncio.sleep(0.01)
-    others = [asyncio.ensure_future(looked_up(cache, reads)) for _ in range(3)]
-    await asyncio.sleep(0.01)
-    first.cancel()
-    assert await asyncio.gather(*others) == ["read"] * 3
-    assert not cache._loads
-
-
-async def test_request_does_not_wait_long_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "WAIT_TIMEOUT", 0.02)
-    cache, reads = PrincipalCache(), list[str]()
-    first = asyncio.ensure_future(looked_up(cache, reads, 60))
-    await asyncio.sleep(0.01)
-    assert await looked_up(cache, reads, 0.0) == "read"
-    first.cancel()
-    await asyncio.wait([first])
-    assert not cache._loads
-
-
-async def test_requests_do_not_wait_where_nothing_is_kept(configure: Any) -> None:
-    configure(TOKEN_CACHE_TTL=None)
-    cache, reads = PrincipalCache(), list[str]()
-    results = await asyncio.gather(*(looked_up(cache, reads) for _ in range(3)))
-    assert (results, len(reads)) == (["read"] * 3, 3)
 
 
 async def test_principal_without_a_model_is_returned_as_it_is() -> None:
