@@ -19,8 +19,8 @@ from django_mcp.tasks import store
 
 class Command(BaseCommand):
     help = (
-        "Deletes expired MCP sessions, events and tasks, and OAuth clients that were never used. "
-        "Run it regularly, for example by cron."
+        "Deletes expired MCP sessions, events and tasks, and OAuth clients that were never used, "
+        "as the workers do once a minute."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
