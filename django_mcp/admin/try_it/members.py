@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.schema import pointers
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.schema import pointers
 
 MAX_MEMBERS = 200
 """Fields of one form; an object with more of them is entered as JSON."""

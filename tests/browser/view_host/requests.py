@@ -8,15 +8,15 @@ from itertools import count
 from typing import Any
 
 from django_mcp.admin.try_it.view_requests import HostRequests
-from django_mcp.auth.base import Principal
-from django_mcp.auth.selection import Selection
-from django_mcp.dispatch import handle
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.auth.selection import Selection
+from django_mcp.core.dispatch import handle
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.jsonrpc import Request
+from django_mcp.core.protocol.mcp_apps import metadata
+from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.management import calls
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import Json
-from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.mcp_apps import metadata
-from django_mcp.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.transports import in_process, site
 from django_mcp.transports.wsgi import event_loop
 
