@@ -1,8 +1,9 @@
 """Prints the structure of the package, and fails where it exceeds its bounds.
 
-It counts the lines of the package, the modules of each folder, functions that are too long, import
-circles (at run time, and with the imports for type checkers), and shows the modules that carry one
-request, and how often it enters the dispatcher. ``scripts/lint`` runs it.
+It counts the lines of the package and of its rooms, which may grow by a tenth before their row in
+docs/design.md has to say why; the modules of each folder, functions that are too long, import
+circles (at run time, and with the imports for type checkers). It shows the modules that carry one
+request, how often it enters the dispatcher, and how fine the pieces are. ``scripts/lint`` runs it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import ast
 import asyncio
 import inspect
 import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,9 +45,11 @@ def main() -> None:
     count_lines(sources)
     problems = [
         *count_modules(sources),
+        *compare_rooms(sources),
         *find_long_functions(trees),
         *find_circles(trees),
     ]
+    describe_grain(trees, sources)
     problems += trace_requests()
     for problem in problems:
         print(f"Too much: {problem}", file=sys.stderr)
@@ -73,6 +78,33 @@ def count_modules(sources: Mapping[str, Path]) -> Iterator[str]:
         bound = MAX_ROOT_MODULES if folder == PACKAGE.name else MAX_MODULES
         if count > bound:
             yield f"{count} modules in {folder}, at most {bound}"
+
+
+def compare_rooms(sources: Mapping[str, Path]) -> Iterator[str]:
+    """Compare the lines of each room with those in its row of docs/design.md."""
+    lines: Counter[str] = Counter()
+    for module, path in sources.items():
+        lines[room(module)] += len(path.read_text(encoding="utf-8").splitlines())
+    stated = {
+        name: int(count.replace(",", ""))
+        for name, count in ROW.findall((ROOT / "docs" / "design.md").read_text(encoding="utf-8"))
+    }
+    print("Lines of rooms, and those of docs/design.md:")
+    for each in sorted(lines):
+        print(f"  {each} {lines[each]} ({stated.get(each, 'no row')})")
+        if each not in stated:
+            yield f"the room {each} has no row in docs/design.md"
+        elif lines[each] > MAX_GROWTH * stated[each]:
+            yield (
+                f"{lines[each]} lines in {each}, {stated[each]} in docs/design.md: say there what "
+                "came in, why, and what went out"
+            )
+    yield from (f"no room {each}, which docs/design.md names" for each in stated.keys() - lines)
+
+
+ROW = re.compile(r"^\| `([a-z_.]+)` \| ([\d,]+) \|", re.MULTILINE)
+"""A row of the table of rooms: the room and its lines."""
+MAX_GROWTH = 1.1
 
 
 def find_long_functions(trees: Mapping[str, ast.Module]) -> Iterator[str]:
@@ -244,8 +276,124 @@ def carrying_module(path: str) -> str | None:
 
 def room(module: str) -> str:
     """The part of the package that a module belongs to, such as "core.dispatch" or "stores"."""
-    parts = module.removeprefix("django_mcp.").split(".")
+    parts = module.removeprefix("django_mcp").removeprefix(".").split(".")
+    if len(parts) == 1 and (not parts[0] or not (PACKAGE / parts[0]).is_dir()):
+        return "root"
     return ".".join(parts[:2] if parts[0] in ROOFS else parts[:1])
+
+
+# Grain: what is printed to see how it changes.
+
+SMALL_MODULE = 70
+SMALL_HELPER = 4
+
+
+def describe_grain(trees: Mapping[str, ast.Module], sources: Mapping[str, Path]) -> None:
+    """Print counts that show how many pieces a reader has to put together."""
+    lines = {
+        module: len(path.read_text(encoding="utf-8").splitlines())
+        for module, path in sources.items()
+        if path.name != "__init__.py" and "migrations" not in module
+    }
+    classes = [node for tree in trees.values() for node in find(tree, ast.ClassDef)]
+    exchanges = [each.name for each in classes if each.name.endswith("Exchange")]
+    print(f"Classes of Exchange: {len(exchanges)} ({', '.join(sorted(exchanges))})")
+    print(f"Protocols with one class or none: {len(lonely_protocols(classes))}")
+    small = sum(count < SMALL_MODULE for count in lines.values())
+    print(f"Modules below {SMALL_MODULE} lines: {small}")
+    print(f"Helpers of at most {SMALL_HELPER} lines, used once: {len(helpers_used_once(trees))}")
+    functions = sum(len(find(tree, *FUNCTIONS)) for tree in trees.values())
+    code = sum(lines_of_code(path) for path in sources.values())
+    print(f"Functions for each 1,000 lines of code: {1000 * functions / code:.0f}")
+    foreign = private_attributes_of_others(trees)
+    print(f"Private attributes of other packages: {len(foreign)} ({', '.join(sorted(foreign))})")
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def find(tree: ast.AST, *types: type[Any]) -> list[Any]:
+    return [node for node in ast.walk(tree) if isinstance(node, types)]
+
+
+def lines_of_code(path: Path) -> int:
+    """The lines that are neither empty nor a comment nor a docstring."""
+    text = path.read_text(encoding="utf-8")
+    documented = {
+        number
+        for node in find(ast.parse(text), ast.Expr)
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for number in range(node.lineno, node.end_lineno + 1)
+    }
+    return sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and number not in documented
+        for number, line in enumerate(text.splitlines(), 1)
+    )
+
+
+def methods(node: ast.ClassDef) -> set[str]:
+    return {each.name for each in node.body if isinstance(each, FUNCTIONS)}
+
+
+def lonely_protocols(classes: list[ast.ClassDef]) -> list[str]:
+    """The protocols whose methods at most one class of the package has, with functions aside."""
+    protocols = [each for each in classes if "Protocol" in {ast.unparse(b) for b in each.bases}]
+    others = [each for each in classes if each not in protocols]
+    lonely = []
+    for protocol in protocols:
+        wanted = methods(protocol) - {"__init__"}
+        named = [each for each in others if protocol.name in {ast.unparse(b) for b in each.bases}]
+        fitting = [each for each in others if wanted and wanted <= methods(each)]
+        if len({each.name for each in named + fitting}) <= 1 and wanted != {"__call__"}:
+            lonely.append(protocol.name)
+    return lonely
+
+
+def helpers_used_once(trees: Mapping[str, ast.Module]) -> list[str]:
+    """The private functions of a module that are short, and that it names once: to call them."""
+    found = []
+    for module, tree in trees.items():
+        used = Counter(node.id for node in find(tree, ast.Name))
+        used.update(node.attr for node in find(tree, ast.Attribute))
+        called = {
+            getattr(node.func, "id", getattr(node.func, "attr", ""))
+            for node in find(tree, ast.Call)
+        }
+        for node in find(tree, *FUNCTIONS):
+            length = node.body[-1].end_lineno - body_of(node)[0].lineno + 1
+            is_private = node.name.startswith("_") and not node.name.startswith("__")
+            is_called_once = node.name in called and used[node.name] == 1
+            if is_private and length <= SMALL_HELPER and is_called_once and not node.decorator_list:
+                found.append(f"{module}.{node.name}")
+    return found
+
+
+def body_of(node: Any) -> list[ast.stmt]:
+    """The statements of a function without its docstring."""
+    has_docstring = ast.get_docstring(node) is not None
+    body: list[ast.stmt] = node.body[1:] if has_docstring else node.body
+    return body or node.body
+
+
+def private_attributes_of_others(trees: Mapping[str, ast.Module]) -> set[str]:
+    """The private attributes that are used, and that no module of the package defines."""
+    used: set[str] = set()
+    defined: set[str] = set()
+    for tree in trees.values():
+        for node in find(tree, ast.Attribute):
+            (used if isinstance(node.ctx, ast.Load) else defined).add(node.attr)
+        defined |= {node.id for node in find(tree, ast.Name) if isinstance(node.ctx, ast.Store)}
+        defined |= {node.name for node in find(tree, *FUNCTIONS, ast.ClassDef)}
+        defined |= {
+            constant.value
+            for constant in find(tree, ast.Constant)
+            if isinstance(constant.value, str)
+        }
+    return {
+        attribute
+        for attribute in used - defined
+        if attribute.startswith("_") and not attribute.startswith("__")
+    }
 
 
 if __name__ == "__main__":
