@@ -126,7 +126,7 @@ def find_circles(trees: Mapping[str, ast.Module]) -> Iterator[str]:
         at_run_time[module] = set(imports(tree.body, trees, with_types=False)) - {module}
         with_types[module] = set(imports(tree.body, trees, with_types=True)) - {module}
     found = [circle for circle in circles(at_run_time) if not are_parents(circle)]
-    typed = [circle for circle in circles(with_types) if not are_in_one_folder(circle)]
+    typed = [circle for circle in circles(with_types) if not may_name_each_other(circle)]
     print(f"Import circles: {len(found)} at run time, {len(typed)} with the imports for types")
     for circle in (*found, *typed):
         yield f"an import circle of {', '.join(sorted(circle))}"
@@ -168,9 +168,10 @@ def reachable(graph: Graph, start: str) -> set[str]:
     return found
 
 
-def are_in_one_folder(circle: set[str]) -> bool:
-    """Whether the modules of a circle belong to one part, whose classes name each other."""
-    return len({room(module) for module in circle if "." in module}) == 1
+def may_name_each_other(circle: set[str]) -> bool:
+    """Whether the modules of a circle belong to one part of the package, or all to its core."""
+    rooms = {room(module) for module in circle if "." in module}
+    return len(rooms) == 1 or all(name.startswith("core.") for name in rooms)
 
 
 def are_parents(circle: set[str]) -> bool:

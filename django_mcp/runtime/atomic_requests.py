@@ -16,7 +16,7 @@ from django_mcp.runtime.context_managers import within
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
+    from django_mcp.core.server.server import Server
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Transactions(NamedTuple):
             return stack.pop_all()
 
 
-def transactions(server: FrameServer, handler: Any) -> Transactions | None:
+def transactions(server: Server, handler: Any) -> Transactions | None:
     """What surrounds a handler where databases have ATOMIC_REQUESTS; None if it is excluded."""
     excluded = getattr(handler, "_non_atomic_requests", ())
     remaining = tuple(alias for alias in aliases() if alias not in excluded)

@@ -22,7 +22,7 @@ from asgiref.sync import _restore_context, sync_to_async
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
+    from django_mcp.core.server.server import Server
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def move_locals() -> None:
 class AroundCall(NamedTuple):
     """The hook ``around_call`` of a server, around its handlers."""
 
-    server: FrameServer
+    server: Server
 
     def call(self, frame: Frame, function: Callable[..., T], /, *args: Any) -> T:
         """Call ``function`` within it."""
@@ -52,7 +52,7 @@ class AroundCall(NamedTuple):
         return within(partial(self.server.around_call, frame), coroutine)
 
 
-def around_call(server: FrameServer, handler: Any) -> AroundCall | None:
+def around_call(server: Server, handler: Any) -> AroundCall | None:
     """What surrounds each handler of a server with the hook; None without it."""
     return AroundCall(server) if server.has_hook("around_call") else None
 

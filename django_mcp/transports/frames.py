@@ -14,7 +14,6 @@ from django_mcp.core.frame.client.base import Client, progress_token
 from django_mcp.core.frame.client.bidirectional import BidirectionalClient
 from django_mcp.core.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, level_name
 from django_mcp.core.frame.client.multi_round_trip import MultiRoundTripClient
-from django_mcp.core.frame.frame_server import FrameServer
 from django_mcp.core.frame.session import Session, address
 from django_mcp.core.frame.transport import caller_key
 from django_mcp.core.protocol import request_meta
@@ -31,7 +30,7 @@ DEFAULT_LOG_LEVEL = "info"
 """The least severe level which is sent to a session that has not set one."""
 
 
-def counted_as(server: FrameServer, principal: Principal, transport: Transport | None) -> str:
+def counted_as(server: Server, principal: Principal, transport: Transport | None) -> str:
     """The key under which sessions and streams count for the limits of their caller.
 
     An anonymous caller is limited on each server separately.
@@ -110,7 +109,7 @@ def with_session(frame: Frame, session: Session) -> Frame:
     return replace(frame, assigns=session.assigns, initialized=session.initialized, private=private)
 
 
-def private_of(server: FrameServer, session: Session) -> dict[str, Any]:
+def private_of(server: Server, session: Session) -> dict[str, Any]:
     """The private data of a Frame in ``session``."""
     private = {
         **session.private,

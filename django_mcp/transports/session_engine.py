@@ -18,14 +18,13 @@ from django_mcp.core.dispatch import handle
 from django_mcp.core.dispatch.handle import Site
 from django_mcp.core.dispatch.invocation import call_hook
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.frame.frame_server import FrameServer
 from django_mcp.core.frame.session import Change, Session
 from django_mcp.core.frame.transport import Transport
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import InternalError, InvalidRequest, McpError, TooManyRequests
 from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.core.protocol.limits import MAX_BATCH, quoted
-from django_mcp.core.server.server import server_of
+from django_mcp.core.server.server import Server, server_of
 from django_mcp.pubsub import publisher
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import SessionStore, digest
@@ -157,7 +156,7 @@ class SessionEngine:
             server.report(f"handle_notification failed for {quoted(message.method)}", error)
 
 
-def counted_as(server: FrameServer, principal: Principal, transport: Transport | None) -> str:
+def counted_as(server: Server, principal: Principal, transport: Transport | None) -> str:
     """The key under which a session counts for the limit; empty if that is its principal.
 
     It is hashed, because it contains the network address of the caller.

@@ -27,8 +27,8 @@ from django_mcp.core.auth.base import Principal
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.core.dispatch.call_log import TARGETS
-from django_mcp.core.frame.frame_server import FrameServer
 from django_mcp.core.log import log_repeated
+from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, pools
 from django_mcp.runtime.store_operations import StoreUnavailable
 
@@ -63,7 +63,7 @@ class Entry(NamedTuple):
     outcome: str
     method: str
     target: Any
-    server: FrameServer
+    server: Server
     principal: Principal
     user: Any
     revision: str

@@ -22,7 +22,7 @@ from django_mcp.contrib.call_log.models import FAILURES, Call
 from django_mcp.core.components.prompt import PromptComponent
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.frame.frame_server import FrameServer
+from django_mcp.core.server.server import Server
 
 if TYPE_CHECKING:
     from django_mcp.contrib.call_log.recording import Entry
@@ -203,7 +203,7 @@ def _naive_zone(connection: BaseDatabaseWrapper) -> tzinfo | None:
     return None if connection.features.supports_timezones else connection.timezone
 
 
-def component_of(server: FrameServer, kind: str, target: Any) -> str:
+def component_of(server: Server, kind: str, target: Any) -> str:
     """The name or URI by which the server declares what was called; "" if it does not.
 
     Clients choose names and URIs, of which there may be any number.

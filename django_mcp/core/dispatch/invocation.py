@@ -22,7 +22,6 @@ from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.core.frame.client.base import current_frame
 from django_mcp.core.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.frame.frame_server import FrameServer
 from django_mcp.core.frame.transport import current_caller
 from django_mcp.core.protocol.errors import (
     AuthenticationRequired,
@@ -34,6 +33,7 @@ from django_mcp.core.protocol.errors import (
 )
 from django_mcp.core.protocol.limits import MAX_IDENTIFIER, too_long
 from django_mcp.core.server import failures
+from django_mcp.core.server.server import Server
 
 Result = Any
 """The result of a method, in the vocabulary of the newest revision: a dict, or an McpError. That of
@@ -107,7 +107,7 @@ class Surrounding(Protocol):
         """Await ``coroutine``, the call of an asynchronous handler."""
 
 
-Surround = Callable[[FrameServer, Any], Surrounding | None]
+Surround = Callable[[Server, Any], Surrounding | None]
 """Returns what surrounds a handler, which is given as it was registered, if anything does."""
 
 AROUND_HANDLER: list[Surround] = []
@@ -159,7 +159,7 @@ class Invocation(NamedTuple):
 
     @classmethod
     def of(
-        cls, server: FrameServer, handler: Handler, *, read: Read, failed: Failed = _raise
+        cls, server: Server, handler: Handler, *, read: Read, failed: Failed = _raise
     ) -> Invocation:
         function = function_of(handler)
         around = (surround(server, function) for surround in AROUND_HANDLER)

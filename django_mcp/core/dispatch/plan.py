@@ -42,9 +42,9 @@ from django_mcp.core.protocol.revisions import Feature
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer, Result
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
     from django_mcp.core.protocol.errors import McpError
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
 
 Arguments = dict[str, Any]
 BeforeArguments = Callable[["Frame", "Plan", Arguments], Awaitable["Answer | None"]]
@@ -98,7 +98,7 @@ class Plan(NamedTuple):
         return await self.invocation.run(frame, validated)
 
 
-Make = Callable[["FrameServer", Any, "Revision"], Plan]
+Make = Callable[["Server", Any, "Revision"], Plan]
 """Makes the plan of a component. Each method has its own."""
 
 

@@ -36,11 +36,12 @@ from django_mcp.core.protocol.errors import (
     UnknownGroup,
 )
 from django_mcp.core.protocol.limits import quoted
+from django_mcp.core.server.component_lists import InOrder
 from django_mcp.core.server.components import KINDS
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer, InOrder
+    from django_mcp.core.server.server import Server
 
 
 ASKED_TOGETHER = 50
@@ -69,13 +70,6 @@ def is_listed(access: Access) -> bool:
     return access.is_permitted or access.challenge is not None
 
 
-class Listed(NamedTuple):
-    """Components in the order of lists, and whether everybody may use all of them."""
-
-    listed: Sequence[Component]
-    is_public: bool
-
-
 def in_order(frame: Frame, kind: str, *, loaded_only: bool = False) -> InOrder:
     """Return the components of ``kind`` that the connection selects.
 
@@ -90,7 +84,8 @@ def in_order(frame: Frame, kind: str, *, loaded_only: bool = False) -> InOrder:
     kept = [item for item in declared.listed if item.key not in own]
     selected = [item for item in own.values() if selection is None or selection.includes(item)]
     merged = sorted([*kept, *selected], key=lambda component: component.sort_key)
-    return Listed(merged, is_public=False)
+    by_key = {item.key: item for item in merged}
+    return InOrder.of(by_key, merged)._replace(is_public=False)
 
 
 def components(frame: Frame, kind: str) -> Sequence[Component]:
@@ -348,7 +343,7 @@ def _access(frame: Frame, component: Component, has_permission: bool) -> Access:
     return HIDDEN  # More scopes would not help.
 
 
-def policy_of(component: Component, server: FrameServer) -> WhenDenied:
+def policy_of(component: Component, server: Server) -> WhenDenied:
     """Return its own policy, else the server's, else "challenged" for a component with scopes."""
     default: WhenDenied = "challenged" if component.scopes else "hidden"
     return component.when_denied or server.when_denied or default
@@ -423,7 +418,7 @@ def _answer(frame: Frame, component: Component) -> Answer:
         return RuntimeError(f"It raised {error!r}")
 
 
-def _names_of(server: FrameServer) -> Iterator[str]:
+def _names_of(server: Server) -> Iterator[str]:
     """Yield the permissions that the components of a server name."""
     guarded = (item for kind in KINDS for item in server.components.guarded(kind))
     yield from {item.permission for item in guarded if isinstance(item.permission, str)}

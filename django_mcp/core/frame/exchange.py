@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from django_mcp.core.auth.base import Principal
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
     from django_mcp.core.frame.transport import Transport
     from django_mcp.core.protocol.errors import McpError
     from django_mcp.core.protocol.headers import RequestHeaders
     from django_mcp.core.protocol.subscriptions import Filter
+    from django_mcp.core.server.server import Server
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Exchange(Cancellation):
     nothing. Nearly all values are attributes of the class, because few calls set them.
     """
 
-    server: FrameServer
+    server: Server
     principal: Principal
     transport: Transport | None = None
     session: Any = None

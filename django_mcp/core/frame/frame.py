@@ -28,10 +28,10 @@ from django_mcp.core.protocol.limits import quoted
 if TYPE_CHECKING:
     from django_mcp.core.auth.base import Principal
     from django_mcp.core.frame.client.base import Client
-    from django_mcp.core.frame.frame_server import FrameServer
     from django_mcp.core.protocol.errors import Json
     from django_mcp.core.protocol.jsonrpc import RequestId
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
 
 
 Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
@@ -41,7 +41,7 @@ Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
 class Private(TypedDict, total=False):
     """Data of the framework (the seeds' ``private_t``): read it, do not change it."""
 
-    server: FrameServer
+    server: Server
     revision: Revision
     protocol_version: str
     session_id: str
@@ -396,7 +396,7 @@ class Frame:
         raise LookupError("This Frame was made by hand: it has no request")
 
     @cached_property
-    def server(self) -> FrameServer:
+    def server(self) -> Server:
         """The server which answers the request; raises LookupError where there is none."""
         raise LookupError("This Frame was made by hand: it has no server")
 

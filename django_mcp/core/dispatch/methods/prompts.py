@@ -18,8 +18,8 @@ from django_mcp.core.server import failures
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
 
 PROMPT = PromptComponent.kind
 
@@ -34,7 +34,7 @@ async def get(frame: Frame) -> Answer:
     return await prompt_plan.call(frame, arguments)
 
 
-def make_plan(server: FrameServer, prompt: PromptComponent, revision: Revision) -> Plan:
+def make_plan(server: Server, prompt: PromptComponent, revision: Revision) -> Plan:
     """Decide which steps the requests of a prompt take; see ``dispatch.plan``."""
     handler = invocation.handler_of(prompt, server.handle_prompt_get, prompt.name)
     read = partial(_result, prompt)

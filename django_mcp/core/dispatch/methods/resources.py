@@ -18,8 +18,8 @@ from django_mcp.core.server import failures
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
 
 RESOURCE = ResourceComponent.kind
 NOT_CACHEABLE = CacheHint(ttl_ms=0).to_protocol()
@@ -56,7 +56,7 @@ async def _read(frame: Frame, own: Plan, variables: dict[str, str]) -> Answer:
     return answer
 
 
-def make_plan(server: FrameServer, component: Readable, revision: Revision) -> Plan:
+def make_plan(server: Server, component: Readable, revision: Revision) -> Plan:
     """Decide which steps the reads of a resource or template take; see ``dispatch.plan``."""
     handler = invocation.handler_of(component, server.handle_resource_read)
     has_handler = component.invoke is not None

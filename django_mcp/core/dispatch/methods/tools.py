@@ -28,8 +28,8 @@ from django_mcp.core.server import failures
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer, Result
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
 
 TOOL = ToolComponent.kind
 NO_ARGUMENTS: dict[str, Any] = {}
@@ -58,7 +58,7 @@ async def _call_first(frame: Frame, name: str, arguments: dict[str, Any]) -> Ans
     return await tool_plan.call(frame, arguments)
 
 
-def make_plan(server: FrameServer, tool: ToolComponent, revision: Revision) -> Plan:
+def make_plan(server: Server, tool: ToolComponent, revision: Revision) -> Plan:
     """Decide which steps the calls of a tool take; see ``dispatch.plan``."""
     handler = invocation.handler_of(tool, server.handle_tool_call, tool.name)
     # Middleware reads results before they are encoded.

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
     from django_mcp.core.frame.exchange import Exchange
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
     from django_mcp.core.protocol.errors import Json
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
 
 logger = logging.getLogger("django_mcp")
 
@@ -106,7 +106,7 @@ class Client(ABC):
     is_multi_round_trip = False
     """Whether an input request ends the call, so that the handler runs again."""
 
-    _server: FrameServer
+    _server: Server
     _revision: Revision
     capabilities: Json
     _exchange: Exchange

@@ -14,8 +14,8 @@ from django_mcp.core.protocol.errors import InvalidParams, Json
 if TYPE_CHECKING:
     from django_mcp.core.frame.client.multi_round_trip import InputRequired
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.frame.frame_server import FrameServer
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
 
 LIFETIME = 10 * 60.0
 """Seconds in which a client may retry a call with the requested input: a user may have to read the
@@ -42,7 +42,7 @@ def is_retry(params: Json) -> bool:
 
 
 def read(
-    server: FrameServer, revision: Revision, principal: str, method: str, params: Json
+    server: Server, revision: Revision, principal: str, method: str, params: Json
 ) -> RetryInput:
     """Return what the call brings; raises InvalidParams for an invalid state.
 
