@@ -132,6 +132,29 @@ def map_schemas(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     return change(inner)
 
 
+def without_trivial_titles(schema: Any) -> Any:
+    """Return ``schema`` without titles that have the words of the name alone, as pydantic's do."""
+    return map_schemas(schema, _without_titles_of_members)
+
+
+def _without_titles_of_members(schema: Schema) -> Schema:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return schema
+    members = {name: without_trivial_title(name, member) for name, member in properties.items()}
+    return {**without_trivial_title("", schema), "properties": members}
+
+
+def without_trivial_title(name: str, schema: Any) -> Any:
+    """Return the schema of a member without a title that repeats its name; "" for any title."""
+    if not isinstance(schema, Mapping) or "title" not in schema:
+        return schema
+    words = str(schema["title"]).casefold().replace(" ", "_")
+    is_trivial = words == name.casefold() or not name
+    kept = {key: value for key, value in schema.items() if key != "title"}
+    return kept if is_trivial else schema
+
+
 def partial(schema: Any) -> Any:
     """Return ``schema`` for a partial update: nothing is required, and nothing has a default.
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from django_mcp.openapi.secrets import KEYS, WORDS
 from django_mcp.rest.operations import Operation, base_name
-
-WORDS = re.compile(
-    r"(^|_)(password|passwd|passphrase|secret|token|api_?key|private_key|credential)s?(_|$)"
-)
-KEYS = frozenset({"key"})
-"""Names of fields, but not parts of names: ``primary_key`` is no credential."""
 
 
 def of_operation(operation: Operation) -> str:

@@ -1,0 +1,67 @@
+"""A document of OpenAPI as a source of operations, whatever its views are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.openapi.calls.credentials import SESSION, DocumentCredentials, session_schemes
+from django_mcp.openapi.document import Described, Document, name_of, read
+from django_mcp.openapi.sources.base import Calling, Candidate, at_route
+from django_mcp.openapi.tools import Operation
+from django_mcp.protocol.texts import similar
+
+
+def is_document(target: Any) -> bool:
+    """Whether it is a document, or the path of one."""
+    return isinstance(target, str | Path | Mapping)
+
+
+def operations(target: Any, calling: Calling, prefix: str | None = None) -> Iterator[Candidate]:
+    """Yield the operations of a document; raises ConfigurationError for what is none."""
+    content = target if isinstance(target, Mapping) else read(target)
+    document = Document(content, prefix=calling.prefix or prefix)
+    of_session = session_schemes(document.schemes)
+    check_schemes(document, calling)
+    named = "document" if isinstance(target, Mapping) else target
+    for described in document.operations():
+        yield Candidate(
+            name=name_of(described.id),
+            described=described,
+            where=f"{named} {described.where}",
+            find=partial(operation_of, document, described, calling, of_session),
+        )
+
+
+def operation_of(
+    document: Document, described: Described, calling: Calling, of_session: frozenset[str]
+) -> Operation:
+    """Return an operation at its route, with whom its security accepts."""
+    credentials = DocumentCredentials(
+        security=described.security,
+        session_schemes=of_session,
+        authenticated_by=frozenset(map(str, calling.authenticated_by)),
+        find_headers=calling.credentials,
+    )
+    names = (scheme.get("name") for scheme in document.schemes.values())
+    return at_route(
+        described,
+        calling,
+        credentials=credentials,
+        secret_headers=frozenset(str(name).lower().replace("_", "-") for name in names if name),
+    )
+
+
+def check_schemes(document: Document, calling: Calling) -> None:
+    """Raise ConfigurationError for a security scheme that the document lacks."""
+    known = {*document.schemes, SESSION}
+    for name in calling.authenticated_by:
+        if name not in known:
+            near = similar(str(name), known)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}"
+            raise ConfigurationError(
+                f"authenticated_by has {name!r}, which is no security scheme here: {hint}"
+            )

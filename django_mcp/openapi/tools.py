@@ -1,0 +1,253 @@
+"""The tool of a described operation: its arguments, its annotations and its handler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.components.declaration import line_of
+from django_mcp.components.signature import is_async
+from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.openapi import filters, schemas
+from django_mcp.openapi.arguments import (
+    Arguments,
+    check_files,
+    file_fields,
+    is_nested,
+    of_one,
+    resolved,
+    without_unusable_files,
+)
+from django_mcp.openapi.calls import requests, rows
+from django_mcp.openapi.calls.answers import FIELDS, KEYS, Answer, Echo, has_rows, row_fields
+from django_mcp.openapi.calls.credentials import CallerAccess
+from django_mcp.openapi.calls.view_call import MULTIPART, ViewCall
+from django_mcp.openapi.document import FORMS, JSON, Described
+from django_mcp.openapi.parameters import COOKIE, HEADER, Parameter
+from django_mcp.openapi.routes import KEYS as NAMES_OF_KEYS
+from django_mcp.openapi.routes import Route, argument_schema, of_any_key
+
+Schema = dict[str, Any]
+
+HINTS: Mapping[str, Mapping[str, bool]] = {
+    "get": {"read_only": True},
+    "put": {"destructive": True, "idempotent": True},
+    "patch": {"destructive": True},
+    "delete": {"destructive": True, "idempotent": True},
+}
+"""Annotations by method; what a POST does is unknown."""
+
+OF_PROXIES = ("authorization", "cookie", "forwarded", "host", "remote-user", "x-real-ip")
+"""Headers that say who a caller is, or where they are: no argument sets one."""
+OF_PROXIES_PREFIX = "x-forwarded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A described operation at a route of the site."""
+
+    described: Described
+    route: Route
+    variables: Mapping[str, str]
+    """The names in the document of the variables of the route."""
+    credentials: Any
+    permission: Any = None
+    """Whom the tool is hidden from; by default callers whom ``credentials`` does not accept."""
+    secret_headers: frozenset[str] = frozenset()
+    """Headers and parameters that are credentials."""
+    function: Any = None
+    """The function in the code of the site, for messages."""
+
+    @property
+    def method(self) -> str:
+        return self.described.method
+
+    @property
+    def has_body(self) -> bool:
+        return self.described.has_body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """How an author wants an operation to be called, beside the options of its tool."""
+
+    prepare: Any = None
+    answer: Answer = "changed"
+    kwargs: Mapping[str, Any]
+
+
+def component_of(
+    operation: Operation, choices: Choices, options: Mapping[str, Any]
+) -> ToolComponent:
+    """Return the tool of an operation; raises ConfigurationError if it cannot be one."""
+    described = operation.described
+    arguments = read(operation, choices.kwargs)
+    is_list = described.method == "get" and has_rows(described.answer)
+    schema = arguments.schema
+    fields = row_fields(described.answer, schema["properties"], lists_names=True)
+    fields = fields if is_list else None
+    pages = None
+    if is_list and rows.CURSOR not in schema["properties"]:
+        pages = rows.Pages(described.where, options.get("max_result_chars"))
+        schema = rows.with_cursor(schema)
+    if fields is not None and pages is not None:
+        schema = {**schema, "properties": {**schema["properties"], FIELDS: fields.schema}}
+    call = ViewCall(
+        operation,
+        arguments,
+        pages,
+        accept=requests.ACCEPT,
+        query={},
+        content_types=content_types(described, arguments),
+        credentials=operation.credentials,
+        prepare=choices.prepare,
+        echo=echo_of(described, arguments) if choices.answer == "changed" else None,
+        row_fields=fields,
+    )
+    declared: dict[str, Any] = {
+        "title": None if is_trivial(described) else described.summary or None,
+        "description": description_of(described),
+        "input_schema": schema,
+        **HINTS.get(described.method, {}),
+    }
+    if options.get("permission") is None:
+        access = operation.permission or CallerAccess(operation.credentials, described.where)
+        declared["permission"] = access
+    handler = call.call_async if is_async(operation.route.callback) else call.call
+    component = tool_component(handler, **{**declared, **options})
+    if operation.function is None:
+        return component
+    source = {
+        "module": operation.function.__module__,
+        "find_line": partial(line_of, operation.function),
+    }
+    return replace(component, **source)
+
+
+def read(operation: Operation, fixed: Mapping[str, Any]) -> Arguments:
+    """Return the arguments of an operation; raises ConfigurationError for what no tool can send."""
+    described = operation.described
+    queried = usable(operation)
+    kept, many = filters.folded(queried)
+    definitions = described.definitions
+    body = described.body if described.has_body else None
+    if described.method == "patch":
+        body = schemas.partial(body)
+        definitions = schemas.partial(definitions)
+    of_object = of_one(resolved(body, definitions), definitions)
+    body = without_unusable_files(of_object, definitions)
+    body = None if body is None else schemas.of_members(body)
+    names = {each.name for each in kept}
+    path = path_schemas(operation, fixed)
+    if twice := sorted(path.keys() & names):
+        raise ConfigurationError(f"{described.where} has the argument {twice[0]!r} twice")
+    arguments = Arguments(
+        path=path,
+        variables={name: operation.variables.get(name, name) for name in path},
+        fixed=fixed,
+        query=kept,
+        filters=many,
+        body=body,
+        definitions=schemas.definitions([body, *(each.schema for each in queried)], definitions),
+        is_body_nested=is_nested(body, path.keys() | names),
+        files=file_fields(body),
+    )
+    check_files(described.where, arguments)
+    return arguments
+
+
+def usable(operation: Operation) -> list[Parameter]:
+    """Return the parameters that may be arguments; raises ConfigurationError for a needed other.
+
+    Credentials, and what a proxy says of a client, are none: a model must not choose them.
+    """
+    kept = []
+    for each in operation.described.parameters:
+        if is_of_caller(each, operation.secret_headers):
+            if each.is_required:
+                raise ConfigurationError(
+                    f"{operation.described.where} needs the {each.place} {each.name!r}, which no "
+                    "argument of a tool may be: set it by prepare=…, or leave the operation out"
+                )
+        else:
+            kept.append(each)
+    return kept
+
+
+def is_of_caller(parameter: Parameter, secret: frozenset[str]) -> bool:
+    """Whether a parameter says who the caller is, or where."""
+    name = parameter.name.lower().replace("_", "-")
+    if parameter.place == COOKIE or name in secret:
+        return True
+    is_header = parameter.place == HEADER
+    return is_header and (name in OF_PROXIES or name.startswith(OF_PROXIES_PREFIX))
+
+
+def path_schemas(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, Schema]:
+    """Return the schemas of the arguments of the path, by their names in the document."""
+    route = operation.route
+    if unknown := fixed.keys() - set(route.names):
+        raise ConfigurationError(
+            f"The URL of {operation.described.where} has no argument {sorted(unknown)[0]!r}"
+        )
+    schemas_of_path = {}
+    for name, variable in operation.variables.items():
+        if variable in fixed:
+            continue
+        declared = operation.described.path_schemas.get(name)
+        converter = route.converters.get(variable)
+        known = argument_schema(converter)
+        if converter is None and name.endswith(NAMES_OF_KEYS):
+            known = of_any_key()
+        # A path has no empty variable, and none that is longer than a URL may be.
+        is_text = (declared or {}).get("type") == "string"
+        schemas_of_path[name] = {**known, **(declared or {})} if is_text else declared or known
+    return schemas_of_path
+
+
+def content_types(described: Described, arguments: Arguments) -> Sequence[str]:
+    """Return the media types of a body without and with files; raises ConfigurationError."""
+    if not described.has_body:
+        return ()
+    of_json = [it for it in described.media_types if it not in FORMS]
+    if described.is_form:
+        if not any(it in FORMS for it in described.media_types) or arguments.is_body_nested:
+            raise ConfigurationError(
+                f"{described.where} reads {', '.join(described.media_types)}, but a tool sends "
+                "JSON or the fields of a form"
+            )
+        return (MULTIPART,)
+    if arguments.files and MULTIPART in described.media_types:
+        return (JSON, MULTIPART)
+    if arguments.files:
+        raise ConfigurationError(f"{described.where} takes files in JSON, which has none")
+    return (of_json[0] if of_json and "*" not in of_json[0] else JSON,)
+
+
+def echo_of(described: Described, arguments: Arguments) -> Echo | None:
+    """Return how the answer of a write is shortened; None where it is not."""
+    if described.method not in ("post", "put", "patch"):
+        return None
+    members = (arguments.body or {}).get("properties", ())
+    sent = None if arguments.is_body_nested else frozenset(members)
+    keys = (*arguments.path, *KEYS)
+    return Echo(keys=keys, sent=sent, only_created=described.method == "post")
+
+
+def is_trivial(described: Described) -> bool:
+    """Whether the summary has the words of the name alone, as frameworks make it."""
+    words = set(described.summary.lower().replace("_", " ").split())
+    return words <= set(described.id.lower().replace("_", " ").replace(".", " ").split())
+
+
+def description_of(described: Described) -> str:
+    """Return what the document says of an operation, which begins with its summary."""
+    summary = described.summary.rstrip(".")
+    if not described.description:
+        return f"{summary}." if summary else f"{described.where}."
+    if is_trivial(described) or described.description.startswith(summary):
+        return described.description
+    return f"{summary}.\n\n{described.description}"

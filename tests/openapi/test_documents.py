@@ -1,0 +1,195 @@
+"""Operations of a document as tools, whose views are plain ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as Browser
+from pytest_django import Settings
+
+from django_mcp import ConfigurationError, Server
+from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.auth.django_session import DjangoSessionAuthentication
+from django_mcp.auth.ninja import NinjaAuthentication
+from django_mcp.openapi import availability, openapi_tools
+from django_mcp.openapi.calls.credentials import SESSION
+from django_mcp.testing import ErrorResponse, SyncClient
+from tests.openapi import ninja_api, plain_views
+
+CALLS = 300
+OPERATIONS: dict[str, tuple[str, str]] = {
+    "notes_list": ("get", "/v2/notes/"),
+    "notes_create": ("post", "/v2/notes/"),
+    "notes_read": ("get", "/v2/notes/{id}/"),
+    "notes_delete": ("delete", "/v2/notes/{id}/"),
+    "get_ping": ("get", "/v2/ping"),
+}
+POSSIBLE: dict[str, list[dict[str, Any]]] = {
+    "notes_list": [{}, {"word": ["Tea", "x"]}, {"word": ["x"]}],
+    "notes_create": [{"text": "New"}, {"text": "Too long"}],
+    "notes_read": [{"id": 1}, {"id": 5}],
+    "notes_delete": [{"id": 1}, {"id": 5}],
+    "get_ping": [{}, {"with": "a&b"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def document(settings: Settings, tmp_path: Path) -> Path:
+    settings.ROOT_URLCONF = "tests.openapi.plain_views"
+    settings.BASE_DIR = tmp_path
+    path = tmp_path / "openapi.yaml"
+    path.write_text(plain_views.DOCUMENT)
+    return path
+
+
+def key_of(frame: Any) -> dict[str, str] | None:
+    """The key of the API of callers who came in by another one."""
+    return {"X-Key": "key-one"} if frame.auth.scheme == "ninja" else None
+
+
+@pytest.fixture
+def notes(document: Path) -> Server:
+    ninja = NinjaAuthentication(ninja_api.Key())
+    everybody = [ninja, DjangoSessionAuthentication(), AnonymousAuthentication()]
+    server = Server("notes", authenticators=everybody)
+    openapi_tools("openapi.yaml", read_only=False, credentials=key_of, answer="full", server=server)
+    return server
+
+
+def over_http(browser: Browser, name: str, arguments: dict[str, Any]) -> Any:
+    """Return what the API answers, or None for a refusal."""
+    method, path = OPERATIONS[name]
+    url = path.format(**arguments)
+    data = {key: it for key, it in arguments.items() if f"{{{key}}}" not in path}
+    if method == "get":
+        response = browser.get(url, data)
+    else:
+        response = getattr(browser, method)(url, data, content_type="application/json")
+    if response.status_code == 204:
+        return "Done."
+    return response.json() if response.status_code < 300 else None
+
+
+def by_tool(client: SyncClient, name: str, arguments: dict[str, Any]) -> Any:
+    """Return what the tool returns, or None for a refusal."""
+    try:
+        result = client.call_tool(name, arguments)
+    except ErrorResponse:
+        return None
+    if result.is_error:
+        return None
+    return result.text if result.structured is None else result.structured
+
+
+def attempt(call: Any, *arguments: Any) -> Any:
+    plain_views.reset()
+    returned = call(*arguments)
+    return returned, dict(plain_views.NOTES)
+
+
+def random_calls(callers: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    chosen = random.Random(7)
+    for _ in range(CALLS):
+        name = chosen.choice([*OPERATIONS])
+        yield chosen.choice(callers), name, chosen.choice(POSSIBLE[name])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_random_calls_agree_with_the_api(notes: Server, callers: dict[str, Any]) -> None:
+    callers["device"] = (Browser(headers={"X-Key": "key-one"}), callers["device"][1])
+    del callers["token"]
+    answered = 0
+    with ExitStack() as stack:
+        clients = {
+            caller: stack.enter_context(SyncClient(notes, transport="http", headers=headers))
+            for caller, (_, headers) in callers.items()
+        }
+        for caller, name, arguments in random_calls([*callers]):
+            expected = attempt(over_http, callers[caller][0], name, arguments)
+            actual = attempt(by_tool, clients[caller], name, arguments)
+            assert actual == expected, (caller, name, arguments)
+            answered += expected[0] is not None
+    assert 60 < answered < CALLS - 60
+
+
+def test_operation_without_a_url_is_reported(notes: Server) -> None:
+    with SyncClient(notes) as client:
+        names = {tool["name"] for tool in client.list_tools()}
+    assert names == {*OPERATIONS}
+    (reason,) = availability.missing(notes).values()
+    assert "GET /v2/nowhere has no URL: the URLconf has no /v2/nowhere" in reason
+
+
+def test_patterns_are_those_of_operation_ids(server: Server) -> None:
+    openapi_tools("openapi.yaml", include=["notes.*"], server=server)
+    with SyncClient(server) as client:
+        tools = {tool["name"]: tool for tool in client.list_tools()}
+    assert set(tools) == {"notes_list", "notes_read"}
+    assert tools["notes_list"]["description"] == "List the notes."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_caller_with_a_token_of_the_package_counts_where_the_author_says_so(
+    server: Server, users: dict[str, User]
+) -> None:
+    openapi_tools("openapi.yaml", include=["notes.read"], server=server)
+    other = Server("other", authenticators=[AnonymousAuthentication()])
+    openapi_tools("openapi.yaml", include=["notes.read"], authenticated_by=[SESSION], server=other)
+    plain_views.reset()
+    with SyncClient(server, user=users["agent"], scopes=["read"]) as client:
+        assert client.list_tools() == []
+    with SyncClient(other, user=users["agent"], scopes=["read"]) as client:
+        assert client.call_tool("notes_read", {"id": 1}).structured["text"] == "Tea"
+
+
+def test_paths_are_resolved_by_the_urlconf_that_is_given(
+    server: Server, settings: Settings
+) -> None:
+    settings.ROOT_URLCONF = "tests.openapi.ninja_api"
+    urlconf = "tests.openapi.plain_views"
+    openapi_tools("openapi.yaml", urlconf=urlconf, include=["get_ping"], server=server)
+    with SyncClient(server) as client:
+        pong = client.call_tool("get_ping", {"with": "x"})
+    assert pong.structured == {"pong": "x", "user": ""}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"include": "notes.*"}, "include is the string"),
+        ({"authenticated_by": "login"}, "authenticated_by is 'login'"),
+    ],
+)
+def test_mistake_is_reported_at_once(server: Server, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        openapi_tools("openapi.yaml", server=server, **options)
+
+
+def test_what_is_no_api_is_refused(server: Server) -> None:
+    with pytest.raises(ConfigurationError, match="views of REST framework become tools by"):
+        openapi_tools(object(), server=server)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("missing.yaml", {}, "missing.yaml cannot be read as a document of OpenAPI"),
+        ({"openapi": "3.1.0", "paths": {"/a": {"$ref": "b.yaml"}}}, {}, "which is another file"),
+        ({"swagger": "2.0"}, {}, "This is no document of OpenAPI 3"),
+        ("openapi.yaml", {"authenticated_by": ["logn"]}, "did you mean 'login'?"),
+    ],
+)
+def test_document_that_cannot_be_read_is_reported(
+    server: Server, target: Any, options: dict[str, Any], message: str
+) -> None:
+    openapi_tools(target, server=server, **options)
+    with SyncClient(server) as client:
+        assert client.list_tools() == []
+    (reason,) = availability.missing(server).values()
+    assert message in reason
