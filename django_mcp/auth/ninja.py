@@ -16,7 +16,8 @@ from django.db.models import Model
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
-from django_mcp.auth.base import (
+from django_mcp.auth.time_limit import in_time
+from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     BaseAuthentication,
     Challenge,
@@ -24,7 +25,6 @@ from django_mcp.auth.base import (
     Scope,
     bearer_token,
     header,
-    in_time,
 )
 
 SCHEME = "ninja"
@@ -73,8 +73,8 @@ class NinjaAuthentication(BaseAuthentication):
     def get_user(self, request: Any, result: Any, /) -> Any:
         """Return the user: what a callback has returned or has set on the request; None without."""
         users = (result, getattr(request, "user", None))
-        known = (each for each in users if getattr(each, "is_authenticated", False))
-        return next((user for user in known if user.pk is not None), None)
+        known = (user for user in users if getattr(user, "is_authenticated", False))
+        return next((user for user in known if getattr(user, "pk", None) is not None), None)
 
     def get_scopes(self, request: Any, result: Any, /) -> Collection[str]:
         """Return the scopes of what a callback has returned: by default, none."""
@@ -157,11 +157,22 @@ async def _result(callback: Any, request: Any) -> Any:
 
 def _credentials(callback: Any, others: Sequence[str], scope: Scope) -> tuple[tuple[str, str], ...]:
     """Return the headers of the request that a callback reads."""
-    place = getattr(callback, "openapi_in", "")
-    if place in ("query", "cookie"):
+    if getattr(callback, "openapi_in", "") in ("query", "cookie"):
         return ()  # A token in the query would be in logs, and cookies are those of a browser.
-    own = getattr(callback, "param_name", "") if place == "header" else ""
-    own = own or getattr(callback, "header", "")
+    own = header_of(callback)
     names = [own] if own else others
     values = [(name.lower(), header(scope, name.lower().encode())) for name in names]
     return tuple((name, value) for name, value in values if value is not None)
+
+
+def header_of(callback: Any) -> str:
+    """Return the header that a callback of a class of Django Ninja reads; "" for others."""
+    is_key = getattr(callback, "openapi_in", "") == "header"
+    name = getattr(callback, "param_name" if is_key else "header", "")
+    return str(name).lower()
+
+
+def accepts_like(callback: Any, other: Any) -> bool:
+    """Whether a callback reads the credentials that another one has accepted, and decides."""
+    reads_same = header_of(callback) != "" and header_of(callback) == header_of(other)
+    return reads_same or kind_of(callback) == kind_of(other)

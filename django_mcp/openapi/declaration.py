@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from django_mcp import registry
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.tool import ToolOptions
-from django_mcp.frame.frame import Frame
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.tool import ToolOptions
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.texts import similar
+from django_mcp.core.server.server import Server
 from django_mcp.openapi import batches, secrets
 from django_mcp.openapi.availability import Credentials
 from django_mcp.openapi.batches import Build, Built, Declared, Group
@@ -21,8 +23,6 @@ from django_mcp.openapi.calls.credentials import FindHeaders
 from django_mcp.openapi.sources import documents, modern, ninja
 from django_mcp.openapi.sources.base import Calling, Candidate
 from django_mcp.openapi.tools import Choices, Operation, component_of
-from django_mcp.protocol.texts import similar
-from django_mcp.server.server import Server
 
 Prepare = Callable[[Any, Frame], None]
 """Sets attributes of the request of a view, which middleware of the site sets over HTTP."""
@@ -64,30 +64,18 @@ def openapi_tools(
 
     What cannot be offered is a warning when the tools are built, at the first use of the server.
     """
-    for name, names in (("include", include), ("exclude", exclude)):
-        if isinstance(names, str):
-            raise ConfigurationError(f"{name} is the string {names!r}: give a list of names")
-    if isinstance(authenticated_by, str) or callable(authenticated_by):
-        raise ConfigurationError(f"authenticated_by is {authenticated_by!r}: give a list")
-    calling = Calling(
-        urlconf=urlconf,
-        prefix=prefix,
-        kwargs=kwargs or {},
-        credentials=credentials,
-        authenticated_by=tuple(authenticated_by),
-    )
+    how = (urlconf, prefix, kwargs or {}, credentials, authenticated_by)
     declared = DeclaredApi(
         target=target,
-        find_operations=operations_of(target),
-        calling=calling,
+        calling=Calling(*how),
         include=include,
         exclude=exclude,
-        reads_only=common.get("read_only") is not False,
         options=options or {},
-        common={name: value for name, value in common.items() if name != "read_only"},
-        choices={"prepare": prepare, "answer": answer, "kwargs": calling.kwargs},
+        common=common,
+        choices={"prepare": prepare, "answer": answer, "kwargs": kwargs or {}},
         is_one_tool_per_group=one_tool_per_view,
     )
+    declared.check()
     batches.defer(registry.default if server is None else server, [declared])
 
 
@@ -114,16 +102,26 @@ class DeclaredApi:
     """An API, whose operations are known when URLs can be imported."""
 
     target: Any
-    find_operations: Callable[[Any, Calling], Iterator[Candidate]]
     calling: Calling
     include: Sequence[str]
     exclude: Sequence[str]
-    reads_only: bool
     options: Mapping[str, Mapping[str, Any]]
     """By the name of the tool."""
     common: Mapping[str, Any]
     choices: Mapping[str, Any]
     is_one_tool_per_group: bool
+
+    def check(self) -> None:
+        """Raise ConfigurationError for what is wrong before URLs can be imported."""
+        operations_of(self.target)
+        lists = {
+            "include": self.include,
+            "exclude": self.exclude,
+            "authenticated_by": self.calling.authenticated_by,
+        }
+        for name, values in lists.items():
+            if isinstance(values, str) or callable(values):
+                raise ConfigurationError(f"{name} is {values!r}: give a list")
 
     @property
     def where(self) -> str:
@@ -136,29 +134,34 @@ class DeclaredApi:
     @property
     def options_of_tools(self) -> Iterator[Mapping[str, Any]]:
         """What is known of the tools before URLs can be imported."""
-        yield self.common
+        yield self._of_tools
         yield from self.options.values()
+
+    @property
+    def _of_tools(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self.common.items() if name != "read_only"}
 
     def expanded(self) -> Iterator[Declared]:
         """Yield the operations; then raise ConfigurationError for names that are none of them."""
-        operations = [*self.find_operations(self.target, self.calling)]
+        operations = [*operations_of(self.target)(self.target, self.calling)]
         names: dict[str, Candidate] = {}
         repeated = []
-        for each in operations:
-            if each.name in names:
-                repeated.append(each.name)
-            elif self._is_offered(each):
-                yield self._declared(each)
-            names.setdefault(each.name, each)
+        for operation in operations:
+            if operation.name in names:
+                repeated.append(operation.name)
+            elif self._is_offered(operation):
+                yield self._declared(operation)
+            names.setdefault(operation.name, operation)
         if repeated:
             raise ConfigurationError(
-                f"several operations have these names: {', '.join(repeated)}. Give each an "
+                f"several operations have these names: {', '.join(repeated)}. Give operation an "
                 "operation id"
             )
         self._check_names(operations)
 
     def _is_offered(self, operation: Candidate) -> bool:
-        if self.reads_only and operation.described.method != "get":
+        reads_only = self.common.get("read_only") is not False
+        if reads_only and operation.described.method != "get":
             return False
         is_included = not self.include or any(fits(each, operation) for each in self.include)
         return is_included and not any(fits(each, operation) for each in self.exclude)
@@ -178,14 +181,14 @@ class DeclaredApi:
         own = self.options.get(operation.name, {})
         of_tool = {name: value for name, value in own.items() if name != "answer"}
         answer = {"answer": own["answer"]} if "answer" in own else {}
-        group = Group(described.group, self.common) if self.is_one_tool_per_group else None
+        group = Group(described.group, self._of_tools) if self.is_one_tool_per_group else None
         return Declared(
             source=SOURCE,
             where=operation.where,
             view_name=operation.where,
             name=operation.name,
             find=operation.find,
-            options={"name": operation.name, **self.common, **of_tool},
+            options={"name": operation.name, **self._of_tools, **of_tool},
             choices={**self.choices, **answer},
             group=group,
         )

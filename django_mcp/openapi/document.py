@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.declaration import snake_case
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.declaration import snake_case
 from django_mcp.forms import files
 from django_mcp.openapi.parameters import COOKIE, HEADER, QUERY, Parameter, of_openapi
 from django_mcp.openapi.schemas import (
@@ -261,7 +261,7 @@ def _with_file(schema: Schema) -> Schema:
     is_file = schema.get("format") == "binary" or "contentMediaType" in schema
     if not is_file or schema.get("type") not in ("string", None):
         return schema
-    described = {key: schema[key] for key in ("title", "description") if key in schema}
+    described = {key: it for key, it in schema.items() if key in ("title", "description")}
     return {**files.schema(), **described}
 
 
@@ -275,7 +275,7 @@ def _preference(media_type: str) -> int:
 
 
 def _path_of_server(content: Mapping[str, Any]) -> str:
-    servers = content.get("servers") or ({},)
+    servers: Sequence[Mapping[str, Any]] = content.get("servers") or ({},)
     return urlsplit(str(servers[0].get("url") or "")).path.strip("/")
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.declaration import line_of
-from django_mcp.components.signature import is_async
-from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.declaration import line_of
+from django_mcp.core.components.signature import is_async
+from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.openapi import filters, schemas
 from django_mcp.openapi.arguments import (
     Arguments,
@@ -165,15 +165,16 @@ def usable(operation: Operation) -> list[Parameter]:
     Credentials, and what a proxy says of a client, are none: a model must not choose them.
     """
     kept = []
-    for each in operation.described.parameters:
-        if is_of_caller(each, operation.secret_headers):
-            if each.is_required:
+    for parameter in operation.described.parameters:
+        if is_of_caller(parameter, operation.secret_headers):
+            if parameter.is_required:
+                needed = f"{parameter.place} {parameter.name!r}"
                 raise ConfigurationError(
-                    f"{operation.described.where} needs the {each.place} {each.name!r}, which no "
-                    "argument of a tool may be: set it by prepare=…, or leave the operation out"
+                    f"{operation.described.where} needs the {needed}, which no argument of a tool "
+                    "may be: set it by prepare=…, or leave the operation out"
                 )
         else:
-            kept.append(each)
+            kept.append(parameter)
     return kept
 
 
@@ -199,12 +200,12 @@ def path_schemas(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, Sc
             continue
         declared = operation.described.path_schemas.get(name)
         converter = route.converters.get(variable)
-        known = argument_schema(converter)
+        by_url = argument_schema(converter)
         if converter is None and name.endswith(NAMES_OF_KEYS):
-            known = of_any_key()
+            by_url = of_any_key()
         # A path has no empty variable, and none that is longer than a URL may be.
         is_text = (declared or {}).get("type") == "string"
-        schemas_of_path[name] = {**known, **(declared or {})} if is_text else declared or known
+        schemas_of_path[name] = {**by_url, **(declared or {})} if is_text else declared or by_url
     return schemas_of_path
 
 

@@ -135,7 +135,7 @@ def delete_item(request: HttpRequest, item_id: int) -> Any:
 
 
 @api.get("/open", auth=None)
-def is_open(request: HttpRequest, x_color: str = Header("none")) -> Any:
+def is_open(request: HttpRequest, x_color: Header[str] = "none") -> Any:
     return {"user": str(request.user), "color": x_color, "sent": sorted(request.COOKIES)}
 
 

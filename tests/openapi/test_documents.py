@@ -56,8 +56,8 @@ def key_of(frame: Any) -> dict[str, str] | None:
 @pytest.fixture
 def notes(document: Path) -> Server:
     ninja = NinjaAuthentication(ninja_api.Key())
-    everybody = [ninja, DjangoSessionAuthentication(), AnonymousAuthentication()]
-    server = Server("notes", authenticators=everybody)
+    session = DjangoSessionAuthentication()
+    server = Server("notes", authenticators=[ninja, session, AnonymousAuthentication()])
     openapi_tools("openapi.yaml", read_only=False, credentials=key_of, answer="full", server=server)
     return server
 
@@ -162,7 +162,7 @@ def test_paths_are_resolved_by_the_urlconf_that_is_given(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"include": "notes.*"}, "include is the string"),
+        ({"include": "notes.*"}, "include is 'notes"),
         ({"authenticated_by": "login"}, "authenticated_by is 'login'"),
     ],
 )

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.openapi.calls.credentials import FindHeaders
 from django_mcp.openapi.document import Described
 from django_mcp.openapi.routes import VARIABLE, routes_at
 from django_mcp.openapi.tools import Operation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calling:
+class Calling(NamedTuple):
     """How an author wants operations to be called."""
 
-    urlconf: Any = None
-    prefix: str = ""
+    urlconf: Any
+    prefix: str
     """The beginning of the URL, where an API has several."""
     kwargs: Mapping[str, Any]
     """Arguments of the path that the caller does not choose."""
-    credentials: FindHeaders | None = None
-    authenticated_by: Sequence[Any] = ()
+    credentials: FindHeaders | None
+    authenticated_by: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

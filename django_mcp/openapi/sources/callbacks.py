@@ -8,7 +8,7 @@ by which the caller came in, as over HTTP:
 | anonymous | nothing: the operation may ask for a login |
 | logged in by Django, or a local account | their user and session |
 | accepted by NinjaAuthentication | the header that its callback has accepted, if the operation \
-has a callback of this class |
+has a callback that reads it |
 | another | the headers that ``credentials`` returns; else their user, if ``authenticated_by`` has \
 a callback of the operation, or if the operation has all callbacks of its API |
 
@@ -21,10 +21,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django_mcp.auth.base import Authenticator
 from django_mcp.auth.django_session import DjangoSessionAuthentication
-from django_mcp.auth.ninja import SCHEME, NinjaAuthentication, NinjaPrincipal, kind_of
-from django_mcp.frame.frame import Frame
+from django_mcp.auth.ninja import SCHEME, NinjaAuthentication, NinjaPrincipal, accepts_like, kind_of
+from django_mcp.core.auth.base import Authenticator
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.calls import responses
 from django_mcp.openapi.calls.credentials import (
     OTHER_CLASS,
@@ -36,7 +37,6 @@ from django_mcp.openapi.calls.credentials import (
     with_headers,
 )
 from django_mcp.openapi.calls.requests import Caller, anonymous
-from django_mcp.protocol.errors import ToolError
 
 SESSION_KINDS = ("SessionAuth", "SessionAuthSuperUser", "SessionAuthIsStaff")
 SESSION_MODULE = "ninja.security.session"
@@ -73,8 +73,7 @@ class NinjaCredentials:
         if is_logged_in(frame):
             return Caller(frame.user, has_session=True)
         principal = frame.auth
-        is_of_ninja = isinstance(principal, NinjaPrincipal) and principal.scheme == SCHEME
-        if is_of_ninja and kind_of(principal.callback) in self._kinds:
+        if isinstance(principal, NinjaPrincipal) and self._reads(principal.callback):
             return with_headers(dict(principal.credentials))
         return self._other(frame)
 
@@ -89,6 +88,10 @@ class NinjaCredentials:
         if self.is_open:
             return anonymous()
         raise not_accepted(WITHOUT_CREDENTIALS if is_of_ninja else OTHER_CLASS)
+
+    def _reads(self, accepted: Any) -> bool:
+        """Whether a callback of the operation reads what another one has accepted."""
+        return any(accepts_like(each, accepted) for each in self.callbacks)
 
     @property
     def _kinds(self) -> Collection[Any]:
@@ -112,7 +115,7 @@ class NinjaCredentials:
         if isinstance(authenticator, DjangoSessionAuthentication):
             return False
         if isinstance(authenticator, NinjaAuthentication):
-            return not any(kind_of(each) in self._kinds for each in authenticator.callbacks)
+            return not any(map(self._reads, authenticator.callbacks))
         return not self._counts_as_logged_in
 
 

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.protocol.texts import similar
 from django_mcp.openapi.calls.credentials import SESSION, DocumentCredentials, session_schemes
 from django_mcp.openapi.document import Described, Document, name_of, read
 from django_mcp.openapi.sources.base import Calling, Candidate, at_route
 from django_mcp.openapi.tools import Operation
-from django_mcp.protocol.texts import similar
 
 
 def is_document(target: Any) -> bool:
@@ -26,12 +26,12 @@ def operations(target: Any, calling: Calling, prefix: str | None = None) -> Iter
     document = Document(content, prefix=calling.prefix or prefix)
     of_session = session_schemes(document.schemes)
     check_schemes(document, calling)
-    named = "document" if isinstance(target, Mapping) else target
+    place = "document" if isinstance(target, Mapping) else target
     for described in document.operations():
         yield Candidate(
             name=name_of(described.id),
             described=described,
-            where=f"{named} {described.where}",
+            where=f"{place} {described.where}",
             find=partial(operation_of, document, described, calling, of_session),
         )
 

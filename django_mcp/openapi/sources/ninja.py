@@ -12,7 +12,7 @@ from typing import Any
 
 from django.urls import URLResolver, get_resolver
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.openapi.document import MARK, Described, Document, name_of
 from django_mcp.openapi.routes import VARIABLE, Route, walk
 from django_mcp.openapi.sources.base import Calling, Candidate, at_route
@@ -35,16 +35,16 @@ def operations(api: Any, calling: Calling) -> Iterator[Candidate]:
     schema, marked = marked_schema(api, prefix)
     document = Document(schema, prefix="", base=prefix)
     described = [*document.operations()]
-    functions = [function_name(each.id, marked, each) for each in described]
-    for each, function in zip(described, functions, strict=True):
-        operation = marked[each.mark]
+    functions = [function_name(one.id, marked, one) for one in described]
+    for one, function in zip(described, functions, strict=True):
+        operation = marked[one.mark]
         is_unique = functions.count(function) == 1
-        name = name_of(operation.operation_id or (function if is_unique else each.id))
+        name = name_of(operation.operation_id or (function if is_unique else one.id))
         yield Candidate(
             name=name,
-            described=each,
+            described=one,
             where=f"{operation.view_func.__module__}.{operation.view_func.__qualname__}",
-            find=partial(operation_of, api, each, operation, calling),
+            find=partial(operation_of, api, one, operation, calling),
         )
 
 
