@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -182,26 +182,40 @@ def no_kwargs(frame: Frame) -> dict[str, Any]:
     return {}
 
 
-def form_data(form: Any, arguments: Mapping[str, Any]) -> tuple[Any, MultiValueDict[str, Any]]:
+def form_data(
+    form: Any, arguments: Mapping[str, Any], shown: Collection[str] | None = None
+) -> tuple[Any, MultiValueDict[str, Any]]:
     """Return data and files of a form as a browser sends them; raises ToolError.
 
-    An argument that is left out has the value with which a browser would show the form.
+    An argument that is left out has the value with which a browser would show the form. ``shown``
+    are the fields that its page shows, where it does not show all: others are not sent.
     """
     if unknown := [name for name in arguments if name not in form.fields]:
         raise ToolError(f"{unknown[0]}: this form does not have the field")
     data: MultiValueDict[str, Any] = MultiValueDict()
     uploads: MultiValueDict[str, Any] = MultiValueDict()
     for name, field in form.fields.items():
+        if shown is not None and name not in shown:
+            continue
         key = form.add_prefix(name)
         value = arguments.get(name)
+        is_given = name in arguments
         if isinstance(field, forms.FileField):
             if value is not None:
                 uploads[key] = files.uploaded(name, value)
+            elif is_given and isinstance(field.widget, forms.ClearableFileInput):
+                data[field.widget.clear_checkbox_name(key)] = "on"
             continue
-        is_given = name in arguments
-        shown = field_value(field, value) if is_given else initial_value(form, name)
-        for suffix, values in widget_values(field, shown, is_given=is_given):
+        initial = initial_value(form, name)
+        sent = field_value(field, value) if is_given else initial
+        for suffix, values in widget_values(field, sent, is_given=is_given):
             data.setlist(f"{key}{suffix}", values)
+        if field.show_hidden_initial:
+            # By it, the form knows whether a value that was computed for the page is changed.
+            hidden_name = form.add_initial_prefix(name)
+            hidden_widget = field.hidden_widget()
+            for suffix, values in widget_values(field, initial, widget=hidden_widget):
+                data.setlist(f"{hidden_name}{suffix}", values)
     return data, uploads
 
 
@@ -265,24 +279,33 @@ def parsed_datetime(text: str) -> Any:
 
 
 def widget_values(
-    field: forms.Field, value: Any, *, is_given: bool = False
+    field: forms.Field, value: Any, *, is_given: bool = False, widget: Any = None
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield the values that the widget of a field sends, with the suffixes of their names.
 
     None that is given empties the field: a browser sends an empty input, not none at all.
     """
-    widget: Any = field.widget
+    widget = field.widget if widget is None else widget
+    widget = getattr(widget, "widget", widget)  # The admin wraps those of relations.
     if isinstance(widget, forms.MultiWidget):
         if value is not None or is_given:
             parts = widget.decompress(value) or [None] * len(widget.widgets)
             for suffix, part in zip(suffixes(widget), parts, strict=False):
                 yield suffix, ["" if part is None else part]
     elif isinstance(value, list | tuple):
-        yield "", [*value]
+        yield "", _several(field, widget, [*value])
     elif value is not None:
         yield "", [value]
     elif is_given and not isinstance(widget, forms.SelectMultiple):
         yield "", [""]
+
+
+def _several(field: forms.Field, widget: Any, values: list[Any]) -> list[Any]:
+    """Return what a widget sends for several values: an input of text has all of them in one."""
+    if not isinstance(widget, forms.TextInput):
+        return values
+    text = field.prepare_value(values)
+    return [widget.format_value(text)]
 
 
 def error_lines(form: Any) -> Iterator[str]:

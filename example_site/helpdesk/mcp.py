@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from django_mcp import Frame, ResourceNotFound, Response, prompt, resource, tool
 from example_site.helpdesk import cards, guarded, imports, input_requests, notifications, refunds
+from example_site.helpdesk.backstage import server as backstage
 from example_site.helpdesk.models import Comment, Ticket
 from example_site.helpdesk.numbers import Number, no_ticket
 from example_site.helpdesk.rest import server as api
@@ -23,6 +24,7 @@ from example_site.helpdesk.toolsets import Customers
 __all__ = [
     "Customers",
     "api",
+    "backstage",
     "cards",
     "guarded",
     "imports",

@@ -11,7 +11,7 @@ from typing import Any
 from django.urls import include
 
 import django_mcp
-from django_mcp import forms, openapi, rest, toolsets
+from django_mcp import forms, modeladmin, openapi, rest, toolsets
 from django_mcp.core.components.prompt import PromptOptions
 from django_mcp.core.components.resource import ResourceOptions
 from django_mcp.core.components.tool import ToolOptions
@@ -24,7 +24,7 @@ DECORATORS: Mapping[str, Any] = {
     "resource": ResourceOptions,
     "prompt": PromptOptions,
 }
-PLACES: Sequence[Any] = (django_mcp, forms, openapi, rest, toolsets)
+PLACES: Sequence[Any] = (django_mcp, forms, modeladmin, openapi, rest, toolsets)
 """The modules from which users import what the table names."""
 
 

@@ -1,0 +1,197 @@
+"""Actions on selected objects, in two steps, with the pages by which some of them go on.
+
+An action that returns a page is asked for by a request without the values of this page, which by
+convention changes nothing; the second request is what the page would send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from django import forms
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import ValidationError
+from django.db import router, transaction
+from django.utils.datastructures import MultiValueDict
+
+from django_mcp.forms.messages import tool_error
+from django_mcp.forms.tool import error_lines
+from django_mcp.modeladmin import deletion, descriptions, html_forms, lists, previews, values
+from django_mcp.modeladmin.calls import Call, Visit
+from django_mcp.modeladmin.changes import lock
+from django_mcp.modeladmin.lists import Filters, filter_query
+from django_mcp.modeladmin.models import AnyModelAdmin
+from django_mcp.modeladmin.previews import Preview
+from django_mcp.openapi.calls.responses import download, is_download
+from django_mcp.protocol.errors import ToolError
+
+DELETE_SELECTED = "delete_selected"
+MAX_LISTED = 50
+
+
+def run(
+    call: Call,
+    label: str,
+    action: str,
+    pks: Sequence[str],
+    filters: Filters,
+    given: Mapping[str, Any],
+    confirm: str | None,
+    *,
+    may_ask: bool,
+) -> Any:
+    """Return a preview, or run an action whose preview is confirmed."""
+    model_admin = call.find(label)
+    query = filter_query(filters)
+    preview = _preview(call, model_admin, action, pks, query)
+    answer = previews.confirmed(call, preview, confirm, may_ask=may_ask)
+    if answer is not None:
+        return answer
+    call = call.refreshed()
+    using = router.db_for_write(model_admin.model)
+    with transaction.atomic(using=using):
+        lock(model_admin, pks, using)
+        previews.check_unchanged(preview, _preview(call, model_admin, action, pks, query))
+        result = _ActionRun(call, model_admin, action, pks, query, given).result()
+    if isinstance(result, dict) and "page" in result and confirm is not None:
+        result["confirm"] = confirm
+    return result
+
+
+def _preview(
+    call: Call, model_admin: AnyModelAdmin, action: str, pks: Sequence[str], query: Any
+) -> Preview:
+    """Return which objects an action would be run on; raises ToolError."""
+    visit = lists.visit_list(call, model_admin, query)
+    known = {each["name"]: each["description"] for each in descriptions.actions(call, model_admin)}
+    if action not in known:
+        raise ToolError(f"{action[:80]}: no such action: {lists.did_you_mean(action, [*known])}")
+    objects = _selected(visit, pks)
+    shown: dict[str, Any] = {
+        "action": known[action],
+        "objects": [values.identity(obj) for obj in objects[:MAX_LISTED]],
+        "count": len(objects),
+    }
+    facts: list[Any] = []
+    question = f"{known[action]}: {', '.join(str(obj) for obj in objects[:MAX_LISTED])}. "
+    if action == DELETE_SELECTED:
+        result: Any = model_admin.get_deleted_objects(objects, visit.request)
+        deleted, counts, perms_lacking, protected = result
+        deletion.raise_refused(perms_lacking, protected)
+        shown |= deletion.consequences(deleted, dict(counts))
+        facts = [shown["deleted"], shown["counts"]]
+        question += deletion.question(dict(counts))
+    return Preview(
+        subject=(action, model_admin.opts.label, sorted(map(str, pks)), query),
+        shown=shown,
+        state=previews.digest(objects, *facts),
+        question=question,
+    )
+
+
+def _selected(visit: Visit, pks: Sequence[str]) -> list[Any]:
+    """Return the objects of a list; raises ToolError for those that it does not show."""
+    assert visit.changelist is not None
+    wanted = [*dict.fromkeys(map(str, pks))]
+    try:
+        rows = visit.changelist.get_queryset(visit.request).filter(pk__in=wanted)
+        by_key = {str(obj.pk): obj for obj in rows}
+    except (ValueError, TypeError, OverflowError, ValidationError) as error:
+        raise ToolError("These are no keys of this model.") from error
+    if missing := [pk for pk in wanted if pk not in by_key]:
+        raise ToolError(
+            f"The list does not show {', '.join(missing[:10])[:200]}. If a filter shows them, give "
+            "it as filters."
+        )
+    return [by_key[pk] for pk in wanted]
+
+
+class _ActionRun:
+    """The requests by which a browser runs an action."""
+
+    def __init__(
+        self,
+        call: Call,
+        model_admin: AnyModelAdmin,
+        action: str,
+        pks: Sequence[str],
+        query: Mapping[str, Any],
+        given: Mapping[str, Any],
+    ) -> None:
+        self._call = call
+        self._model_admin = model_admin
+        self._action = action
+        self._pks = pks
+        self._query = query
+        self._given = dict(given)
+
+    def result(self) -> Any:
+        """Run the action, and fill in its page if it has one; raises ToolError."""
+        data = MultiValueDict(
+            {
+                "action": [self._action],
+                ACTION_CHECKBOX_NAME: [*map(str, self._pks)],
+                "index": ["0"],
+                "select_across": ["0"],
+            }
+        )
+        for name in self._parameters():
+            if name in self._given:
+                data[name] = self._given.pop(name)
+        visit = self._visit(data)
+        html = _page_of(visit)
+        if html is None:
+            return self._done(visit)
+        form = html_forms.of_page(html)
+        if form is None:
+            raise ToolError(f"Nothing was done. The page says: {html_forms.text_of_page(html)}")
+        if urlsplit(form.action).path not in ("", visit.request.path):
+            url = visit.request.build_absolute_uri(form.action)
+            raise ToolError(f"The action goes on at a page that only a browser can show: {url}")
+        if form.fields and not self._given:
+            return {"done": False, "page": html_forms.described(form), "messages": visit.messages}
+        return self._sent(form)
+
+    def _sent(self, form: html_forms.HtmlForm) -> Any:
+        data, files = form.sent(self._given)
+        visit = self._visit(data, files)
+        html = _page_of(visit)
+        if html is None:
+            return self._done(visit)
+        for value in visit.context.values():
+            if isinstance(value, forms.BaseForm) and value.errors:
+                raise tool_error("The form is not valid.", error_lines(value))
+        raise ToolError(f"The page was shown again. It says: {html_forms.text_of_page(html)}")
+
+    def _visit(self, data: Any, files: Any = None) -> Visit:
+        return self._call.visit(
+            self._model_admin, "changelist_view", query=self._query, data=data, files=files
+        )
+
+    def _parameters(self) -> list[str]:
+        """The fields beside the menu of actions, such as the format of an export."""
+        fields = self._model_admin.action_form.base_fields
+        return [name for name in fields if name not in ("action", "select_across")]
+
+    def _done(self, visit: Visit) -> Any:
+        response: Any = visit.response
+        if is_download(response):
+            return download(response, visit.request)
+        result: dict[str, Any] = {"done": True, "messages": visit.messages}
+        location = response.headers.get("Location", "")
+        if location and urlsplit(location).path != visit.request.path:
+            result["open"] = visit.request.build_absolute_uri(location)
+        return result
+
+
+def _page_of(visit: Visit) -> str | None:
+    """Return the HTML of a page; None for a redirect or a file."""
+    response: Any = visit.response
+    if response.status_code != 200 or is_download(response):
+        return None
+    if hasattr(response, "render") and not response.is_rendered:
+        response.render()
+    content_type = response.headers.get("Content-Type", "")
+    return response.content.decode() if content_type.startswith("text/html") else None

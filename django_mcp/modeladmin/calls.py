@@ -1,0 +1,194 @@
+"""The call of a tool: views of the admin run for its caller, and what they answered.
+
+A view runs on a copy of the ModelAdmin, whose hooks also note what was saved and which change list
+was made: what the site overrides runs as in the browser.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.http import HttpResponseBase
+from django.urls import NoReverseMatch, reverse
+from django.utils.datastructures import MultiValueDict
+
+from django_mcp.modeladmin import requests
+from django_mcp.modeladmin.models import AnyModelAdmin, Models
+from django_mcp.modeladmin.requests import AdminRequest
+from django_mcp.protocol.errors import ToolError
+
+if TYPE_CHECKING:
+    from django.contrib.admin.views.main import ChangeList
+
+    from django_mcp.frame.frame import Frame
+
+ROUTES: Mapping[str, str] = {
+    "add_view": "add",
+    "change_view": "change",
+    "changelist_view": "changelist",
+    "delete_view": "delete",
+    "history_view": "history",
+}
+NOT_FOUND = "There is no such object, or you may not see it."
+
+
+@dataclass(slots=True)
+class Visit:
+    """One run of a view: its request, and what it answered."""
+
+    request: AdminRequest
+    response: HttpResponseBase | None = None
+    saved: Any = None
+    """The object that was saved."""
+    changelist: ChangeList | None = None
+    lookup_error: Exception | None = None
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The context of the page; empty where the view answered something else."""
+        return getattr(self.response, "context_data", None) or {}
+
+    @property
+    def messages(self) -> list[str]:
+        return requests.messages_of(self.request)
+
+    def required(self, name: str) -> Any:
+        """Return a value of the context; raises ToolError where the view shows no such page."""
+        if name in self.context:
+            return self.context[name]
+        if getattr(self.response, "status_code", 0) in (301, 302):
+            raise ToolError(NOT_FOUND)
+        raise ToolError("The admin has a page of its own here, which only a browser can show.")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The call of a tool by one user."""
+
+    frame: Frame
+    models: Models
+    user: Any
+    _requests: dict[str, AdminRequest] = field(default_factory=dict)
+
+    @property
+    def request(self) -> AdminRequest:
+        """The request of the caller to the index page; raises PermissionDenied."""
+        if "index" not in self._requests:
+            self._requests["index"] = self.request_to(self.url("index") or "/")
+        return self._requests["index"]
+
+    def request_to(self, path: str, **options: Any) -> AdminRequest:
+        """Return a request of the caller; raises PermissionDenied where the admin is closed."""
+        request = requests.build(self.frame, self.user, path, **options)
+        request.current_app = self.models.site.name
+        if not self.models.site.has_permission(request):
+            raise PermissionDenied
+        return request
+
+    def find(self, label: str) -> AnyModelAdmin:
+        """Return the ModelAdmin of a model; raises ToolError."""
+        return self.models.find(self.request, label)
+
+    def refreshed(self) -> Call:
+        """Return the call with the user as the database has them now; raises PermissionDenied."""
+        manager = getattr(type(self.user), "_default_manager", None)
+        if manager is None:
+            return self
+        user = manager.filter(pk=self.user.pk).first()
+        if user is None:
+            raise PermissionDenied
+        return replace(self, user=user, _requests={})
+
+    def url(self, route: str, *args: Any) -> str | None:
+        """Return the path of a page of the admin; None where the admin has no URLs."""
+        try:
+            return reverse(f"{self.models.site.name}:{route}", args=args)
+        except NoReverseMatch:
+            return None
+
+    def url_of(self, model_admin: AnyModelAdmin, route: str, *args: Any) -> str | None:
+        options = model_admin.opts
+        return self.url(f"{options.app_label}_{options.model_name}_{route}", *args)
+
+    def link(self, obj: Any) -> str | None:
+        """Return the absolute URL of the page of an object; None for a model without a page."""
+        model_admin = self.models.of_model(type(obj))
+        path = None if model_admin is None else self.url_of(model_admin, "change", quote(obj.pk))
+        return None if path is None else self.request.build_absolute_uri(path)
+
+    def visit(
+        self,
+        model_admin: AnyModelAdmin,
+        view: str,
+        pk: Any = None,
+        *,
+        page_size: int | None = None,
+        query: Mapping[str, Any] | None = None,
+        data: MultiValueDict[str, Any] | None = None,
+        files: MultiValueDict[str, Any] | None = None,
+    ) -> Visit:
+        """Run a view of the admin; raises PermissionDenied, and ToolError for a refused lookup."""
+        args = () if pk is None else (quote(pk),)
+        path = self.url_of(model_admin, ROUTES[view], *args) or "/"
+        visit = Visit(self.request_to(path, query=query, data=data, files=files))
+        recorder: Any = _recorder(model_admin, visit)
+        if page_size is not None:
+            recorder.list_per_page = page_size
+        try:
+            visit.response = getattr(recorder, view)(visit.request, *args)
+        except SuspiciousOperation as error:
+            raise ToolError(f"The admin does not allow this: {error}") from error
+        return visit
+
+
+def _recorder(model_admin: AnyModelAdmin, visit: Visit) -> Any:
+    """Return a copy of a ModelAdmin whose hooks also note what they are given."""
+    recorder: Any = copy.copy(model_admin)
+    respond_to_add = recorder.response_add
+    respond_to_change = recorder.response_change
+    make_list = recorder.get_changelist_instance
+
+    def response_add(request: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        visit.saved = obj
+        return respond_to_add(request, obj, *args, **kwargs)
+
+    def response_change(request: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        visit.saved = obj
+        return respond_to_change(request, obj, *args, **kwargs)
+
+    def get_changelist_instance(request: Any) -> Any:
+        try:
+            visit.changelist = make_list(request)
+        except IncorrectLookupParameters as error:
+            visit.lookup_error = error
+            raise
+        return visit.changelist
+
+    recorder.response_add = response_add
+    recorder.response_change = response_change
+    recorder.get_changelist_instance = get_changelist_instance
+    for name in ("log_addition", "log_change"):
+        setattr(recorder, name, _with_program(getattr(recorder, name), visit.request))
+    return recorder
+
+
+def _with_program(log: Any, admin_request: AdminRequest) -> Any:
+    """Return a method that logs a change together with the program that asked for it.
+
+    Django shows what it knows of a message, so the page of the history stays as it is.
+    """
+
+    def log_with_program(request: Any, obj: Any, message: Any) -> Any:
+        info = admin_request.mcp_frame.get_client_info() or {}
+        program = " ".join(str(info[key]) for key in ("name", "version") if info.get(key))
+        if isinstance(message, list):
+            message = [*message, {"mcp": {"program": program[:100]}}]
+        return log(request, obj, message)
+
+    return log_with_program

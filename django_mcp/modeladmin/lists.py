@@ -1,0 +1,199 @@
+"""Lists of objects: the change list of the admin, with its search, filters, ordering and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.contrib.admin.utils import label_for_field
+from django.contrib.admin.views.main import ChangeList
+
+from django_mcp.modeladmin import options, values
+from django_mcp.modeladmin.calls import Call, Visit
+from django_mcp.modeladmin.models import AnyModelAdmin
+from django_mcp.modeladmin.pages import ObjectPage
+from django_mcp.modeladmin.requests import plain_text
+from django_mcp.protocol import texts
+from django_mcp.protocol.errors import ToolError
+
+MAX_TEXT = 300
+"""Characters of one value in a list."""
+DEFAULT_ROWS = 20
+MAX_CHOICES = 30
+"""Choices that are listed of one filter."""
+CHECKBOX = "action_checkbox"
+STR = "__str__"
+RESERVED = frozenset({"all", "o", "p", "q", "e", "_popup", "_to_field", "_facets", "_source_model"})
+"""Parameters of a change list that are no filters."""
+
+Filters = Mapping[str, Any]
+
+
+def search(
+    call: Call,
+    label: str,
+    text: str,
+    filters: Filters,
+    ordering: Sequence[str],
+    page: int,
+    limit: int | None,
+) -> dict[str, Any]:
+    """Return a page of the list of a model."""
+    model_admin = call.find(label)
+    query = {**filter_query(filters), **({"q": text} if text else {})}
+    if ordering:
+        query["o"] = _order(call, model_admin, ordering)
+    if page > 1:
+        query["p"] = str(page)
+    size = min(limit or DEFAULT_ROWS, model_admin.list_per_page)
+    changelist = visit_list(call, model_admin, query, size).changelist
+    assert changelist is not None
+    return _page(call, model_admin, changelist, page, size)
+
+
+def visit_list(
+    call: Call, model_admin: AnyModelAdmin, query: Mapping[str, Any], size: int = 1
+) -> Visit:
+    """Open a list; raises ToolError for filters, an ordering or a page that it does not have."""
+    if any("\0" in part for part in map(str, query.values())):
+        raise ToolError("A null character matches nothing.")
+    visit = call.visit(model_admin, "changelist_view", query=query, page_size=size)
+    if visit.lookup_error is not None:
+        raise ToolError(f"The list has no such filter or page: {visit.lookup_error}"[:MAX_TEXT])
+    if visit.changelist is None:
+        raise ToolError("The admin shows a page of its own in place of the list.")
+    return visit
+
+
+def filter_query(filters: Filters) -> dict[str, Any]:
+    """Return filters as parameters of the list; raises ToolError."""
+    query: dict[str, Any] = {}
+    for name, value in filters.items():
+        if name in RESERVED:
+            raise ToolError(f"{name}: this is no filter; see the filters of the model.")
+        if isinstance(value, list):
+            query[name] = ",".join(map(str, value)) if name.endswith("__in") else value
+        else:
+            query[name] = _as_parameter(value)
+    return query
+
+
+def _as_parameter(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return "" if value is None else str(value)
+
+
+def columns_of(call: Call, model_admin: AnyModelAdmin) -> list[Any]:
+    return [*model_admin.get_list_display(call.request)]
+
+
+def _order(call: Call, model_admin: AnyModelAdmin, ordering: Sequence[str]) -> str:
+    names = [values.column_name(each) for each in columns_of(call, model_admin)]
+    sortable = _sortable(call, model_admin)
+    # The column of the checkboxes is there if there are actions.
+    first = 1 if model_admin.get_actions(call.request) else 0
+    terms = []
+    for term in ordering:
+        name = term.removeprefix("-")
+        if name not in sortable:
+            raise ToolError(
+                f"{name[:80]}: the list is sorted by {', '.join(sortable) or 'nothing'}."
+            )
+        sign = "-" if term.startswith("-") else ""
+        terms.append(f"{sign}{names.index(name) + first}")
+    return ".".join(terms)
+
+
+def _sortable(call: Call, model_admin: AnyModelAdmin) -> list[str]:
+    columns = columns_of(call, model_admin)
+    sortable = model_admin.get_sortable_by(call.request)
+    allowed = columns if sortable is None else [each for each in columns if each in sortable]
+    changelist: Any = object.__new__(ChangeList)
+    changelist.lookup_opts = model_admin.opts
+    changelist.model_admin = model_admin
+    changelist.model = model_admin.model
+    return [
+        values.column_name(each)
+        for each in allowed
+        if each != STR and changelist.get_ordering_field(each)
+    ]
+
+
+def _page(
+    call: Call, model_admin: AnyModelAdmin, changelist: ChangeList, page: int, size: int
+) -> dict[str, Any]:
+    columns = [each for each in changelist.list_display if each != CHECKBOX]
+    rows = [_row(call, model_admin, obj, columns) for obj in changelist.result_list]
+    pages = changelist.paginator.num_pages
+    result = {"rows": rows, "count": changelist.result_count, "page": page, "pages": pages}
+    return {**result, "next_page": page + 1 if page < pages else None}
+
+
+def _row(call: Call, model_admin: AnyModelAdmin, obj: Any, columns: list[Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {"pk": values.key_of(obj)}
+    if STR in columns:
+        row["label"] = str(obj)
+    others = [each for each in columns if each != STR]
+    row |= {"values": values.row(obj, others, model_admin, MAX_TEXT)} if others else {}
+    return {**row, "admin_url": call.link(obj)}
+
+
+def described(call: Call, model_admin: AnyModelAdmin, facets: bool) -> dict[str, Any]:
+    """Return the columns, the filters and the search of a list."""
+    visit = visit_list(call, model_admin, {"_facets": "1"} if facets else {})
+    changelist: Any = visit.changelist
+    columns = columns_of(call, model_admin)
+    labels = {
+        values.column_name(each): str(label_for_field(each, model_admin.model, model_admin))
+        for each in columns
+    }
+    described = {
+        "columns": labels,
+        "sortable": _sortable(call, model_admin),
+        "search": _search_help(call, model_admin),
+        "filters": [*_filters(changelist)],
+        "count": changelist.result_count,
+    }
+    return {name: member for name, member in described.items() if member not in ([], None, "")}
+
+
+def _search_help(call: Call, model_admin: AnyModelAdmin) -> str:
+    fields = model_admin.get_search_fields(call.request)
+    help_text = str(model_admin.search_help_text or "")
+    return help_text or ", ".join(str(name).lstrip("^=@") for name in fields)
+
+
+def _filters(changelist: Any) -> Iterator[dict[str, Any]]:
+    for spec in changelist.filter_specs:
+        choices = [*spec.choices(changelist)]
+        listed = [_choice(each) for each in choices[:MAX_CHOICES] if "query_string" in each]
+        yield {
+            "title": str(spec.title),
+            "parameters": [*map(str, spec.expected_parameters())],
+            "choices": [each for each in listed if each["filter"]],
+            **({"more_choices": len(choices) - MAX_CHOICES} if len(choices) > MAX_CHOICES else {}),
+        }
+
+
+def _choice(choice: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = parse_qsl(str(choice["query_string"]).lstrip("?"), keep_blank_values=True)
+    chosen = {name: value for name, value in parameters if name not in RESERVED}
+    return {"label": plain_text(choice["display"]), "filter": chosen}
+
+
+def autocomplete(
+    call: Call, label: str, field: str, text: str, pk: str | None, limit: int
+) -> dict[str, Any]:
+    """Return what may be chosen in a field of a page."""
+    model_admin = call.find(label)
+    view = "add_view" if pk is None else "change_view"
+    page = ObjectPage(call.visit(model_admin, view, pk))
+    found = options.matching(call, page.field(field), text)
+    return {"options": options.as_json(found, limit)}
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    near = texts.similar(name, known)
+    return f"did you mean {near!r}?" if near else f"there is {', '.join(known) or 'none'}."

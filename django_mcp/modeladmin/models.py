@@ -1,0 +1,107 @@
+"""The models of an admin that its tools offer, and the names by which callers choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django.apps import apps
+from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.admin.exceptions import NotRegistered
+
+from django_mcp.components.base import ConfigurationError, listed
+from django_mcp.protocol import texts
+from django_mcp.protocol.errors import ToolError
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+AnyModelAdmin: TypeAlias = "ModelAdmin[Any]"
+
+
+OF_CALLERS = frozenset(
+    {
+        *("django_mcp", "django_mcp_approvals", "django_mcp_oauth", "django_mcp_tokens"),
+        *("authtoken", "oauth2_provider"),
+    }
+)
+"""Apps that are offered only if ``include`` names them: a caller who may approve calls, or make
+tokens, could approve their own calls, or stay after they are sent away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The registered models of a site, as far as they are included and not excluded."""
+
+    site: AdminSite
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def find(self, request: HttpRequest, label: str) -> AnyModelAdmin:
+        """Return the ModelAdmin of a model; raises ToolError for an unknown one."""
+        model_admin = self.registered(label)
+        if model_admin is None:
+            near = texts.similar(label, [name for name, _ in self.visible(request)])
+            remedy = f"did you mean {near!r}?" if near else "see the list of models."
+            raise ToolError(f"There is no model {label[:80]!r} in this admin: {remedy}")
+        return model_admin
+
+    def registered(self, label: str) -> AnyModelAdmin | None:
+        """Return the ModelAdmin of a model that is offered, or None."""
+        try:
+            model = apps.get_model(label)
+        except (LookupError, ValueError):
+            return None
+        return self.of_model(model)
+
+    def of_model(self, model: Any) -> AnyModelAdmin | None:
+        """Return the ModelAdmin of a model class, if it is offered."""
+        try:
+            model_admin = self.site.get_model_admin(model)
+        except NotRegistered:
+            return None
+        return model_admin if self._is_offered(model) else None
+
+    def all(self) -> Iterator[AnyModelAdmin]:
+        """Yield all that are offered, whoever asks."""
+        for model in apps.get_models():
+            if (model_admin := self.of_model(model)) is not None:
+                yield model_admin
+
+    def visible(self, request: HttpRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the models of the index page of the admin, with what the caller may do."""
+        for app in self.site.get_app_list(request):
+            for entry in app["models"]:
+                model = entry.get("model")
+                if model is not None and self.of_model(model) is not None:
+                    yield model._meta.label, entry
+
+    def is_visible(self, request: HttpRequest, model_admin: AnyModelAdmin) -> bool:
+        """Whether the index page of the admin shows a model to the caller."""
+        if not model_admin.has_module_permission(request):
+            return False
+        return any(model_admin.get_model_perms(request).values())
+
+    def _is_offered(self, model: Any) -> bool:
+        names = {model._meta.app_label, model._meta.label}
+        if not names.isdisjoint(self.exclude):
+            return False
+        if self.include:
+            return not names.isdisjoint(self.include)
+        return model._meta.app_label not in OF_CALLERS
+
+
+def checked_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return app labels and labels of models; raises ConfigurationError for an unknown one."""
+    checked = listed(option, names)
+    known = {config.label for config in apps.get_app_configs()}
+    known |= {model._meta.label for model in apps.get_models()}
+    for name in checked:
+        if name not in known:
+            near = texts.similar(name, known)
+            remedy = f"did you mean {near!r}?" if near else 'write "app_label" or "app_label.Model"'
+            raise ConfigurationError(
+                f"{option} has {name!r}, which is no app and no model: {remedy}"
+            )
+    return checked

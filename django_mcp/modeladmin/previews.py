@@ -1,0 +1,109 @@
+"""Two steps for what cannot be undone: a preview, and the call that confirms it.
+
+| the client | the first call | then |
+|---|---|---|
+| can ask its user | asks them | runs, if they agree and nothing has changed |
+| cannot | returns a preview and ``confirm`` | a second call with ``confirm`` runs |
+
+``confirm`` is signed for its caller, the operation and the objects, and has a digest of what the
+caller saw. The second step computes it again, and is refused if anything has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from django.db.models import Model
+
+from django_mcp.modeladmin.calls import Call
+from django_mcp.protocol.errors import MissingClientCapability, ToolError
+
+PURPOSE = "modeladmin"
+MAX_AGE = 24 * 3600.0
+"""Seconds for which a preview can be confirmed: a person may have to approve the call."""
+MAX_QUESTION = 2_000
+CONFIRMATION = {
+    "type": "object",
+    "properties": {"sure": {"type": "boolean", "title": "Do it"}},
+    "required": ["sure"],
+}
+CHANGED = "Something has changed since the preview. Nothing was done: call again without confirm."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What an operation would do."""
+
+    subject: Sequence[Any]
+    """The operation, the model and the objects, as JSON."""
+    shown: Mapping[str, Any]
+    """What the caller sees."""
+    state: str
+    """A digest of the objects and of what would happen to them."""
+    question: str
+
+    @property
+    def bound_to(self) -> str:
+        return json.dumps(self.subject, default=str)
+
+
+def digest(objects: Sequence[Model], *facts: Any) -> str:
+    """Return a digest of all columns of objects, and of further facts."""
+    columns = [
+        [(field.attname, field.value_to_string(obj)) for field in obj._meta.concrete_fields]
+        for obj in objects
+    ]
+    return sha256(json.dumps([columns, facts], default=str).encode()).hexdigest()
+
+
+def confirmed(
+    call: Call, preview: Preview, confirm: str | None, *, may_ask: bool
+) -> dict[str, Any] | None:
+    """Return None if the operation may run, else what the tool returns; raises ToolError."""
+    if confirm is not None:
+        _check(call, preview, confirm)
+        return None
+    if may_ask and _asked(call, preview):
+        return None
+    frame = call.frame
+    key = frame.principal.key
+    bound_to = (call.models.site.name, preview.bound_to)
+    token = frame.server.sign(PURPOSE, key, preview.state, *bound_to)
+    return {"preview": dict(preview.shown), "done": False, "confirm": token}
+
+
+def _check(call: Call, preview: Preview, confirm: str) -> None:
+    frame = call.frame
+    key = frame.principal.key
+    bound_to = (call.models.site.name, preview.bound_to)
+    state = frame.server.unsign(PURPOSE, key, confirm, *bound_to, max_age=MAX_AGE)
+    if state is None:
+        raise ToolError(
+            "confirm is not of a preview of this call, or it is too old. Nothing was done: call "
+            "again without confirm."
+        )
+    if state != preview.state:
+        raise ToolError(CHANGED)
+
+
+def _asked(call: Call, preview: Preview) -> bool:
+    """Return whether the user agreed, False if they cannot be asked; raises ToolError."""
+    # Where something has changed meanwhile, the user is asked again.
+    key = f"confirm_{preview.state[:16]}"
+    try:
+        answer = call.frame.client.elicit(preview.question[:MAX_QUESTION], CONFIRMATION, key=key)
+    except MissingClientCapability:
+        return False
+    if not answer.accepted or not answer.content["sure"]:
+        raise ToolError("Nothing was done: the user did not confirm it.")
+    return True
+
+
+def check_unchanged(before: Preview, now: Preview) -> None:
+    """Raise ToolError if the objects are not as the caller saw them."""
+    if before.state != now.state:
+        raise ToolError(CHANGED)

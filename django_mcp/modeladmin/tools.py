@@ -1,0 +1,212 @@
+"""The tools of an admin: a short list, whatever the number of its models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from django_mcp.frame.frame import Frame
+from django_mcp.modeladmin import (
+    actions,
+    changes,
+    deletion,
+    descriptions,
+    history,
+    lists,
+    requests,
+)
+from django_mcp.modeladmin.calls import Call
+from django_mcp.modeladmin.models import Models
+
+Label = Annotated[str, Field(description='"app_label.Model", as the list of models has it')]
+Key = Annotated[str | int, Field(description="Primary key")]
+Values = Annotated[
+    dict[str, Any],
+    Field(description="By field. A related object is given by its key or its label"),
+]
+Inlines = Annotated[
+    dict[str, list[dict[str, Any]]],
+    Field(
+        description='By inline, a list of rows: {"pk": 3, "text": "new"} changes one, without pk '
+        'it is added, {"pk": 3, "delete": true} deletes it; others stay'
+    ),
+]
+FilterArgument = Annotated[
+    dict[str, Any], Field(description="Parameters of filters, as describe_model lists them")
+]
+Confirm = Annotated[str | None, Field(description="Of the preview that a first call returned")]
+
+
+class HasAdminPermission:
+    """The permission of the tools: whether the admin lets the caller in.
+
+    What they may do with which model is decided at the call, by the ModelAdmin.
+    """
+
+    is_of_caller = True
+    admits_anonymous = False
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self.__module__ = type(models.site).__module__
+        self.__qualname__ = f"{type(models.site).__qualname__}.has_permission"
+
+    def __call__(self, frame: Frame) -> bool:
+        request = requests.build(frame, frame.user, "/")
+        return bool(self._models.site.has_permission(request))
+
+
+@dataclass(frozen=True, slots=True)
+class AdminTools:
+    """The handlers of the tools of one admin."""
+
+    models: Models
+    asks: bool
+    """Whether a client is asked before an object is deleted or an action is run."""
+
+    def _call(self, frame: Frame) -> Call:
+        call = Call(frame, self.models, frame.user)
+        _ = call.request  # It refuses whom the admin does not let in.
+        return call
+
+    def list_models(self, frame: Frame) -> dict[str, Any]:
+        """List the models of the site's admin, and what you may do with each."""
+        return descriptions.models(self._call(frame))
+
+    def describe_model(
+        self,
+        model: Label,
+        frame: Frame,
+        pk: Annotated[Key | None, Field(description="Describe the form of this object")] = None,
+        facets: Annotated[bool, Field(description="Count the objects of each filter")] = False,
+    ) -> dict[str, Any]:
+        """Describe a model: columns, filters and search of its list, the fields and inlines of its
+        form, and its actions. Without pk, the form is that of a new object."""
+        return descriptions.model(self._call(frame), model, _key(pk), facets)
+
+    def search(
+        self,
+        model: Label,
+        frame: Frame,
+        text: Annotated[str, Field(description="Words of the admin's search")] = "",
+        filters: FilterArgument = {},  # noqa: B006 - it is not changed.
+        ordering: Annotated[
+            list[str], Field(description='Names of columns, "-" for descending')
+        ] = [],  # noqa: B006
+        page: Annotated[int, Field(ge=1)] = 1,
+        limit: Annotated[int | None, Field(ge=1, le=200, description="Rows of a page")] = None,
+    ) -> dict[str, Any]:
+        """Find objects of a model, as the list of the admin shows them."""
+        call = self._call(frame)
+        return lists.search(call, model, text, filters, ordering, page, limit)
+
+    def get(self, model: Label, pk: Key, frame: Frame) -> dict[str, Any]:
+        """Return an object with its inlines, as its page in the admin shows it."""
+        return changes.get(self._call(frame), model, str(pk))
+
+    def history(
+        self, model: Label, pk: Key, frame: Frame, page: Annotated[int, Field(ge=1)] = 1
+    ) -> dict[str, Any]:
+        """Return who changed an object in the admin, when, and what."""
+        return history.of_object(self._call(frame), model, str(pk), page)
+
+    def recent_actions(
+        self, frame: Frame, limit: Annotated[int, Field(ge=1, le=100)] = 10
+    ) -> dict[str, Any]:
+        """Return your own last actions in the admin."""
+        return history.recent(self._call(frame), limit)
+
+    def autocomplete(
+        self,
+        model: Label,
+        field: Annotated[str, Field(description='A field, or "inline.field"')],
+        frame: Frame,
+        text: str = "",
+        pk: Annotated[Key | None, Field(description="For the form of this object")] = None,
+        limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    ) -> dict[str, Any]:
+        """Return what may be chosen in a field: keys and labels that match a text."""
+        call = self._call(frame)
+        return lists.autocomplete(call, model, field, text, _key(pk), limit)
+
+    def add(
+        self,
+        model: Label,
+        values: Values,
+        frame: Frame,
+        inlines: Inlines = {},  # noqa: B006
+    ) -> dict[str, Any]:
+        """Add an object through its form in the admin."""
+        return changes.add(self._call(frame), model, values, inlines)
+
+    def change(
+        self,
+        model: Label,
+        pk: Key,
+        frame: Frame,
+        values: Values = {},  # noqa: B006
+        inlines: Inlines = {},  # noqa: B006
+    ) -> dict[str, Any]:
+        """Change an object through its form in the admin. Fields that are left out stay."""
+        return changes.change(self._call(frame), model, str(pk), values, inlines)
+
+    def delete(
+        self, model: Label, pk: Key, frame: Frame, confirm: Confirm = None
+    ) -> dict[str, Any]:
+        """Delete an object. The first call returns what else would be deleted, and confirm; the
+        second call, with confirm, deletes. If the client can ask the user, one call does both."""
+        call = self._call(frame)
+        return deletion.delete(call, model, str(pk), confirm, may_ask=self.asks)
+
+    def run_action(
+        self,
+        model: Label,
+        action: Annotated[str, Field(description="Its name, as describe_model lists it")],
+        pks: Annotated[list[str | int], Field(min_length=1, max_length=200)],
+        frame: Frame,
+        filters: FilterArgument = {},  # noqa: B006
+        form: Annotated[
+            dict[str, Any], Field(description="Values for the page that the action asks for")
+        ] = {},  # noqa: B006
+        confirm: Confirm = None,
+    ) -> Any:
+        """Run an action of the admin on objects. The first call returns them, and confirm; the
+        second call, with confirm, runs it. If it returns a page with fields, call again with form.
+        """
+        call = self._call(frame)
+        keys = [*map(str, pks)]
+        asks = self.asks
+        return actions.run(call, model, action, keys, filters, form, confirm, may_ask=asks)
+
+
+def _key(pk: str | int | None) -> str | None:
+    return None if pk is None else str(pk)
+
+
+READS: Mapping[str, Any] = {"read_only": True, "open_world": False}
+ADDS: Mapping[str, Any] = {"read_only": False, "destructive": False, "open_world": False}
+CHANGES: Mapping[str, Any] = {"read_only": False, "destructive": True, "open_world": False}
+IN_TWO_STEPS: Mapping[str, Any] = {**CHANGES, "requests_input": True}
+
+TOOLS: Mapping[str, Mapping[str, Any]] = {
+    "list_models": READS,
+    "describe_model": READS,
+    "search": READS,
+    "get": READS,
+    "history": READS,
+    "recent_actions": READS,
+    "autocomplete": READS,
+    "add": ADDS,
+    "change": {**CHANGES, "idempotent": True},
+    "delete": IN_TWO_STEPS,
+    "run_action": IN_TWO_STEPS,
+}
+"""The tools by name, with their options."""
+
+
+def handler(tools: AdminTools, name: str) -> Callable[..., Any]:
+    method: Callable[..., Any] = getattr(tools, name)
+    return method

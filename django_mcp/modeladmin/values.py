@@ -1,0 +1,187 @@
+"""What the pages of the admin show of an object, as JSON.
+
+A value that only a person may see, such as the hash of a password, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django import forms
+from django.contrib.admin.utils import lookup_field
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.exceptions import ObjectDoesNotExist
+from django.db.models import FileField, ManyToManyRel, Model
+from django.db.models.fields.files import FieldFile
+
+from django_mcp.forms.tool import initial_value
+from django_mcp.modeladmin.models import AnyModelAdmin
+from django_mcp.modeladmin.requests import plain_text
+from django_mcp.runtime.django_types.field_types import FieldType, of_model_field
+from django_mcp.runtime.django_types.files import url_of
+
+MAX_RELATED = 200
+"""Related objects that are listed of one field."""
+PLAIN = (str, int, float, bool, type(None))
+
+
+class Secret(Exception):
+    """The value must not leave the site."""
+
+
+def key_of(obj: Model) -> Any:
+    """Return the primary key of an object, as callers give it."""
+    return obj.pk if isinstance(obj.pk, int) else str(obj.pk)
+
+
+def reference(obj: Model) -> dict[str, Any]:
+    """Return an object as key and label."""
+    return {"key": key_of(obj), "label": str(obj)}
+
+
+def identity(obj: Model) -> dict[str, Any]:
+    """Return the primary key and the label of an object that a page is about."""
+    return {"pk": key_of(obj), "label": str(obj)}
+
+
+def is_secret(field: forms.Field) -> bool:
+    """Whether a field of a form shows or takes a password."""
+    widget = field.widget
+    parts = getattr(widget, "widgets", [widget])
+    is_password = any(getattr(part, "input_type", None) == "password" for part in parts)
+    return is_password or bool(getattr(widget, "read_only", False))
+
+
+def displayed(
+    name: Any, obj: Any, model_admin: Any, form: Any = None, longest: int | None = None
+) -> Any:
+    """Return what a list or a read-only field shows of an object; raises Secret."""
+    if form is not None and name in form.fields and is_secret(form.fields[name]):
+        raise Secret
+    if name == "password" and isinstance(obj, AbstractBaseUser):
+        raise Secret
+    try:
+        field, attribute, value = lookup_field(name, obj, model_admin)
+    except (AttributeError, ValueError, ObjectDoesNotExist):
+        return None
+    if field is not None:
+        return _cut(of_field(field, obj, value), longest)
+    if getattr(attribute, "boolean", False):
+        return None if value is None else bool(value)
+    if value is None:
+        return getattr(attribute, "empty_value_display", None)
+    return _cut(
+        value if isinstance(value, PLAIN) and not hasattr(value, "__html__") else _text(value),
+        longest,
+    )
+
+
+def of_field(field: Any, obj: Any, value: Any) -> Any:
+    """Return the value of a field of a model."""
+    if isinstance(getattr(field, "remote_field", None), ManyToManyRel):
+        return None if value is None else [reference(each) for each in value.all()[:MAX_RELATED]]
+    if isinstance(value, Model):
+        return reference(value)
+    if isinstance(field, FileField):
+        return url_of(value)
+    of_type = of_model_field(field)
+    if isinstance(of_type, FieldType) and of_type.write is not None:
+        return of_type.write(value)
+    return value
+
+
+def of_bound_field(form: Any, name: str) -> Any:
+    """Return the value with which a page shows a field that can be changed; raises Secret."""
+    field = form.fields[name]
+    if is_secret(field):
+        raise Secret
+    if isinstance(field, forms.FileField):
+        initial = form.get_initial_for_field(field, name)
+        return url_of(initial) if isinstance(initial, FieldFile) else None
+    value = initial_value(form, name)
+    if isinstance(field, forms.ModelMultipleChoiceField):
+        labels = _labels(field, value or [])
+        return [{"key": _key(each), "label": labels.get(str(each))} for each in value or []]
+    if isinstance(field, forms.ModelChoiceField):
+        if value in (None, ""):
+            return None
+        return {"key": _key(value), "label": _labels(field, [value]).get(str(value))}
+    if isinstance(field, forms.JSONField):
+        return form.get_initial_for_field(field, name)
+    model_field = _model_field(form, name)
+    return value if model_field is None else of_field(model_field, form.instance, value)
+
+
+def shown_fields(adminform: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields that a form of the admin shows, with what the page knows of them."""
+    for fieldset in adminform:
+        for line in fieldset:
+            for field in line:
+                if field.is_readonly:
+                    yield str(field.field["name"]), field
+                else:
+                    yield field.field.name, field
+
+
+def of_form(adminform: Any) -> dict[str, Any]:
+    """Return the values that a form of the admin shows, without secrets."""
+    return dict(_pairs(adminform))
+
+
+def _pairs(adminform: Any) -> Iterator[tuple[str, Any]]:
+    form = adminform.form
+    for name, field in shown_fields(adminform):
+        try:
+            if field.is_readonly:
+                readonly = field.field["field"]
+                yield name, displayed(readonly, form.instance, field.model_admin, form)
+            elif not form.fields[name].widget.is_hidden:
+                yield name, of_bound_field(form, name)
+        except Secret:
+            continue
+
+
+def column_name(column: Any) -> str:
+    """Return the name of a column of a list, or of a read-only field."""
+    return column if isinstance(column, str) else str(getattr(column, "__name__", column))
+
+
+def row(obj: Any, columns: list[Any], model_admin: AnyModelAdmin, longest: int) -> dict[str, Any]:
+    """Return the columns of a list for one object."""
+    values: dict[str, Any] = {}
+    for column in columns:
+        try:
+            values[column_name(column)] = displayed(column, obj, model_admin, longest=longest)
+        except Secret:
+            continue
+    return values
+
+
+def _labels(field: Any, keys: list[Any]) -> dict[str, str]:
+    """Return the labels of related objects that the field offers, by key."""
+    if not keys:
+        return {}
+    name = field.to_field_name or "pk"
+    rows = field.queryset.filter(**{f"{name}__in": keys[:MAX_RELATED]})
+    return {str(field.prepare_value(each)): field.label_from_instance(each) for each in rows}
+
+
+def _key(value: Any) -> Any:
+    return value if isinstance(value, int) else str(value)
+
+
+def _model_field(form: Any, name: str) -> Any:
+    options = getattr(getattr(form, "instance", None), "_meta", None)
+    fields: Callable[[], Any] = options.get_fields if options else tuple
+    return next((field for field in fields() if field.name == name), None)
+
+
+def _text(value: Any) -> str:
+    return plain_text(value) if hasattr(value, "__html__") else str(value)
+
+
+def _cut(value: Any, longest: int | None) -> Any:
+    if longest is None or not isinstance(value, str) or len(value) <= longest:
+        return value
+    return value[:longest] + "…"

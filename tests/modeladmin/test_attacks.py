@@ -1,0 +1,162 @@
+"""What a caller must not reach: rows, fields, lookups, actions, previews and other admins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from django_mcp.testing import SyncClient
+from example_site.helpdesk.models import Comment, Customer, Ticket
+from tests.modeladmin.conftest import Ask, Staff
+from tests.modeladmin.test_reading import TICKET, read
+
+ALL = tuple(f"helpdesk.{action}_ticket" for action in ("view", "add", "change", "delete"))
+COMMENTS = tuple(f"helpdesk.{action}_comment" for action in ("view", "add", "change", "delete"))
+DENIED = "There is no such object"
+
+
+@pytest.fixture
+def sam(staff: Staff, ticket: Ticket) -> User:
+    """A member of the staff with all permissions of tickets, to whom none is assigned."""
+    return staff(*ALL, *COMMENTS, "helpdesk.view_customer")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("get", {}),
+        ("history", {}),
+        ("delete", {}),
+        ("change", {"values": {"subject": "Mine"}}),
+        ("change", {"inlines": {"comments": [{"text": "Mine"}]}}),
+        ("describe_model", {}),
+        ("autocomplete", {"field": "status"}),
+    ],
+)
+def test_rows_outside_the_query_set_are_not_reached_by_key(
+    ask: Ask, sam: User, ticket: Ticket, tool: str, arguments: dict[str, Any]
+) -> None:
+    ask(sam, tool, model=TICKET, pk=ticket.pk, **arguments).assert_error(DENIED)
+
+
+def test_rows_outside_the_query_set_are_in_no_list(ask: Ask, sam: User, ticket: Ticket) -> None:
+    filters: list[dict[str, Any]] = [{}, {"status": "open"}, {"id": ticket.pk}, {"all": ""}]
+    for chosen in filters[:3]:
+        assert read(ask(sam, "search", model=TICKET, filters=chosen))["rows"] == []
+    ask(sam, "search", model=TICKET, filters=filters[3]).assert_error("no filter")
+    result = ask(sam, "run_action", model=TICKET, action="close", pks=[ticket.pk])
+    result.assert_error("The list does not show")
+
+
+def test_options_are_rows_that_the_caller_sees(
+    ask: Ask, sam: User, staff: Staff, hidden: Customer
+) -> None:
+    found = read(ask(sam, "autocomplete", model=TICKET, field="customer", text="Hid"))
+    assert found["options"] == []
+    values = {"subject": "x", "description": "x", "customer": "Hidden"}
+    ask(sam, "add", model=TICKET, values=values).assert_error("no object has the label")
+    blind = staff(*ALL, name="blind")
+    result = ask(blind, "autocomplete", model=TICKET, field="customer", text="Ac")
+    assert result.is_error
+    raw = staff("helpdesk.add_refund", name="raw")
+    result = ask(raw, "autocomplete", model="helpdesk.Refund", field="ticket", text="Prin")
+    result.assert_error("You may not list the rows")
+
+
+def test_rows_of_an_inline_of_another_object_are_not_changed(
+    ask: Ask, root: User, ticket: Ticket
+) -> None:
+    other = Ticket.objects.create(customer=ticket.customer, subject="Other")
+    comment = Comment.objects.create(ticket=other, text="theirs")
+    rows = [{"pk": comment.pk, "text": "mine"}]
+    result = ask(root, "change", model=TICKET, pk=ticket.pk, inlines={"comments": rows})
+    result.assert_error("there is no other row")
+    rows = [{"text": "mine", "ticket": other.pk}]
+    result = ask(root, "change", model=TICKET, pk=ticket.pk, inlines={"comments": rows})
+    result.assert_error("comments[0].ticket: the page has no such field")
+
+
+def test_inline_without_permission_is_not_written(ask: Ask, staff: Staff, ticket: Ticket) -> None:
+    viewer = staff(*ALL, "helpdesk.view_comment", name="viewer")
+    Ticket.objects.update(assignee=viewer)
+    comment = ticket.comments.first()
+    assert comment is not None
+    attempts: list[tuple[dict[str, Any], str]] = [
+        ({"pk": comment.pk, "text": "mine"}, "may not change"),
+        ({"pk": comment.pk, "delete": True}, "may not delete"),
+        ({"text": "mine"}, "may not add"),
+    ]
+    for row, problem in attempts:
+        result = ask(viewer, "change", model=TICKET, pk=ticket.pk, inlines={"comments": [row]})
+        result.assert_error(problem)
+    blind = staff(*ALL, name="blind")
+    Ticket.objects.update(assignee=blind)
+    page = read(ask(blind, "get", model=TICKET, pk=ticket.pk))
+    assert "inlines" not in page
+
+
+@pytest.mark.parametrize(
+    "lookup",
+    [
+        "customer__email__startswith",
+        "assignee__password__startswith",
+        "comments__author__password__contains",
+        "customer__tickets__description__contains",
+    ],
+)
+def test_lookups_that_the_admin_does_not_allow_are_refused(
+    ask: Ask, root: User, ticket: Ticket, lookup: str
+) -> None:
+    ask(root, "search", model=TICKET, filters={lookup: "a"}).assert_error("not allow")
+
+
+def test_parameters_of_the_list_are_no_filters(ask: Ask, root: User, ticket: Ticket) -> None:
+    for name in ("_to_field", "_popup", "q", "p", "e"):
+        result = ask(root, "search", model=TICKET, filters={name: "1"})
+        result.assert_error("this is no filter")
+
+
+def test_names_of_the_form_cannot_be_smuggled_in(ask: Ask, root: User, ticket: Ticket) -> None:
+    for name in ("_saveasnew", "comments-TOTAL_FORMS", "id", "_to_field"):
+        result = ask(root, "change", model=TICKET, pk=ticket.pk, values={name: "1"})
+        assert result.is_error
+    assert Ticket.objects.count() == 1
+
+
+def test_viewer_changes_nothing(ask: Ask, staff: Staff, ticket: Ticket) -> None:
+    viewer = staff("helpdesk.view_ticket")
+    Ticket.objects.update(assignee=viewer)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("change", {"pk": ticket.pk, "values": {"subject": "Mine"}}),
+        ("delete", {"pk": ticket.pk}),
+        ("add", {"values": {"subject": "Mine"}}),
+        ("run_action", {"action": "close", "pks": [ticket.pk]}),
+        ("run_action", {"action": "delete_selected", "pks": [ticket.pk]}),
+    ]
+    for tool, arguments in calls:
+        assert ask(viewer, tool, model=TICKET, **arguments).is_error
+    ticket.refresh_from_db()
+    assert (ticket.subject, ticket.status) == ("Printer", "open")
+
+
+def test_who_is_not_of_the_staff_sees_no_tool(server: Any, ticket: Ticket) -> None:
+    user = User.objects.create_user("ann")
+    inactive = User.objects.create_superuser("gone", is_active=False)
+    for caller in (None, user, inactive):
+        with SyncClient(server, user=caller) as client:
+            client.assert_tool_hidden("search")
+            assert client.call_tool("search", {"model": TICKET}).is_error
+
+
+def test_model_of_another_admin_is_unknown(ask: Ask, root: User) -> None:
+    result = ask(root, "search", model="django_mcp_calls.Call")
+    result.assert_error("There is no model")
+    for label in ("", "x", "helpdesk.", ".Ticket", "helpdesk.Ticket.x"):
+        ask(root, "search", model=label).assert_error("There is no model")
+
+
+def test_row_is_not_overwritten_by_another_key(ask: Ask, root: User, ticket: Ticket) -> None:
+    result = ask(root, "change", model=TICKET, pk=ticket.pk, values={"id": 77})
+    result.assert_error("primary key of a row cannot be changed")

@@ -1,0 +1,102 @@
+"""admin_tools: what is offered under which names, and system checks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+
+from django_mcp import ConfigurationError, Server, registry
+from django_mcp.modeladmin import admin_tools, checks
+from django_mcp.testing import SyncClient
+from example_site.helpdesk.models import Ticket
+from tests.modeladmin import backstage
+
+
+def names(server: Server, user: Any) -> list[str]:
+    with SyncClient(server, user=user) as client:
+        return [tool["name"] for tool in client.list_tools()]
+
+
+def test_site_without_arguments_is_the_default_admin(root: User) -> None:
+    server = Server("staff")
+    admin_tools(server=server)
+    assert "admin_search" in names(server, root)
+    with SyncClient(server, user=root) as client:
+        listed = json.loads(client.call("admin_list_models").text)["models"]
+    labels = {each["model"] for each in listed}
+    assert {"helpdesk.Ticket", "auth.User"} <= labels
+    assert not {label for label in labels if label.startswith(("oauth2", "django_mcp_approvals"))}
+
+
+def test_models_are_included_and_excluded(root: User) -> None:
+    server = Server("staff")
+    chosen = ["helpdesk", "auth.User"]
+    admin_tools(server=server, include=chosen, exclude=["helpdesk.Refund"])
+    with SyncClient(server, user=root) as client:
+        listed = json.loads(client.call("admin_list_models").text)["models"]
+        refused = client.call("admin_search", model="helpdesk.Refund")
+    assert [each["model"] for each in listed] == [
+        "auth.User",
+        "helpdesk.Customer",
+        "helpdesk.Ticket",
+    ]
+    refused.assert_error("There is no model")
+
+
+def test_tools_that_only_read(root: User) -> None:
+    server = Server("staff")
+    admin_tools(server=server, read_only=True)
+    listed = names(server, root)
+    assert len(listed) == 7
+    assert not {"admin_add", "admin_change", "admin_delete", "admin_run_action"} & {*listed}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"include": ["helpdesc"]}, "did you mean 'helpdesk'?"),
+        ({"exclude": ["auth.Users"]}, "did you mean 'auth.User'?"),
+        ({"include": "helpdesk"}, "include"),
+        ({"options": {"delte": {}}}, "did you mean 'delete'?"),
+        ({"read_only": True, "options": {"delete": {}}}, "none of the tools"),
+    ],
+)
+def test_unknown_names_are_errors(arguments: Any, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem.replace("?", r"\?")):
+        admin_tools(server=Server("staff"), **arguments)
+
+
+def test_options_are_those_of_all_tools_or_of_one(root: User) -> None:
+    server = Server("staff")
+    admin_tools(server=server, group="office", options={"search": {"title": "Find"}})
+    with SyncClient(server, user=root) as client:
+        (search,) = [tool for tool in client.list_tools() if tool["name"] == "admin_search"]
+    assert search["title"] == "Find"
+    assert server.components.groups() == ["office"] or "office" in server.components.groups()
+
+
+class NeedsTenant(admin.ModelAdmin):  # type: ignore[type-arg]
+    def get_form(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        assert request.tenant
+        return super().get_form(request, *args, **kwargs)
+
+
+def test_checks_find_what_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = admin.AdminSite("elsewhere")
+    elsewhere.register(Ticket, NeedsTenant)
+    server = Server("staff")
+    admin_tools(elsewhere, server=server, include=["helpdesk", "auth"])
+    monkeypatch.setattr(registry, "servers", lambda: [server])
+    ids = [message.id for message in checks.check_admins(None)]
+    assert ids == [f"django_mcp_modeladmin.W00{number}" for number in (1, 2, 3)]
+
+
+def test_checks_find_nothing_in_a_usable_admin(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server("staff")
+    admin_tools(backstage.site, server=server)
+    monkeypatch.setattr(registry, "servers", lambda: [server])
+    assert checks.check_admins(None) == []
