@@ -16,7 +16,6 @@ from django.urls import path
 from example_site.helpdesk.models import Comment, Customer, Refund, Ticket
 
 site = admin.AdminSite("backstage")
-urlpatterns = [path("backstage/", site.urls)]
 
 PAGE = """<html><body><div id="content"><p>Move {{ queryset.count }} tickets</p>
 <form method="post">{% csrf_token %}{{ form.as_p }}
@@ -124,3 +123,5 @@ site.register(Customer, CustomersWithNames)
 site.register(Refund, RawRefunds)
 site.register(User, UserAdmin)
 site.register(Group, GroupAdmin)
+
+urlpatterns = [path("backstage/", site.urls)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +13,10 @@ from django_mcp.modeladmin.html_forms import HtmlForm, _Reader
 
 Values = Mapping[str, Any]
 Rows = Mapping[str, list[dict[str, Any]]]
+
+
+class NoInput(Exception):
+    """The page has no input for a value."""
 
 
 class Browser:
@@ -36,9 +39,12 @@ class Browser:
         if form is None:
             return "refused"
         data = {name: [*each.values] for name, each in form.inputs.items()}
-        for name, value in values.items():
-            _fill(data, name, value)
-        places = self._fill_rows(data, rows)
+        try:
+            for name, value in values.items():
+                _fill(data, name, value)
+            places = self._fill_rows(data, rows)
+        except NoInput:
+            return "refused"
         sent = self.client.post(url, {**data, "_save": ["Save"]})
         if sent.status_code == 302:
             return "saved"
@@ -48,6 +54,8 @@ class Browser:
         """Fill in the rows of inlines; return the place of each form among the rows."""
         places: dict[str, str] = {}
         for prefix, given in rows.items():
+            if f"{prefix}-INITIAL_FORMS" not in data:
+                raise NoInput
             initial = int(data[f"{prefix}-INITIAL_FORMS"][0])
             keys = [data[f"{prefix}-{index}-id"][0] for index in range(initial)]
             new = initial
@@ -61,7 +69,7 @@ class Browser:
                 places[f"{prefix}-{index}"] = f"{prefix}[{place}]"
                 for name, value in row.items():
                     if name == "delete":
-                        data[f"{prefix}-{index}-DELETE"] = ["on"]
+                        _fill(data, f"{prefix}-{index}-DELETE", True)
                     elif name != "pk":
                         _fill(data, f"{prefix}-{index}-{name}", value)
             total = data[f"{prefix}-TOTAL_FORMS"]
@@ -122,10 +130,12 @@ def _add_row(data: dict[str, list[Any]], prefix: str, index: int) -> None:
 
 
 def _fill(data: dict[str, list[Any]], name: str, value: Any) -> None:
-    if f"{name}_0" in data or re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]+Z", str(value)):
+    if f"{name}_0" in data:
         day, _, time = (value or "T").rstrip("Z").partition("T")
         data[f"{name}_0"] = [day]
         data[f"{name}_1"] = [time]
+    elif name not in data:
+        raise NoInput
     elif isinstance(value, bool):
         data[name] = ["on"] if value else []
     elif isinstance(value, list):
