@@ -48,6 +48,8 @@ class Visit:
     """The object that was saved."""
     changelist: ChangeList | None = None
     lookup_error: Exception | None = None
+    index: str | None = None
+    """The page to which views redirect that do not find their object."""
 
     @property
     def context(self) -> Mapping[str, Any]:
@@ -62,9 +64,12 @@ class Visit:
         """Return a value of the context; raises ToolError where the view shows no such page."""
         if name in self.context:
             return self.context[name]
-        if getattr(self.response, "status_code", 0) in (301, 302):
+        response: Any = self.response
+        location = response.headers.get("Location", "")
+        if location and location == self.index:
             raise ToolError(NOT_FOUND)
-        raise ToolError("The admin has a page of its own here, which only a browser can show.")
+        url = self.request.build_absolute_uri(location or self.request.path)
+        raise ToolError(f"The admin has a page of its own here, which only a browser shows: {url}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,8 @@ class Call:
         """Run a view of the admin; raises PermissionDenied, and ToolError for a refused lookup."""
         args = () if pk is None else (quote(pk),)
         path = self.url_of(model_admin, ROUTES[view], *args) or "/"
-        visit = Visit(self.request_to(path, query=query, data=data, files=files))
+        request = self.request_to(path, query=query, data=data, files=files)
+        visit = Visit(request, index=self.url("index"))
         recorder: Any = _recorder(model_admin, visit)
         if page_size is not None:
             recorder.list_per_page = page_size

@@ -49,7 +49,7 @@ def search(
     size = min(limit or DEFAULT_ROWS, model_admin.list_per_page)
     changelist = visit_list(call, model_admin, query, size).changelist
     assert changelist is not None
-    return _page(call, model_admin, changelist, page, size)
+    return _page(call, model_admin, changelist, page)
 
 
 def visit_list(
@@ -122,11 +122,13 @@ def _sortable(call: Call, model_admin: AnyModelAdmin) -> list[str]:
 
 
 def _page(
-    call: Call, model_admin: AnyModelAdmin, changelist: ChangeList, page: int, size: int
+    call: Call, model_admin: AnyModelAdmin, changelist: ChangeList, page: int
 ) -> dict[str, Any]:
     columns = [each for each in changelist.list_display if each != CHECKBOX]
     rows = [_row(call, model_admin, obj, columns) for obj in changelist.result_list]
     pages = changelist.paginator.num_pages
+    if page > pages:
+        raise ToolError(f"The list has {pages} pages.")
     result = {"rows": rows, "count": changelist.result_count, "page": page, "pages": pages}
     return {**result, "next_page": page + 1 if page < pages else None}
 

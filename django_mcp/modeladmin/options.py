@@ -37,7 +37,8 @@ def matching(call: Call, field: Any, text: str, page: int = 1) -> Iterator[Optio
         return _with_text(((key(field, row), field.label_from_instance(row)) for row in rows), text)
     if isinstance(field, forms.ChoiceField):
         choices: Any = field.choices
-        return _with_text(((k, str(v)) for k, v in flatten_choices(choices)), text)
+        pairs: Any = flatten_choices(choices)
+        return _with_text(((k, str(label)) for k, label in pairs), text)
     raise ToolError("This field has no options: give it a value.")
 
 

@@ -147,7 +147,7 @@ def test_who_is_not_of_the_staff_sees_no_tool(server: Any, ticket: Ticket) -> No
     for caller in (None, user, inactive):
         with SyncClient(server, user=caller) as client:
             client.assert_tool_hidden("search")
-            assert client.call_tool("search", {"model": TICKET}).is_error
+            assert client.call("search", model=TICKET).is_error
 
 
 def test_model_of_another_admin_is_unknown(ask: Ask, root: User) -> None:
