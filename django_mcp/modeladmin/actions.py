@@ -65,17 +65,23 @@ def _preview(
 ) -> Preview:
     """Return which objects an action would be run on; raises ToolError."""
     visit = lists.visit_list(call, model_admin, query)
-    known = {each["name"]: each["description"] for each in descriptions.actions(call, model_admin)}
-    if action not in known:
-        raise ToolError(f"{action[:80]}: no such action: {lists.did_you_mean(action, [*known])}")
+    descriptions_by_name = {
+        each["name"]: each["description"] for each in descriptions.actions(call, model_admin)
+    }
+    if action not in descriptions_by_name:
+        raise ToolError(
+            f"{action[:80]}: no such action: {lists.did_you_mean(action, [*descriptions_by_name])}"
+        )
     objects = _selected(visit, pks)
     shown: dict[str, Any] = {
-        "action": known[action],
+        "action": descriptions_by_name[action],
         "objects": [values.identity(obj) for obj in objects[:MAX_LISTED]],
         "count": len(objects),
     }
     facts: list[Any] = []
-    question = f"{known[action]}: {', '.join(str(obj) for obj in objects[:MAX_LISTED])}. "
+    question = (
+        f"{descriptions_by_name[action]}: {', '.join(str(obj) for obj in objects[:MAX_LISTED])}. "
+    )
     if action == DELETE_SELECTED:
         result: Any = model_admin.get_deleted_objects(objects, visit.request)
         deleted, counts, perms_lacking, protected = result

@@ -84,14 +84,14 @@ class HtmlForm:
                 raise ToolError(f"{name}: the page asks for {', '.join(fields) or 'nothing'}.")
         data: MultiValueDict[str, Any] = MultiValueDict()
         uploads: MultiValueDict[str, Any] = MultiValueDict()
-        for name, each in self.inputs.items():
-            if each.kind == "password":
+        for name, field_input in self.inputs.items():
+            if field_input.kind == "password":
                 raise ToolError("The page asks for a password: open it in the browser.")
-            if each.kind == "file":
+            if field_input.kind == "file":
                 if given.get(name) is not None:
                     uploads[name] = files.uploaded(name, given[name])
             else:
-                data.setlist(name, _values(each, given.get(name, each.values)))
+                data.setlist(name, _values(field_input, given.get(name, field_input.values)))
         data.update(self._pressed(given))
         return data, uploads
 

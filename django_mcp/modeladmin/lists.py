@@ -192,8 +192,8 @@ def autocomplete(
     model_admin = call.find(label)
     view = "add_view" if pk is None else "change_view"
     page = ObjectPage(call.visit(model_admin, view, pk))
-    found = options.matching(call, page.field(field), text)
-    return {"options": options.as_json(found, limit)}
+    matching = options.matching(call, page.field(field), text)
+    return {"options": options.as_json(matching, limit)}
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -95,11 +95,11 @@ class Models:
 def checked_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return app labels and labels of models; raises ConfigurationError for an unknown one."""
     checked = listed(option, names)
-    known = {config.label for config in apps.get_app_configs()}
-    known |= {model._meta.label for model in apps.get_models()}
+    labels = {config.label for config in apps.get_app_configs()}
+    labels |= {model._meta.label for model in apps.get_models()}
     for name in checked:
-        if name not in known:
-            near = texts.similar(name, known)
+        if name not in labels:
+            near = texts.similar(name, labels)
             remedy = f"did you mean {near!r}?" if near else 'write "app_label" or "app_label.Model"'
             raise ConfigurationError(
                 f"{option} has {name!r}, which is no app and no model: {remedy}"
