@@ -16,6 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db import router, transaction
 from django.utils.datastructures import MultiValueDict
 
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.messages import tool_error
 from django_mcp.forms.tool import error_lines
 from django_mcp.modeladmin import deletion, descriptions, html_forms, lists, previews, values
@@ -25,7 +26,6 @@ from django_mcp.modeladmin.lists import Filters, filter_query
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.previews import Preview
 from django_mcp.openapi.calls.responses import download, is_download
-from django_mcp.protocol.errors import ToolError
 
 DELETE_SELECTED = "delete_selected"
 MAX_LISTED = 50

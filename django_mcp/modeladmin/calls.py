@@ -18,15 +18,15 @@ from django.http import HttpResponseBase
 from django.urls import NoReverseMatch, reverse
 from django.utils.datastructures import MultiValueDict
 
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import requests
 from django_mcp.modeladmin.models import AnyModelAdmin, Models
 from django_mcp.modeladmin.requests import AdminRequest
-from django_mcp.protocol.errors import ToolError
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
 
-    from django_mcp.frame.frame import Frame
+    from django_mcp.core.frame.frame import Frame
 
 ROUTES: Mapping[str, str] = {
     "add_view": "add",

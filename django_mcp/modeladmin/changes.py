@@ -7,11 +7,11 @@ from typing import Any
 
 from django.db import connections, router, transaction
 
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import values
 from django_mcp.modeladmin.calls import NOT_FOUND, Call, Visit
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.pages import ObjectPage, Sent
-from django_mcp.protocol.errors import ToolError
 from django_mcp.runtime.django_types.saving import KEY_CHANGED, key_names
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]

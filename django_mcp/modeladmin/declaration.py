@@ -12,8 +12,10 @@ from django.contrib import admin
 from django.contrib.admin import AdminSite
 
 from django_mcp import registry
-from django_mcp.components.base import ConfigurationError
-from django_mcp.components.tool import Approval, ToolComponent, ToolOptions, tool_component
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.tool import Approval, ToolComponent, ToolOptions, tool_component
+from django_mcp.core.protocol import texts
+from django_mcp.core.server.server import Server
 from django_mcp.modeladmin.models import Models, checked_names
 from django_mcp.modeladmin.tools import (
     IN_TWO_STEPS,
@@ -23,8 +25,6 @@ from django_mcp.modeladmin.tools import (
     HasAdminPermission,
     handler,
 )
-from django_mcp.protocol import texts
-from django_mcp.server.server import Server
 
 _declared: WeakKeyDictionary[Server, list[Models]] = WeakKeyDictionary()
 

@@ -8,13 +8,13 @@ from typing import Any
 from django.db import router, transaction
 from django.utils.datastructures import MultiValueDict
 
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import previews, values
 from django_mcp.modeladmin.calls import Call
 from django_mcp.modeladmin.changes import lock
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.previews import Preview
 from django_mcp.modeladmin.requests import plain_text
-from django_mcp.protocol.errors import ToolError
 
 MAX_LISTED = 50
 """Objects that a preview lists; all are counted."""

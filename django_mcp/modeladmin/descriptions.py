@@ -8,11 +8,11 @@ from django.contrib.admin import ModelAdmin
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import lists
 from django_mcp.modeladmin.calls import Call
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.pages import ObjectPage
-from django_mcp.protocol.errors import ToolError
 
 STANDARD = ("changelist", "add", "history", "delete", "change")
 """The pages that every ModelAdmin has."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms import files
-from django_mcp.protocol.errors import ToolError
 
 MAX_TEXT = 2_000
 BUTTONS = ("submit", "image", "button", "reset")

@@ -9,13 +9,13 @@ from urllib.parse import parse_qsl
 from django.contrib.admin.utils import label_for_field
 from django.contrib.admin.views.main import ChangeList
 
+from django_mcp.core.protocol import texts
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import options, values
 from django_mcp.modeladmin.calls import Call, Visit
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.pages import ObjectPage
 from django_mcp.modeladmin.requests import plain_text
-from django_mcp.protocol import texts
-from django_mcp.protocol.errors import ToolError
 
 MAX_TEXT = 300
 """Characters of one value in a list."""

@@ -10,9 +10,9 @@ from django.apps import apps
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.admin.exceptions import NotRegistered
 
-from django_mcp.components.base import ConfigurationError, listed
-from django_mcp.protocol import texts
-from django_mcp.protocol.errors import ToolError
+from django_mcp.core.components.base import ConfigurationError, listed
+from django_mcp.core.protocol import texts
+from django_mcp.core.protocol.errors import ToolError
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

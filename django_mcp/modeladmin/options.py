@@ -16,8 +16,8 @@ from django.contrib.admin.widgets import AutocompleteMixin, ForeignKeyRawIdWidge
 from django.core.exceptions import ValidationError
 from django.utils.choices import flatten_choices
 
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin.calls import Call
-from django_mcp.protocol.errors import ToolError
 
 MAX_SCANNED = 5_000
 """Rows of a plain field whose labels are compared: a page with more of them is not usable."""

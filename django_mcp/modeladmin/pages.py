@@ -11,14 +11,14 @@ from django.core.exceptions import NON_FIELD_ERRORS
 from django.utils.datastructures import MultiValueDict
 from django.utils.text import slugify
 
-from django_mcp.components.base import ConfigurationError
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.protocol import texts
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.messages import tool_error
 from django_mcp.forms.schemas import field_argument
 from django_mcp.forms.tool import field_value, form_data, initial_value
 from django_mcp.modeladmin import options, values
 from django_mcp.modeladmin.calls import Call, Visit
-from django_mcp.protocol import texts
-from django_mcp.protocol.errors import ToolError
 
 DELETE = "DELETE"
 ROW_KEYS = ("pk", "delete")

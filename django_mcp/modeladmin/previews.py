@@ -19,8 +19,8 @@ from typing import Any
 
 from django.db.models import Model
 
+from django_mcp.core.protocol.errors import MissingClientCapability, ToolError
 from django_mcp.modeladmin.calls import Call
-from django_mcp.protocol.errors import MissingClientCapability, ToolError
 
 PURPOSE = "modeladmin"
 MAX_AGE = 24 * 3600.0

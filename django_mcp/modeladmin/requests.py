@@ -24,7 +24,7 @@ from django_mcp.openapi.calls import requests
 from django_mcp.runtime.django_types.requests import of_caller
 
 if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
+    from django_mcp.core.frame.frame import Frame
 
 OF_MESSAGE = frozenset(
     {

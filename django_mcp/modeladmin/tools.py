@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from django_mcp.frame.frame import Frame
+from django_mcp.core.frame.frame import Frame
 from django_mcp.modeladmin import (
     actions,
     changes,
