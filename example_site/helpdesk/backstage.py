@@ -6,6 +6,7 @@ from django_mcp.modeladmin import admin_tools
 server = Server(
     "helpdesk-admin",
     title="Helpdesk admin",
+    when_denied="challenged",
     instructions="The admin of the helpdesk. Begin with admin_list_models.",
 )
 

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "django_mcp"
 
 NEEDS_APPS = {
+    "django_mcp.modeladmin",
     "django_mcp.admin",
     "django_mcp.auth.oauth_toolkit",
     "django_mcp.auth.anonymous",  # Only a class of an app uses it.

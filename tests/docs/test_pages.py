@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.contrib import admin
 from django.db import connection
 
 import django_mcp
@@ -85,6 +86,8 @@ def project(
     project = Project(settings)
     yield project
     serializers.clear_cache()
+    if admin.site.is_registered(product):
+        admin.site.unregister(product)
     for name in project.written:
         sys.modules.pop(name, None)
 
