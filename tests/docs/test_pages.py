@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 
 import django_mcp
@@ -59,7 +60,11 @@ def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
         with connection.schema_editor() as editor:
             editor.create_model(product)
             editor.create_model(note)
+        # Tests of a page would each make it, and find that of the test before in the cache.
+        kind = ContentType.objects.get_for_model(product)
         yield
+        kind.delete()
+        ContentType.objects.clear_cache()
         with connection.schema_editor() as editor:
             editor.delete_model(note)
             editor.delete_model(product)
