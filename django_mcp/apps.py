@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
 from django.conf import settings
+from django.core.signals import setting_changed
 
 if TYPE_CHECKING:
     from django_mcp.core.components.base import Component
     from django_mcp.core.components.declaration import ViewPermission
     from django_mcp.core.frame.frame import Frame
     from django_mcp.core.server.server import Server
+    from django_mcp.extensions import Extension
 
 
 class SimpleMcpConfig(AppConfig):
@@ -26,86 +28,85 @@ class SimpleMcpConfig(AppConfig):
         # These modules import models, so that they can be imported only now.
         from django_mcp import checks, log
         from django_mcp.auth.cache import PrincipalCache
-        from django_mcp.core.frame.frame import Frame
-        from django_mcp.core.server.in_process import InProcessCalls
+        from django_mcp.core.components import arguments, serializers
+        from django_mcp.core.server import failures
         from django_mcp.core.server.notifications import Notifications
-        from django_mcp.core.server.tasks import Tasks
         from django_mcp.pubsub import model_changes, revocations
         from django_mcp.pubsub.publisher import ChannelsPublisher
-        from django_mcp.runtime.django_types import requests as django_requests
-        from django_mcp.tasks.port import DjangoTasks
+        from django_mcp.runtime.django_types import arguments as django_arguments
+        from django_mcp.runtime.django_types import exceptions as django_exceptions
+        from django_mcp.runtime.django_types import values as django_values
         from django_mcp.transports.http import not_mounted
-        from django_mcp.transports.in_process import DjangoInProcessCaller
 
         checks.register()
         PrincipalCache.subscribe = staticmethod(revocations.subscribe)
         revocations.connect()
-        _convert_values()
+        # The adapter of bytes stays the first.
+        arguments.ADAPTERS[:] = django_arguments.ADAPTERS
+        arguments.CONVERSIONS.update(django_arguments.CONVERSIONS)
+        serializers.BUILT_IN.update(django_values.TABLE)
+        failures.BUILT_IN.update(django_exceptions.FAILURES)
         Notifications.publisher = ChannelsPublisher()
-        Frame.django_request_of = staticmethod(django_requests.of_frame)
-        _surround_handlers()
+        _fill_ports()
+        serializers.clear_cache()
         not_mounted.install()
         if settings.DEBUG and sys.argv[1:2] == ["runserver"]:
             log.print_calls()
-        _add_companions()
-        InProcessCalls.caller = DjangoInProcessCaller()
+        _install_extensions()
+        setting_changed.connect(_on_setting_changed, dispatch_uid="django_mcp.extensions")
         model_changes.observe_models()
-        Tasks.port = DjangoTasks()
-        _keep_house()
 
 
-def _convert_values() -> None:
-    """Let components take and return the values of Django, and raise its exceptions."""
-    from django_mcp.core.components import arguments, declaration, responses, serializers, stored
-    from django_mcp.core.dispatch import invocation
-    from django_mcp.core.frame.client import input_requests
-    from django_mcp.core.server import failures
-    from django_mcp.runtime.django_types import arguments as django_arguments
-    from django_mcp.runtime.django_types import exceptions as django_exceptions
-    from django_mcp.runtime.django_types import forms as django_forms
-    from django_mcp.runtime.django_types import values as django_values
-
-    stored.MODULE_CHECKS[:] = [_is_installed]
-    declaration.VIEW_PERMISSIONS[:] = [_has_permission]
-    # The adapter of bytes stays the first.
-    arguments.ADAPTERS[:] = django_arguments.ADAPTERS
-    arguments.CONVERSIONS.update(django_arguments.CONVERSIONS)
-    serializers.BUILT_IN.update(django_values.TABLE)
-    serializers.SITE_TABLES[:] = [django_values.site_table]
-    serializers.clear_cache()
-    responses.TEMPLATE_RENDERERS[:] = [django_values.render]
-    responses.MAX_FILE_SIZES[:] = [django_values.max_file_size]
-    failures.BUILT_IN.update(django_exceptions.FAILURES)
-    invocation.QUERY_RUNNERS[:] = [django_values.run_queries]
-    input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
-
-
-def _surround_handlers() -> None:
-    from django_mcp.core.dispatch import invocation
-    from django_mcp.runtime import atomic_requests, context_managers
-
-    invocation.AROUND_HANDLER[:] = [atomic_requests.transactions, context_managers.around_call]
-
-
-def _keep_house() -> None:
+def _fill_ports() -> None:
+    """Fill what the layers below use: the one table of ports, from components to tasks."""
     from django_mcp import stores
+    from django_mcp.core.components import declaration, responses, serializers, stored
+    from django_mcp.core.dispatch import invocation
+    from django_mcp.core.frame import frame
+    from django_mcp.core.frame.client import input_requests
+    from django_mcp.core.server import in_process, tasks
     from django_mcp.pubsub import publisher
-    from django_mcp.runtime import housekeeping
-    from django_mcp.tasks import store as tasks
-    from django_mcp.tasks import submission
+    from django_mcp.runtime import atomic_requests, context_managers, housekeeping
+    from django_mcp.runtime.django_types import forms, requests, values
+    from django_mcp.tasks import store, submission
+    from django_mcp.tasks.port import DjangoTasks
+    from django_mcp.transports.in_process import DjangoInProcessCaller
 
-    prunings = [stores.prune_sessions, stores.prune_events, tasks.prune]
-    housekeeping.STEPS[:] = [publisher.renew_logs, *prunings, submission.submit_unstarted]
-    housekeeping.CLAIMS[:] = [stores.claim]
+    stored.IS_STORABLE.fill(_is_installed)
+    declaration.VIEW_PERMISSION.fill(_has_permission)
+    serializers.SITE_TABLE.fill(values.site_table)
+    responses.TEMPLATE_RENDERER.fill(values.render)
+    responses.MAX_FILE_SIZE.fill(values.max_file_size)
+    frame.DJANGO_REQUEST.fill(requests.of_frame)
+    input_requests.READ_FORM.fill(forms.input_schema_of)
+    in_process.CALLER.fill(DjangoInProcessCaller())
+    tasks.TASKS.fill(DjangoTasks())
+    invocation.RUN_QUERIES.fill(values.run_queries)
+    invocation.AROUND_HANDLER.fill([atomic_requests.transactions, context_managers.around_call])
+    housekeeping.CLAIM.fill(stores.claim)
+    prunings = [stores.prune_sessions, stores.prune_events, store.prune]
+    housekeeping.STEPS.fill([publisher.renew_logs, *prunings, submission.submit_unstarted])
 
 
-def _add_companions() -> None:
+def _install_extensions() -> None:
+    """Install the extensions of this package, and then those of the apps."""
+    from django_mcp import extensions
+
+    extensions.install([*_own_extensions(), *extensions.of_apps()])
+
+
+def _own_extensions() -> list[Extension]:
     from django_mcp.core.dispatch import tool_search
-    from django_mcp.core.server import components
+    from django_mcp.extensions import Extension
 
-    for add in (tool_search.add, _add_page):
-        if add not in components.COMPANIONS:
-            components.COMPANIONS.append(add)
+    views = Extension(name="django-mcp/views", add_to=_add_page)
+    return [tool_search.EXTENSION, views]
+
+
+def _on_setting_changed(*, setting: str, **_: Any) -> None:
+    """Keep to the apps where a test changes them: they get ready only once."""
+    if setting == "INSTALLED_APPS":
+        _install_extensions()
 
 
 def _add_page(server: Server, component: Component) -> None:

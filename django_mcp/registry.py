@@ -168,6 +168,7 @@ def add(server: Server) -> None:
         raise ImproperlyConfigured(
             f"Two MCP servers are named {server.name!r}. Give one of them another name."
         )
+    server.extend()
 
 
 def servers() -> tuple[Server, ...]:

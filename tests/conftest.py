@@ -219,12 +219,14 @@ def _table_of_switches_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _handlers_of_tests_may_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+def _handlers_of_tests_may_be_stored() -> Iterator[None]:
     """Let sessions store components whose handlers are in a test, which is in no installed app."""
     from django_mcp.core.components import stored
 
-    checks = [*stored.MODULE_CHECKS, lambda module: module.startswith("tests.")]
-    monkeypatch.setattr(stored, "MODULE_CHECKS", checks)
+    is_storable = stored.IS_STORABLE.get()
+    stored.IS_STORABLE.fill(lambda module: module.startswith("tests.") or is_storable(module))
+    yield
+    stored.IS_STORABLE.fill(is_storable)
 
 
 @pytest.fixture(autouse=True)
@@ -253,9 +255,9 @@ def _outages_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _calls_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write no rows of calls, which would outlive their test; the tests of the call log do."""
-    from django_mcp.core.dispatch import call_log
+    from django_mcp.core.server.extensions import INSTALLED
 
-    monkeypatch.setattr(call_log, "RECORDERS", [])
+    monkeypatch.setattr(INSTALLED, "after_call", ())
 
 
 @pytest.fixture

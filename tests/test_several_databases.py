@@ -18,7 +18,7 @@ from django_mcp.contrib.call_log import recording
 from django_mcp.contrib.call_log.models import Call
 from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.contrib.url_elicitation import pages
-from django_mcp.core.dispatch import call_log
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.forms import form_tool
 from django_mcp.models import McpSession, McpTask
 from django_mcp.pubsub import revocations
@@ -230,7 +230,7 @@ async def test_result_of_a_task_is_found(ann: User, replica: str) -> None:
 async def test_call_is_recorded_once(
     ann: User, replica: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_log, "RECORDERS", [recording.record])
+    monkeypatch.setattr(INSTALLED, "after_call", (recording.record,))
     monkeypatch.setattr(Client, "records_calls", True)
     server = Server("shop")
     server.tool(name="buy")(lambda: "bought")

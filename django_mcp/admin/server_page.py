@@ -15,6 +15,7 @@ from django_mcp.admin.component_page import Fact
 from django_mcp.core.components.base import Component
 from django_mcp.core.protocol.revisions import Statefulness
 from django_mcp.core.server.components import KINDS
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
 from django_mcp.registry import Entry
 
@@ -67,6 +68,12 @@ def facts(server: Server, url: str | None) -> list[Fact]:
         Fact(_("Scopes"), ", ".join(sorted(server.scopes)) or _("none")),
         Fact(_("Who may not use"), policy),
         Fact(_("Tool search"), _("yes") if server.tool_search else _("no")),
+        *(
+            Fact(label, value)
+            for extension in INSTALLED.all
+            if extension.facts is not None
+            for label, value in extension.facts(server)
+        ),
     ]
 
 

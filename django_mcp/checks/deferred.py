@@ -38,7 +38,7 @@ def check_deferred_components() -> Found:
 def large_list(server: Server) -> Found:
     """Yield a warning if the list of tools of a server fills the context of a model."""
     tools = (entry for entry in registry.entries(server) if entry.component.kind == "tool")
-    listed = (each for each in tools if each.component.always_load or not server.tool_search)
+    listed = (each for each in tools if each.component.always_load or not server.short_lists)
     size = sum(entry.tokens for entry in listed)
     if size > MAX_TOKENS:
         yield Warning(

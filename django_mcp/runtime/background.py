@@ -2,19 +2,20 @@
 
 ``create_task`` is for what somebody waits for, ``spawn`` for what nobody waits for, and
 ``spawn_accepted`` for what was promised to somebody: a process that stops waits for it. What is
-collected in memory, to be written together, is written by ``finish`` before an event loop ends.
+collected in memory, to be written together, is written when ``finish`` stops the extensions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from django_mcp.core.concurrency.coroutines import result_of
 from django_mcp.core.log import log_repeated
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.runtime import pools, request_scope
 
 T = TypeVar("T")
@@ -72,17 +73,15 @@ def has_accepted_threads() -> bool:
     return bool(_threads)
 
 
-FINISHING: list[Callable[[], Awaitable[object]]] = []
-"""Port: each writes at once what it would write soon. The app of the call log adds one."""
-
-
 async def finish() -> None:
-    """Write what waits in memory; to be called before the event loop or its process ends."""
-    for write in FINISHING:
-        try:
-            await write()
-        except Exception:
-            log_repeated(logging.ERROR, "What waits in memory could not be written", exc_info=True)
+    """Stop the extensions; to be called before the event loop or its process ends."""
+    for extension in INSTALLED.all:
+        if extension.stop is not None:
+            try:
+                await extension.stop()
+            except Exception:
+                text = f"The extension {extension.name} could not be stopped"
+                log_repeated(logging.ERROR, text, exc_info=True)
 
 
 _threads: set[Future[None]] = set()

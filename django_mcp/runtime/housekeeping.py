@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
-
-from django.apps import apps
+from collections.abc import Awaitable, Callable, Sequence
 
 from django_mcp.core.concurrency.loop_timer import LoopTimer
+from django_mcp.core.ports import Port
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.runtime import pools
 from django_mcp.runtime.store_operations import StoreUnavailable
 
@@ -22,10 +22,10 @@ logger = logging.getLogger("django_mcp")
 Step = Callable[[float], Awaitable[object]]
 """Deletes what has expired, with pauses of so many seconds between its statements."""
 
-STEPS: list[Step] = []
-"""Port: the steps of a round. The configurations of apps have others in ``prune_mcp``."""
-CLAIMS: list[Callable[[str, float], Awaitable[bool]]] = []
-"""Port: whether this worker is the only one that claims a name within so many seconds."""
+STEPS: Port[Sequence[Step]] = Port("deletes what has expired")
+"""The steps of a round. Extensions have others in ``prune``."""
+CLAIM: Port[Callable[[str, float], Awaitable[bool]]] = Port("claims rounds")
+"""Whether this worker is the only one that claims a name within so many seconds."""
 
 INTERVAL = 60.0
 """Seconds from a round to the next: what has expired is out of use already, and each round is a few
@@ -41,11 +41,10 @@ async def run() -> bool:
     """Do a round, unless another worker has done one just before; return whether it was done."""
     try:
         # Half of it, because the timers of the workers differ.
-        for claim in CLAIMS:
-            if not await claim(ROUND, INTERVAL / 2):
-                return False
+        if not await CLAIM.get()(ROUND, INTERVAL / 2):
+            return False
         async with asyncio.timeout(INTERVAL / 2):
-            for step in [*STEPS, *_steps_of_apps()]:
+            for step in [*STEPS.get(), *steps_of_extensions()]:
                 await _try(step)
     except (StoreUnavailable, TimeoutError):
         return False  # The next round goes on.
@@ -61,9 +60,8 @@ async def _try(step: Step) -> None:
         logger.exception("What has expired could not be deleted")
 
 
-def _steps_of_apps() -> list[Step]:
-    configs = [config for config in apps.get_app_configs() if hasattr(config, "prune_mcp")]
-    return [_on_thread(config.prune_mcp) for config in configs]
+def steps_of_extensions() -> list[Step]:
+    return [_on_thread(one.prune) for one in INSTALLED.all if one.prune is not None]
 
 
 def _on_thread(prune: Callable[[], object]) -> Step:

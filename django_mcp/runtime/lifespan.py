@@ -18,6 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.core.components.signature import is_async
+from django_mcp.core.server.extensions import INSTALLED, Extension
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, housekeeping, pools, request_scope
 
@@ -43,11 +44,20 @@ async def start(server: Server) -> None:
 
 async def _start(server: Server) -> None:
     if not server.is_running:
+        await _start_extensions()
         if server.has_hook("start"):
             await _call(server.start)
         server.is_running = True
         _running[server] = None
         housekeeping.start()
+
+
+async def _start_extensions() -> None:
+    """Start those that have not been started in this process."""
+    for extension in INSTALLED.all:
+        if extension.start is not None and extension not in _started:
+            await extension.start()
+            _started.add(extension)
 
 
 def _on_done(server: Server, task: asyncio.Task[None]) -> None:
@@ -109,6 +119,7 @@ async def _wait_for(awaitable: Awaitable[Any]) -> None:
 
 _running: WeakKeyDictionary[Server, None] = WeakKeyDictionary()
 _starting: dict[Server, Future[None]] = {}
+_started: set[Extension] = set()
 _tasks: dict[Server, asyncio.Task[None]] = {}
 _guard = threading.Lock()
 

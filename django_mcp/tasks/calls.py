@@ -27,7 +27,7 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.jsonrpc import RequestInfo
-from django_mcp.core.protocol.revisions import BY_VERSION, Feature
+from django_mcp.core.protocol.revisions import Feature
 from django_mcp.core.server.server import Server, server_of
 from django_mcp.models import McpTask
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
@@ -282,7 +282,7 @@ async def _session_state(row: McpTask, facts: Any, server: Server) -> tuple[Any,
 
     Otherwise they are those that were stored with the call.
     """
-    revision = BY_VERSION[row.version]
+    revision = server.by_version[row.version]
     session_id = facts["session_id"]
     if session_id is not None and CONNECTION_BOUND not in session_id:
         session = await stores.sessions().load(session_id)

@@ -395,15 +395,19 @@ class Client(ReceivedNotifications):
     # Notifications and input requests.
 
     @asynccontextmanager
-    async def listen(self, *uris: str, tasks: Sequence[str] = ()) -> AsyncIterator[Self]:
+    async def listen(
+        self, *uris: str, tasks: Sequence[str] = (), **of_extensions: Sequence[str]
+    ) -> AsyncIterator[Self]:
         """Receive change notifications within the block: of all lists, and of resources by URI.
 
-        Of ``tasks``, by their ids, those of the tasks extension. They are sent asynchronously:
-        use ``wait_for`` to receive one.
+        Of ``tasks``, by their ids, those of the tasks extension. Other extensions name members of
+        the filter. Notifications are sent asynchronously: use ``wait_for`` to receive one.
         """
+        if tasks:
+            of_extensions["taskIds"] = tasks
         await self.open()
         ready = asyncio.Event()
-        task = asyncio.ensure_future(self._listen(uris, tasks, ready))
+        task = asyncio.ensure_future(self._listen(uris, ready, of_extensions))
         task.add_done_callback(lambda _: ready.set())
         try:
             async with asyncio.timeout(self._timeout):
@@ -415,15 +419,11 @@ class Client(ReceivedNotifications):
             task.cancel()
             await asyncio.wait([task])
 
-    async def _listen(
-        self, uris: Sequence[str], tasks: Sequence[str], ready: asyncio.Event
-    ) -> None:
+    async def _listen(self, uris: Sequence[str], ready: asyncio.Event, of_extensions: Json) -> None:
         with self._threads():
             if self.revision.has(Feature.LISTEN_STREAMS):
                 self._acknowledged = ready
-                wanted = {**LISTS, "resourceSubscriptions": [*uris]}
-                if tasks:
-                    wanted["taskIds"] = [*tasks]
+                wanted = {**LISTS, "resourceSubscriptions": [*uris], **of_extensions}
                 message = self.message("subscriptions/listen", {"notifications": wanted})
                 await self.connection.request(message)
             else:

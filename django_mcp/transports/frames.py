@@ -8,7 +8,6 @@ from functools import lru_cache, partial
 from typing import Any
 
 from django_mcp.core.auth.base import Principal
-from django_mcp.core.dispatch import tool_search
 from django_mcp.core.frame.client import request_state
 from django_mcp.core.frame.client.base import Client, progress_token
 from django_mcp.core.frame.client.bidirectional import BidirectionalClient
@@ -21,7 +20,7 @@ from django_mcp.core.protocol.errors import InvalidParams, InvalidRequest, McpEr
 from django_mcp.core.protocol.jsonrpc import Notification, Request
 from django_mcp.core.protocol.limits import quoted
 from django_mcp.core.protocol.request_meta import RequestMeta
-from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST, Revision, Statefulness
+from django_mcp.core.protocol.revisions import NEWEST, Revision, Statefulness
 from django_mcp.core.server.server import Server
 from django_mcp.frame import Frame, RequestInfo, Transport
 from django_mcp.transports.exchange import LoopExchange
@@ -46,8 +45,8 @@ def stateless(exchange: LoopExchange, request: Request, meta: RequestMeta) -> Fr
     Raises McpError for an invalid retry, and InvalidParams for an unknown log level.
     """
     private: dict[str, Any] = {"server": exchange.server, **meta}
-    if exchange.server.tool_search:
-        request = _unwrapped(exchange.server, request, private)
+    if exchange.server.redirects:
+        request = _redirected(exchange.server, request, private)
     earlier = request_state.FIRST
     client: Callable[..., Client] = MultiRoundTripClient
     if request_state.is_retry(request.params):
@@ -67,8 +66,8 @@ def stateless(exchange: LoopExchange, request: Request, meta: RequestMeta) -> Fr
 def in_session(exchange: LoopExchange, request: Request | Notification, session: Session) -> Frame:
     """The Frame of a request or a notification which was sent in ``session``."""
     private = private_of(exchange.server, session)
-    if exchange.server.tool_search and type(request) is Request:
-        request = _unwrapped(exchange.server, request, private)
+    if exchange.server.redirects and type(request) is Request:
+        request = _redirected(exchange.server, request, private)
     return _frame(
         exchange,
         request,
@@ -114,7 +113,7 @@ def private_of(server: Server, session: Session) -> dict[str, Any]:
     private = {
         **session.private,
         "server": server,
-        "revision": BY_VERSION[session.version],
+        "revision": server.by_version[session.version],
         "protocol_version": session.version,
         "client_capabilities": session.client_capabilities,
         "client_info": session.client_info,
@@ -150,16 +149,18 @@ def local(exchange: LoopExchange, request: Request) -> Frame:
         "protocol_version": revision.version,
         "client_capabilities": {},
     }
-    request = _unwrapped(exchange.server, request, private)
+    request = _redirected(exchange.server, request, private)
     return _frame(exchange, request, private, None)
 
 
-def _unwrapped(server: Server, request: Request, private: dict[str, Any]) -> Request:
-    """The request as that of the tool which it calls through ``call_tool``."""
-    if not tool_search.is_call(server, request):
-        return request
-    private["is_indirect"] = True
-    return tool_search.unwrapped(request)
+def _redirected(server: Server, request: Request, private: dict[str, Any]) -> Request:
+    """The request that an extension puts in the place of this one, or the same."""
+    for redirect in server.redirects:
+        other = redirect(server, request)
+        if other is not None:
+            private["is_indirect"] = True
+            return other
+    return request
 
 
 def newest_session_revision(server: Server) -> Revision:

@@ -74,7 +74,7 @@ class DjangoInProcessCaller:
             )
         else:
             inner = _within(frame, server, method, params)
-        if server.tool_search:
+        if server.short_lists:
             inner = _with_all_tools(inner)
         prepared = await handle.prepare(inner, site.get())
         result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))

@@ -20,10 +20,12 @@ from django_mcp.core.dispatch import visibility
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc, subscriptions, tasks
+from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.core.protocol.tasks import FINAL, Task
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import server_of
-from django_mcp.core.server.tasks import Tasks
+from django_mcp.core.server.tasks import TASKS
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
@@ -43,6 +45,7 @@ class Subscription:
         self._coalescer = Coalescer(self._send_soon)
         self._states: dict[str, tuple[Any, ...]] = {}
         self._reading: asyncio.Task[None] | None = None
+        self._closers: list[Callable[[], None]] = []
 
     async def open(self) -> None:
         """Subscribe and acknowledge; ``close`` must follow, also after a cancellation."""
@@ -62,6 +65,9 @@ class Subscription:
             await self._changed_task(task_id)
         if self._wanted.tasks:
             self._reading = background.create_task(self._read_tasks())
+        for name, values in self._wanted.of_extensions.items():
+            _, listen_filter = INSTALLED.filters[name]
+            self._closers.append(await listen_filter.open(self._frame, values, self._notify))
         acknowledgement = subscriptions.acknowledgement(self._frame.request_id, self._wanted)
         self._write(jsonrpc.encode(acknowledgement))
         self._is_open = True
@@ -80,6 +86,9 @@ class Subscription:
             bus.here().unsubscribe(publisher.of_task(task_id), self._receive)
         if self._reading is not None:
             self._reading.cancel()
+        for close in self._closers:
+            close()
+        self._closers.clear()
 
     def reauthenticated(self, principal: Principal) -> None:
         self._frame = replace(self._frame, user=principal.user, auth=principal)
@@ -125,7 +134,7 @@ class Subscription:
 
     async def _changed_task(self, task_id: str, *, is_hint: bool = False) -> None:
         """Read a task, and send it after a hint, or if it has changed."""
-        task: Task | None = await Tasks.get_port().get(self._frame, task_id)
+        task: Task | None = await TASKS.get().get(self._frame, task_id)
         if task is None:
             self._states.pop(task_id, None)
             return
@@ -136,6 +145,13 @@ class Subscription:
             meta = subscriptions.meta(self._frame.request_id)
             params = {**tasks.detailed(task), "_meta": meta}
             self._write(jsonrpc.encode(jsonrpc.notification(tasks.LISTEN_NOTIFICATION, params)))
+
+    def _notify(self, method: str, params: Json) -> None:
+        """Send a notification of an extension."""
+        if self._is_open:
+            of_stream = subscriptions.meta(self._frame.request_id)
+            meta = {**(params.get("_meta") or {}), **of_stream}
+            self._write(jsonrpc.encode(jsonrpc.notification(method, {**params, "_meta": meta})))
 
     def _send(self, method: str, uri: str | None) -> None:
         # Nothing may be sent before the acknowledgement (SUB-01).

@@ -32,7 +32,8 @@ from django.core.management import CommandError, call_command, get_commands
 from django.db import connections
 from django.db.utils import load_backend
 
-from django_mcp import registry, stores
+from django_mcp import extensions, registry, stores
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.testing import Client, SyncClient
 from tests.databases import SERVERS, why_not_database
 
@@ -107,7 +108,11 @@ class Project:
         self.templates: dict[str, str] = {}
 
     def run(self, page: Path) -> None:
-        """Run every block of the page."""
+        """Run every block of the page, whose extensions are installed until its end."""
+        with extensions.installed():
+            self._run(page)
+
+    def _run(self, page: Path) -> None:
         for block in blocks(page):
             if block.label not in TAKE:
                 raise block.fail(f"label it as one of {', '.join(TAKE)}, not {block.label!r}")
@@ -157,7 +162,10 @@ class Project:
         for name, config in new.items():
             is_own = isinstance(config, type) and config.__module__ == module.__name__
             if is_own and issubclass(config, AppConfig):
-                config(f"{module.__name__}.{name}", sys.modules[config.name]).ready()
+                app = config(f"{module.__name__}.{name}", sys.modules[config.name])
+                app.ready()
+                if hasattr(app, extensions.ATTRIBUTE):
+                    extensions.install([*INSTALLED.all, app.mcp_extension()])
 
     def _register(self, module: ModuleType, new: Mapping[str, Any]) -> None:
         registry.register_module(module)

@@ -17,6 +17,7 @@ from django.utils import timezone
 from pytest_django import DjangoDbBlocker, Settings
 
 from django_mcp import Frame, Server, stores
+from django_mcp.core.ports import Port
 from django_mcp.models import McpSession, McpTask, Stream, StreamEvent
 from django_mcp.runtime import housekeeping, pools
 from django_mcp.stores.base import STEP
@@ -124,7 +125,8 @@ async def test_failing_step_does_not_keep_the_others_from_their_work(
     async def broken(pause: float) -> None:
         raise LookupError("the step is broken")
 
-    monkeypatch.setattr(housekeeping, "STEPS", [broken, *housekeeping.STEPS])
+    steps = Port("prunes", default=[broken, *housekeeping.STEPS.get()])
+    monkeypatch.setattr(housekeeping, "STEPS", steps)
     await stores.sessions().create(a_session())
     async with asyncio.timeout(SECONDS):
         while await count(McpSession):

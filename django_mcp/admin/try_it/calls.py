@@ -80,7 +80,7 @@ def caller_of(request: HttpRequest, server: Server, scopes: Iterable[str]) -> Ca
         user=user,
         scopes=frozenset(scopes),
         # What is tried may be one of those that are not listed.
-        selection=Selection(all_tools=True) if server.tool_search else None,
+        selection=Selection(all_tools=True) if server.short_lists else None,
     )
     session: Any = getattr(request, "session", None)
     return Caller(principal, ScopeTransport(_scope(request, server)), session)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from django_mcp.extensions import Extension
 
 
 class ApprovalsConfig(AppConfig):
@@ -16,22 +21,13 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self) -> None:
         # These modules import models, so that they can be imported only now.
-        from django_mcp import registry
-        from django_mcp.contrib.approvals import checks, status_tool  # noqa: F401 - checks register
+        from django_mcp.contrib.approvals import checks  # noqa: F401 - the import registers them
         from django_mcp.contrib.approvals.holding import StoredApprovals
         from django_mcp.core.dispatch import approval
-        from django_mcp.core.server import components
 
-        approval.APPROVALS[:] = [StoredApprovals()]
-        if status_tool.add not in components.COMPANIONS:
-            components.COMPANIONS.append(status_tool.add)
-        # Discovery may have been before.
-        for server in registry.servers():
-            for component in [*server.components.registered()]:
-                status_tool.add(server, component)
+        approval.APPROVALS.fill(StoredApprovals())
 
-    def prune_mcp(self) -> str:
-        """Delete what ``mcp_prune`` deletes of this app, and return a sentence about it."""
-        from django_mcp.contrib.approvals.models import Approval
+    def mcp_extension(self) -> Extension:
+        from django_mcp.contrib.approvals.extension import APPROVALS
 
-        return f"Deleted {Approval.objects.all().prune()} approvals."
+        return APPROVALS

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from django_mcp.extensions import Extension
 
 
 class CallsConfig(AppConfig):
@@ -14,17 +19,8 @@ class CallsConfig(AppConfig):
     verbose_name = _("MCP calls")
     default_auto_field = "django.db.models.BigAutoField"
 
-    def ready(self) -> None:
+    def mcp_extension(self) -> Extension:
         # It imports models, so that it can be imported only now.
-        from django_mcp.contrib.call_log import recording
-        from django_mcp.core.dispatch import call_log
-        from django_mcp.runtime import background
+        from django_mcp.contrib.call_log.extension import CALL_LOG
 
-        call_log.RECORDERS[:] = [recording.record]
-        background.FINISHING[:] = [recording.write_waiting]
-
-    def prune_mcp(self) -> str:
-        """Delete what ``mcp_prune`` deletes of this app, and return a sentence about it."""
-        from django_mcp.contrib.call_log.models import Call
-
-        return f"Deleted {Call.objects.all().prune()} calls."
+        return CALL_LOG

@@ -6,6 +6,8 @@ import logging
 
 from django.apps import AppConfig
 
+from django_mcp.extensions import Extension
+
 WITH_SECRETS = ("oauthlib", "oauth2_provider")
 """Loggers whose debug messages contain tokens and codes."""
 
@@ -30,9 +32,12 @@ class OAuthConfig(AppConfig):
             if logger.level == logging.NOTSET:
                 logger.setLevel(logging.INFO)
 
-    def prune_mcp(self) -> str:
-        """Delete what ``mcp_prune`` deletes of this app, and return a sentence about it."""
-        from django_mcp.contrib.oauth import redemptions, registrations
+    def mcp_extension(self) -> Extension:
+        return Extension(name="django-mcp/oauth", prune=_prune)
 
-        redemptions.prune()
-        return f"Deleted {registrations.prune()} clients that were never used."
+
+def _prune() -> str:
+    from django_mcp.contrib.oauth import redemptions, registrations
+
+    redemptions.prune()
+    return f"Deleted {registrations.prune()} clients that were never used."

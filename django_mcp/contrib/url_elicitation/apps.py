@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.extensions import Extension
+
 
 class ElicitationConfig(AppConfig):
     """Pages which users visit for a tool, with ``elicit_page`` of its module ``pages``."""
@@ -14,8 +16,11 @@ class ElicitationConfig(AppConfig):
     verbose_name = _("MCP elicitation pages")
     default_auto_field = "django.db.models.BigAutoField"
 
-    def prune_mcp(self) -> str:
-        """Delete what ``mcp_prune`` deletes of this app, and return a sentence about it."""
-        from django_mcp.contrib.url_elicitation.models import PageAnswer
+    def mcp_extension(self) -> Extension:
+        return Extension(name="django-mcp/url-elicitation", prune=_prune)
 
-        return f"Deleted {PageAnswer.objects.prune()} answers of elicitation pages."
+
+def _prune() -> str:
+    from django_mcp.contrib.url_elicitation.models import PageAnswer
+
+    return f"Deleted {PageAnswer.objects.prune()} answers of elicitation pages."

@@ -231,6 +231,8 @@ class Component(ABC):
     requests_input: bool = False
     """Whether its handler is declared to request input from the client."""
     complete: Mapping[str, Completer] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options of extensions that it has, as they were read."""
     spec: Json | None = None
     """The specification of a component that was registered for one session."""
     is_public: bool = field(init=False)
@@ -307,3 +309,77 @@ class Component(ABC):
             "_meta": self.meta,
         }
         return {name: member for name, member in members.items() if member is not None}
+
+
+# The options that extensions add to those of a kind.
+
+OPTION_KINDS = ("tool", "resource", "prompt")
+"""The kinds of components; templates have the options of resources."""
+
+
+def _as_it_is(value: Any, where: str) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An option of components; ``None`` as its value is the same as no option.
+
+    ``read`` is given the value and a description of the component. It returns what the component
+    has in its ``options``, or raises ConfigurationError with the remedy. A function is read as it
+    is, not called.
+    """
+
+    name: str
+    read: Callable[[Any, str], Any] = _as_it_is
+    kinds: Collection[str] = ("tool",)
+    meta: Callable[[Any], Json] | None = None
+    """Returns members of ``_meta`` of the component, of what was read. The author's own ``meta``
+    overrides them."""
+    label: Any = None
+    """The heading under which ``mcp_show`` and the workbench print what was read; None: nowhere."""
+    only_on_server: str | None = None
+    """Why a component that is registered for one session cannot have it; None: it can."""
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or self.name.startswith("_"):
+            raise ConfigurationError(f"The option {self.name!r} cannot be written: name=…")
+        for kind in self.kinds:
+            if kind not in OPTION_KINDS:
+                near = texts.similar(kind, OPTION_KINDS)
+                question = f" Did you mean {near!r}?" if near else ""
+                raise ConfigurationError(
+                    f"The option {self.name!r} is for components of the kind {kind!r}: there are "
+                    f"{', '.join(OPTION_KINDS)}.{question}"
+                )
+
+
+class Options:
+    """Options of components by kind, and by name."""
+
+    def __init__(self) -> None:
+        self._by_kind: Mapping[str, Mapping[str, Option]] = {}
+
+    def replace(self, options: Collection[Option]) -> None:
+        """Know these options, and no others."""
+        self._by_kind = {
+            kind: {option.name: option for option in options if kind in option.kinds}
+            for kind in OPTION_KINDS
+        }
+
+    def of(self, kind: str) -> Mapping[str, Option]:
+        return self._by_kind.get(kind.removesuffix("_template"), {})
+
+
+OPTIONS = Options()
+"""The options of the installed extensions."""
+
+
+def check_spec(spec: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for an option that components of one session cannot have."""
+    for option in OPTIONS.of(spec.get("kind", "tool")).values():
+        if option.only_on_server is not None and spec.get(option.name):
+            name = spec.get("name", spec.get("uri"))
+            raise ConfigurationError(
+                f"{name!r} is registered for one session: {option.only_on_server}"
+            )

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from django_mcp.core.components import docstrings, schemas
 from django_mcp.core.components import signature as signatures
 from django_mcp.core.components.base import (
+    OPTIONS,
     ORDER_BOUND,
     USER_CHECKS,
     CacheHint,
@@ -29,6 +30,7 @@ from django_mcp.core.components.base import (
 )
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.components.signature import CallConvention, Parameter, Signature
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol import meta
 from django_mcp.core.protocol.content import Icon
 from django_mcp.core.protocol.errors import Json
@@ -100,8 +102,8 @@ class ComponentAttributes:
 DECLARED: WeakSet[type[ComponentAttributes]] = WeakSet()
 """The classes of which components were made, for a check of those that were forgotten."""
 
-VIEW_PERMISSIONS: list[Callable[[ViewPermission, Any], Any]] = []
-"""Port: the first asks a permission class of REST framework. apps.py adds that of ``rest``."""
+VIEW_PERMISSION: Port[Callable[[ViewPermission, Any], Any]] = Port("asks classes of permissions")
+"""Asks a permission class of REST framework."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,7 @@ class ViewPermission:
     method: str
 
     def __call__(self, frame: Any) -> Any:
-        (ask,) = VIEW_PERMISSIONS
-        return ask(self, frame)
+        return VIEW_PERMISSION.get()(self, frame)
 
     def __str__(self) -> str:
         return getattr(self.permission, "__name__", type(self.permission).__name__)
@@ -138,6 +139,7 @@ class ComponentSource:
     docstring: str
     module: str
     find_line: Callable[[], int]
+    kind: str
     reads_only: bool
     """Whether components of this kind change nothing: all but tools."""
 
@@ -185,11 +187,13 @@ class ComponentSource:
             icons = tuple(Icon.of(icon).to_protocol() for icon in self.get("icons") or ())
         description = self.raw("description")
         scopes = self.get("scopes") or ()
+        options = self._options_of_extensions()
         return {
             "title": self.get("title"),
             "description": self.docstring if description is None else description,
             "icons": icons,
-            "meta": self._meta(),
+            "meta": self._meta(options),
+            "options": options,
             "permission": self._permission(),
             "scopes": scope_names(self.where, scopes),
             "when_denied": self._when_denied(),
@@ -239,15 +243,28 @@ class ComponentSource:
         annotations = self.get("annotations")
         return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
-    def _meta(self) -> Json | None:
+    def _options_of_extensions(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, option in OPTIONS.of(self.kind).items():
+            value = self.raw(name)
+            if value is not None:
+                values[name] = option.read(value, self.where)
+        return values
+
+    def _meta(self, options: Mapping[str, Any]) -> Json | None:
+        """The author's ``meta``, which overrides that of the options of extensions."""
+        described: dict[str, Any] = {}
+        for name, read_value in options.items():
+            describe = OPTIONS.of(self.kind)[name].meta
+            described |= {} if describe is None else describe(read_value)
         value: Json | None = self.get("meta")
         if value is None:
-            return None
+            return described or None
         if not isinstance(value, Mapping):
             raise ConfigurationError(f"The meta of {self.where} is {value!r}: give a dict")
         with explain(self.where):
             meta.check_keys(value)
-        return value
+        return {**described, **value} if described else value
 
     def _cache(self) -> CacheHint | None:
         value = self.get("cache")
@@ -306,9 +323,11 @@ def read(
     target: Any, base: type[ComponentAttributes], method: str, options: Any, declared_options: Any
 ) -> ComponentSource:
     """Read ``target``: a function, or a class or instance of ``base`` with ``method``."""
-    if unknown := sorted(options.keys() - declared_options.__optional_keys__):
-        possible = ", ".join(sorted(declared_options.__optional_keys__))
-        near = similar(unknown[0], declared_options.__optional_keys__)
+    kind = snake_case(base.__name__)
+    possible_options = declared_options.__optional_keys__ | OPTIONS.of(kind).keys()
+    if unknown := sorted(options.keys() - possible_options):
+        possible = ", ".join(sorted(possible_options))
+        near = similar(unknown[0], possible_options)
         question = f" Did you mean {near!r}?" if near else ""
         raise ConfigurationError(
             f"There is no option {unknown[0]!r}: there are {possible}.{question}"
@@ -319,7 +338,7 @@ def read(
     instance = target if isinstance(target, base) else None
     if instance is not None:
         DECLARED.add(type(instance))
-        _check_names(type(instance), base, method, declared_options.__optional_keys__)
+        _check_names(type(instance), base, method, possible_options)
     function = target if instance is None else getattr(target, method, None)
     if instance is not None and not callable(function):
         raise ConfigurationError(f"{type(target).__qualname__} has no method {method}: write one")
@@ -341,6 +360,7 @@ def read(
         docstring=docstring,
         module=declared.__module__,
         find_line=functools.partial(line_of, declared),
+        kind=kind,
         reads_only=not hasattr(base, "read_only"),
     )
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from django_mcp.core.components import serializers
 from django_mcp.core.components.base import UnserializableResult
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.content import (
     AnyAnnotations,
     AudioContent,
@@ -35,10 +36,10 @@ from django_mcp.core.protocol.meta import check_keys
 MAX_COMPLETIONS = 100
 """The maximum of values in one result (specification, completion, "Response Data")."""
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
-TEMPLATE_RENDERERS: list[Callable[[str, Mapping[str, Any]], str]] = []
-"""Port: the first renders a template by its name. apps.py adds Django's template engines."""
-MAX_FILE_SIZES: list[Callable[[], int]] = []
-"""Port: the first returns the bytes that a file may have. apps.py adds that of the settings."""
+TEMPLATE_RENDERER: Port[Callable[[str, Mapping[str, Any]], str]] = Port("renders templates")
+"""Renders a template by its name."""
+MAX_FILE_SIZE: Port[Callable[[], int]] = Port("says how large files may be")
+"""Returns the bytes that a file may have."""
 MISSING = object()
 """No structured content, which is not the same as null."""
 
@@ -97,7 +98,7 @@ class Response:
 
         The MIME type is derived from the name. Raises what the template engine raises.
         """
-        text = TEMPLATE_RENDERERS[0](template_name, context or {})
+        text = TEMPLATE_RENDERER.get()(template_name, context or {})
         kind = mime_type or mimetypes.guess_type(template_name)[0] or "text/plain"
         return ContentResponse(data=str(text), mime_type=kind, name=template_name)
 
@@ -388,7 +389,7 @@ def _read_file(
 
 
 def _with_type(data: str | bytes, name: str) -> ContentResponse:
-    if len(data) > MAX_FILE_SIZES[0]():
+    if len(data) > MAX_FILE_SIZE.get()():
         raise UnserializableResult(
             "A file has more bytes than MAX_RESULT_SIZE: return its URL, or a resource_link"
         )
@@ -403,7 +404,7 @@ def _name_of(file: Any) -> str:
 
 def _contents_of(file: Any) -> str | bytes:
     """The contents of a file, which is closed again if it was opened here."""
-    enough_to_see_more = MAX_FILE_SIZES[0]() + 1
+    enough_to_see_more = MAX_FILE_SIZE.get()() + 1
     if isinstance(file, bytes | bytearray | memoryview):
         return bytes(file)
     if isinstance(file, PathLike):

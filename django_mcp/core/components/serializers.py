@@ -42,6 +42,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from django_mcp.core.components.base import ConfigurationError, UnserializableResult
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.texts import is_text
 
 T = TypeVar("T")
@@ -83,8 +84,8 @@ class RowSerializer:
 
 BUILT_IN: dict[type | str, Serializer] = {}
 """Port: the entries of this package. apps.py adds those of Django's types."""
-SITE_TABLES: list[Callable[[], Table]] = []
-"""Port: each returns entries of the site. apps.py adds the setting SERIALIZERS."""
+SITE_TABLE: Port[Callable[[], Table]] = Port("returns entries of the site", default=dict)
+"""Returns the entries of the site: the setting SERIALIZERS."""
 
 _registered: dict[type | str, Serializer] = {}
 _entries: dict[type, Serializer | None] = {}
@@ -139,10 +140,7 @@ def _find(kind: type) -> Serializer | None:
 
 
 def _site_entries() -> dict[type | str, Serializer]:
-    entries: dict[type | str, Serializer] = {}
-    for table in SITE_TABLES:
-        entries.update(table())
-    return {**entries, **_registered}
+    return {**SITE_TABLE.get()(), **_registered}
 
 
 NATIVE = (

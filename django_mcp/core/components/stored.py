@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from django_mcp.core.components import outputs, schemas
-from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.components.base import Component, ConfigurationError, check_spec
 from django_mcp.core.components.serializers import jsonable
+from django_mcp.core.ports import Port
 
 AnyComponent = TypeVar("AnyComponent", bound=Component)
 
@@ -26,14 +27,15 @@ CACHED_SPECS = 1024
 
 def canonical(spec: Mapping[str, Any]) -> bytes:
     """``spec`` as JSON; functions in it become their paths."""
+    check_spec(spec)
     try:
         return to_json(spec)
     except PydanticSerializationError:
         return to_json({option: _encode(option, value) for option, value in spec.items()})
 
 
-MODULE_CHECKS: list[Callable[[str], bool]] = []
-"""Port: each returns whether functions of a module may be stored. apps.py adds installed apps."""
+IS_STORABLE: Port[Callable[[str], bool]] = Port("says which modules may be stored")
+"""Whether functions of a module may be stored: those of installed apps may."""
 
 
 def restore(
@@ -94,7 +96,7 @@ def _resolve_stored(path: str) -> Any:
 
 
 def _check_module(module: str) -> None:
-    if not any(is_allowed(module) for is_allowed in MODULE_CHECKS):
+    if not IS_STORABLE.get()(module):
         raise ConfigurationError(
             f"{module!r} belongs to no installed app: the handler of a component that is "
             "registered for a session must be defined in one of INSTALLED_APPS"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.signature import is_async
 from django_mcp.core.dispatch import task_calls
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.errors import AuthenticationRequired, InternalError, Json
 from django_mcp.core.server import failures
 
@@ -86,8 +87,9 @@ class Approvals(Protocol):
         """Raise ValueError unless the stored call was approved, and is as it was then."""
 
 
-APPROVALS: list[Approvals] = []
-"""Port: the app ``django_mcp.contrib.approvals`` puts its implementation here."""
+APPROVALS: Port[Approvals] = Port(
+    "stores calls that wait", filled_by="django_mcp.contrib.approvals"
+)
 
 
 async def hold(
@@ -141,12 +143,12 @@ async def _needed_permission(
 
 def port(frame: Frame, tool: ToolComponent) -> Approvals:
     """Return the app that stores calls; raises InternalError without it."""
-    if not APPROVALS:
+    if not APPROVALS.is_filled:
         error = ConfigurationError(f"The tool {tool.name!r} has an approval: {NOT_INSTALLED}")
         failures.report_unexpected(frame, error, "The tool %s cannot wait for approval", tool.name)
         details = failures.debug_details(frame, error)
         raise InternalError(f"The site has nowhere to store a call that waits{details}")
-    return APPROVALS[0]
+    return APPROVALS.get()
 
 
 NOT_INSTALLED = 'Add "django_mcp.contrib.approvals" to INSTALLED_APPS'
@@ -154,9 +156,9 @@ NOT_INSTALLED = 'Add "django_mcp.contrib.approvals" to INSTALLED_APPS'
 
 async def verify(task_id: str) -> None:
     """Raise ValueError unless the stored call was approved, and is as it was then."""
-    if not APPROVALS:
+    if not APPROVALS.is_filled:
         raise ValueError(f"A call that was approved cannot be verified: {NOT_INSTALLED}")
-    await APPROVALS[0].verify(task_id)
+    await APPROVALS.get().verify(task_id)
 
 
 async def _permission(frame: Frame, tool: ToolComponent, validated: Any) -> str | None:

@@ -8,7 +8,7 @@ arguments, those that a tool names. Without a log handler, receivers and the app
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from logging import INFO
 from time import perf_counter
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol.limits import MAX_QUOTED, quoted, shown
+from django_mcp.core.server.extensions import INSTALLED
 
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.handle import Answer, Site
@@ -25,12 +26,6 @@ calls = logging.getLogger("django_mcp.calls")
 
 TARGETS: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
 """The parameter which names what is called, by method."""
-
-
-RECORDERS: list[Callable[[Frame, str, float, int | None], object]] = []
-"""Port: each takes the Frame of a call that is over, its outcome, its duration in seconds and the
-bytes of its response, None for a cancelled call. It returns at once. The app of the call log adds
-the one that writes rows."""
 
 is_recorded = ContextVar("django_mcp.is_recorded", default=True)
 """Whether calls are recorded: the test client turns it off, since its rows would be rolled back."""
@@ -48,7 +43,7 @@ class Signal(Protocol):
 def is_wanted(signal: Signal) -> bool:
     """Whether anything wants to know of a call that sends this signal."""
     # An empty list needs no check which receivers are still alive.
-    return bool(RECORDERS or signal.receivers) or calls.isEnabledFor(INFO)
+    return bool(INSTALLED.after_call or signal.receivers) or calls.isEnabledFor(INFO)
 
 
 async def logged(signal: Signal, answer_next: Answer, frame: Frame, site: Site) -> bytes:
@@ -56,7 +51,7 @@ async def logged(signal: Signal, answer_next: Answer, frame: Frame, site: Site) 
     began = perf_counter()
     size = None
     outcome = "cancelled"
-    is_stored = RECORDERS and is_recorded.get()
+    is_stored = INSTALLED.after_call and is_recorded.get()
     try:
         body = await answer_next(frame, site)
         outcome = frame.exchange.outcome
@@ -72,16 +67,13 @@ async def logged(signal: Signal, answer_next: Answer, frame: Frame, site: Site) 
 
 
 def _record(frame: Frame, outcome: str, duration: float, size: int | None) -> None:
-    """Call the recorders. One that fails is logged: the call itself has ended as it has."""
-    for record in RECORDERS:
+    """Call the extensions. One that fails is logged: the call itself has ended as it has."""
+    for after_call in INSTALLED.after_call:
         try:
-            record(frame, outcome, duration, size)
+            after_call(frame, outcome, duration, size)
         except Exception:
-            log_repeated(
-                logging.ERROR,
-                "A call was not recorded: a recorder of the call log failed",
-                exc_info=True,
-            )
+            text = "An extension failed after a call"
+            log_repeated(logging.ERROR, text, exc_info=True)
 
 
 async def _log(frame: Frame, signal: Signal, outcome: str, duration: float) -> None:

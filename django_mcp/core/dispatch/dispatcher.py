@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
+from django_mcp.core.dispatch import extension_methods
 from django_mcp.core.dispatch.methods import CAPABILITIES, METHODS, WITHOUT_COMPONENTS
 from django_mcp.core.protocol.errors import MethodNotFound
 from django_mcp.core.protocol.limits import cut
@@ -41,11 +42,12 @@ def _first_step(frame: Frame) -> CallNext:
     plans = server.plans  # Before anything is looked up: a change replaces it.
     name = frame.message.method
     step: CallNext = call_declared
-    is_kept = name in METHODS and name in frame.revision.requests
+    method = _find(frame)
+    is_kept = method is not None
     if server.middleware:
         step = _within_middleware(server.middleware, call_declared)
-    elif is_kept and _is_declared(frame) and not server.components.has_deferred:
-        step = METHODS[name]
+    elif method is not None and _is_declared(frame) and not server.components.has_deferred:
+        step = method
     else:
         is_kept = False
     if is_kept:
@@ -91,18 +93,27 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
 
 def _is_declared(frame: Frame) -> bool:
     capability = CAPABILITIES.get(frame.message.method)
+    # That of an extension finds itself whether it is declared.
     return capability is None or frame.server.capabilities.has(capability)
 
 
 def call_method(frame: Frame) -> Awaitable[Answer]:
     """Call the method which the request names; raises MethodNotFound."""
     method = frame.message.method
-    function = METHODS.get(method) if method in frame.revision.requests else None
+    function = _find(frame)
     if function is None:
         raise MethodNotFound(f"Method not found: {cut(method)}")
     if frame.server.components.has_deferred and method not in WITHOUT_COMPONENTS:
         return _call_when_built(function, frame)
     return function(frame)
+
+
+def _find(frame: Frame) -> Method | None:
+    """The function of the method, which the protocol or an extension has in this revision."""
+    name = frame.message.method
+    if name not in frame.revision.requests:
+        return None
+    return METHODS.get(name) or extension_methods.find(name)
 
 
 async def _call_when_built(function: Method, frame: Frame) -> Answer:

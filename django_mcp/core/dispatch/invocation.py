@@ -23,6 +23,7 @@ from django_mcp.core.frame.client.base import current_frame
 from django_mcp.core.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import current_caller
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.errors import (
     AuthenticationRequired,
     Cancelled,
@@ -110,8 +111,8 @@ class Surrounding(Protocol):
 Surround = Callable[[Server, Any], Surrounding | None]
 """Returns what surrounds a handler, which is given as it was registered, if anything does."""
 
-AROUND_HANDLER: list[Surround] = []
-"""Port, from the inside: the transactions of ATOMIC_REQUESTS, and ``around_call`` of the server."""
+AROUND_HANDLER: Port[Sequence[Surround]] = Port("surrounds handlers", default=())
+"""From the inside: the transactions of ATOMIC_REQUESTS, and ``around_call`` of the server."""
 
 
 def function_of(handler: Handler) -> Any:
@@ -162,7 +163,7 @@ class Invocation(NamedTuple):
         cls, server: Server, handler: Handler, *, read: Read, failed: Failed = _raise
     ) -> Invocation:
         function = function_of(handler)
-        around = (surround(server, function) for surround in AROUND_HANDLER)
+        around = (surround(server, function) for surround in AROUND_HANDLER.get())
         return cls(handler, [each for each in around if each is not None], read, failed)
 
     async def run(self, frame: Frame, *arguments: Any) -> Answer:
@@ -308,8 +309,14 @@ def _is_closed(raised: BaseException) -> bool:
     return trace is not None and trace.tb_next is None
 
 
-QUERY_RUNNERS: list[Callable[[Any], Coroutine[Any, Any, bool]]] = []
-"""Port: each runs the lazy queries in a value, and returns whether there were any."""
+async def _no_queries(value: Any) -> bool:
+    return False
+
+
+RUN_QUERIES: Port[Callable[[Any], Coroutine[Any, Any, bool]]] = Port(
+    "runs lazy queries", default=_no_queries
+)
+"""Runs the lazy queries in a value, and returns whether there were any."""
 
 
 async def _read_queries(returned: Any, frame: Frame, read: Read) -> Answer:
@@ -317,9 +324,8 @@ async def _read_queries(returned: Any, frame: Frame, read: Read) -> Answer:
 
     To be called from within ``except``: the error is raised again if there was no query.
     """
-    for run_queries in QUERY_RUNNERS:
-        if await frame.exchange.run_async(run_queries(returned)):
-            return _read(returned, frame, read)
+    if await frame.exchange.run_async(RUN_QUERIES.get()(returned)):
+        return _read(returned, frame, read)
     raise
 
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.components.base import Component
-from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.dispatch import list_answers, visibility
 from django_mcp.core.dispatch.list_answers import Answers
 from django_mcp.core.protocol import cursors
@@ -47,7 +46,7 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
 
 def _lists_few(frame: Frame, kind: str) -> bool:
     """Whether the list has a chosen few tools, with which a model finds the others."""
-    if kind != ToolComponent.kind or not frame.server.tool_search:
+    if kind not in frame.server.short_lists:
         return False
     selection = frame.principal.selection
     return selection is None or not selection.all_tools

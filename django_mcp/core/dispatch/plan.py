@@ -16,6 +16,8 @@ AROUND_HANDLER   transactions      handlers, if a database has ATOMIC_REQUESTS
 ``Invocation``   rollback          handlers with ``requests_input``
                  thread            handlers that are synchronous
 AFTER_RESULT     add_fragment      tools with a view that renders fragments
+every list       those of          components that use an extension (``server.extensions``), after
+                 extensions        the others
 ================ ================= ============================================================
 
 AROUND_HANDLER is in ``invocation``, and ``runtime`` adds its steps. The other lists are here, with
@@ -27,6 +29,7 @@ its plans as well (``dispatcher``); ``handle.answer`` adds what surrounds every 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from django_mcp.core.components.base import Component, InvalidArguments, LargeArguments
@@ -38,20 +41,17 @@ from django_mcp.core.dispatch.invocation import Invocation
 from django_mcp.core.protocol import headers
 from django_mcp.core.protocol.preencoded import PreEncodedResult
 from django_mcp.core.protocol.revisions import Feature
+from django_mcp.core.server import extensions
 
 if TYPE_CHECKING:
-    from django_mcp.core.dispatch.invocation import Answer, Result
+    from django_mcp.core.dispatch.invocation import Answer, Read, Result
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.protocol.errors import McpError
+    from django_mcp.core.protocol.errors import Json, McpError
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.extensions import AfterResult, BeforeArguments, BeforeHandler
     from django_mcp.core.server.server import Server
 
 Arguments = dict[str, Any]
-BeforeArguments = Callable[["Frame", "Plan", Arguments], Awaitable["Answer | None"]]
-BeforeHandler = Callable[["Frame", "Plan", Arguments, Any], Awaitable["Answer | None"]]
-"""It is given the arguments as they were sent, and the valid ones."""
-AfterResult = Callable[["Frame", ToolComponent, Any, "Result"], "Result"]
-"""It is given what the handler returned, on the handler's thread."""
 
 
 async def _raise(
@@ -171,17 +171,16 @@ async def check_headers(frame: Frame, plan: Plan, arguments: Arguments) -> None:
 # After the result.
 
 
-def add_fragment(frame: Frame, tool: ToolComponent, value: Any, result: Result) -> Result:
+def add_fragment(frame: Frame, tool: Component, value: Any, result: Json) -> dict[str, Any]:
     """Add the fragment that the view of the tool shows.
 
     It is in ``_meta``: hosts hand that to the view, and keep it from the model.
     """
-    if type(result) is PreEncodedResult:
-        result = {"structuredContent": result}
     meta = result.get("_meta") or {}
-    if tool.view is None or result.get("isError") or FRAGMENT in meta:
-        return result
-    html = tool.view.fragment_of(value, frame.message.params.get("arguments") or {})
+    view = getattr(tool, "view", None)
+    if view is None or result.get("isError") or FRAGMENT in meta:
+        return dict(result)
+    html = view.fragment_of(value, frame.message.params.get("arguments") or {})
     result_size.check_fragment(frame, tool, html)
     return {**result, "_meta": {**meta, FRAGMENT: html}}
 
@@ -220,21 +219,40 @@ def _has_fragment(component: Component, revision: Revision) -> bool:
 
 
 class Steps(NamedTuple):
-    """A list of steps, each with the components and revisions for which it is there."""
+    """The steps at a place, each with the components and revisions for which it is there."""
 
+    place: str
     steps: Sequence[tuple[Callable[[Component, Revision], bool], Callable[..., Any]]]
 
     def of(self, component: Component, revision: Revision) -> tuple[Callable[..., Any], ...]:
-        return tuple(step for is_there, step in self.steps if is_there(component, revision))
+        own = [step for is_there, step in self.steps if is_there(component, revision)]
+        return (*own, *extensions.INSTALLED.steps(self.place, component, revision))
+
+    def after(self, read: Read, component: Component, revision: Revision) -> Read:
+        """Return ``read``, which makes the result of a component, with the steps after it."""
+        steps = self.of(component, revision)
+        return partial(_read_through, read, steps, component) if steps else read
+
+
+def _read_through(
+    read: Read, steps: Sequence[AfterResult], component: Component, frame: Frame, value: Any
+) -> Result:
+    result = read(frame, value)
+    if type(result) is PreEncodedResult:
+        result = {"structuredContent": result}
+    for step in steps:
+        result = step(frame, component, value, result)
+    return result
 
 
 BEFORE_ARGUMENTS = Steps(
+    "before_arguments",
     (
         (_is_guarded, check_permission),
         (_is_for_views, check_direct),
         (_has_headers, check_headers),
         (_may_be_task, task_calls.start_task),
-    )
+    ),
 )
-BEFORE_HANDLER = Steps(((_has_approval, approval.hold),))
-AFTER_RESULT = Steps(((_has_fragment, add_fragment),))
+BEFORE_HANDLER = Steps("before_handler", ((_has_approval, approval.hold),))
+AFTER_RESULT = Steps("after_result", ((_has_fragment, add_fragment),))

@@ -15,7 +15,7 @@ from django_mcp.core.protocol.errors import (
 from django_mcp.core.protocol.limits import cut
 from django_mcp.core.protocol.revisions import Feature
 from django_mcp.core.protocol.tasks import Task
-from django_mcp.core.server.tasks import Tasks
+from django_mcp.core.server.tasks import TASKS
 
 if TYPE_CHECKING:
     from django_mcp.core.components.tool import ToolComponent
@@ -113,7 +113,7 @@ async def start_task(frame: Frame, plan: Plan, arguments: dict[str, Any]) -> Ans
 
 async def answer(frame: Frame, terms: TaskTerms, plan: Plan, arguments: dict[str, Any]) -> Answer:
     """Return the answer to a call which becomes a task, or to one that ended before."""
-    port = Tasks.get_port()
+    port = TASKS.get()
     if not terms.after:
         return created(frame, await port.start(frame, terms.ttl_ms)), frame
 

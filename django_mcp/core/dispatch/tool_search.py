@@ -17,6 +17,7 @@ from django_mcp.core.dispatch import visibility
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.protocol.jsonrpc import Request
+from django_mcp.core.server.extensions import Extension
 
 if TYPE_CHECKING:
     from django_mcp.core.server.server import Server
@@ -100,10 +101,10 @@ def add(server: Server, component: Component) -> None:
         server.components.add(replace(tool, is_in_every_selection=True))
 
 
-def is_call(server: Server, request: Request) -> bool:
+def _is_call(request: Request) -> bool:
     """Whether a request calls another tool through ``call_tool``."""
     params = request.params
-    if not server.tool_search or request.method != "tools/call" or params.get("name") != CALL:
+    if request.method != "tools/call" or params.get("name") != CALL:
         return False
     given = params.get("arguments")
     if type(given) is not dict or given.keys() - {"name", "arguments"}:
@@ -112,8 +113,23 @@ def is_call(server: Server, request: Request) -> bool:
     return type(given.get("name")) is str and given["name"] != CALL and has_arguments
 
 
-def unwrapped(request: Request) -> Request:
-    """Return the call of the tool that a call of ``call_tool`` names."""
+def redirect(server: Server, request: Request) -> Request | None:
+    """Return the call of the tool that a call of ``call_tool`` names; None for other requests."""
+    if not _is_call(request):
+        return None
     given = request.params["arguments"]
     inner = {"name": given["name"], "arguments": given.get("arguments") or {}}
     return request._replace(params={**request.params, **inner})
+
+
+def is_for(server: Server) -> bool:
+    return server.tool_search
+
+
+EXTENSION = Extension(
+    name="django-mcp/tool-search",
+    add_to=add,
+    redirect=redirect,
+    short_lists=["tool"],
+    is_for=is_for,
+)

@@ -21,6 +21,7 @@ from django_mcp.core.frame.client.null import NULL_CLIENT
 from django_mcp.core.frame.exchange import NULL_EXCHANGE, Exchange
 from django_mcp.core.frame.session import Change
 from django_mcp.core.frame.transport import TRANSPORTS, HttpTransport, Transport
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol import meta
 from django_mcp.core.protocol.jsonrpc import RequestInfo
 from django_mcp.core.protocol.limits import quoted
@@ -58,6 +59,9 @@ class Private(TypedDict, total=False):
     """Whether the client called the tool through ``call_tool``, without its headers."""
 
 
+DJANGO_REQUEST: Port[Callable[[Frame], Any]] = Port("makes the HttpRequest of a Frame")
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Frame:
     """One request as its handler sees it.
@@ -68,8 +72,6 @@ class Frame:
 
     __mcp_frame__: ClassVar[bool] = True
     """By this, lower layers know a Frame without importing it."""
-    django_request_of: ClassVar[Callable[[Frame], Any] | None] = None
-    """Makes the ``HttpRequest`` of a Frame; the app configuration sets it."""
 
     # For handlers.
     assigns: Mapping[str, Any]
@@ -227,10 +229,8 @@ class Frame:
         """
         private: Any = self.private
         if "django_request" not in private:
-            if Frame.django_request_of is None:
-                raise LookupError("Without django_mcp in INSTALLED_APPS, there is no HttpRequest")
             # Not a change of the Frame: it is the same request however often it is asked for.
-            private["django_request"] = Frame.django_request_of(self)
+            private["django_request"] = DJANGO_REQUEST.get()(self)
         return private["django_request"]
 
     def put_transport(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:

@@ -5,8 +5,8 @@ Each message has the id of the request that opened the stream: ``1`` and ``"1"``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +35,8 @@ class Filter:
     lists: frozenset[str] = frozenset()
     uris: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    of_extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The members that extensions have added, by name."""
 
     def to_protocol(self) -> dict[str, Any]:
         described: dict[str, Any] = {name: True for name in LISTS if name in self.lists}
@@ -42,6 +44,7 @@ class Filter:
             described["resourceSubscriptions"] = [*self.uris]
         if self.tasks:
             described["taskIds"] = [*self.tasks]
+        described |= {name: [*values] for name, values in self.of_extensions.items()}
         return described
 
     @property
@@ -50,8 +53,11 @@ class Filter:
         return frozenset(f"notifications/{LISTS[name]}/list_changed" for name in self.lists)
 
 
-def read(params: Json) -> Filter:
-    """Return the filter of a request without unknown members; raise InvalidParams."""
+def read(params: Json, of_extensions: Collection[str] = ()) -> Filter:
+    """Return the filter of a request without unknown members; raise InvalidParams.
+
+    ``of_extensions`` are the members that extensions have added.
+    """
     wanted = params.get("notifications")
     if type(wanted) is not dict:
         raise InvalidParams("params.notifications must be an object: the filter of what to hear")
@@ -61,7 +67,8 @@ def read(params: Json) -> Filter:
         if type(wanted.get(name, False)) is not bool:
             raise InvalidParams(f"params.notifications.{name} must be true or false")
     lists = frozenset(name for name in LISTS if wanted.get(name))
-    return Filter(lists, uris, tasks)
+    added = {name: _strings(wanted, name, "A string", MAX_URI) for name in of_extensions}
+    return Filter(lists, uris, tasks, {name: values for name, values in added.items() if values})
 
 
 def _strings(wanted: Json, name: str, each: str, most: int) -> tuple[str, ...]:

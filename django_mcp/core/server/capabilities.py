@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol import meta
 from django_mcp.core.protocol.mcp_apps.metadata import EXTENSION
+from django_mcp.core.protocol.revisions import NEWEST
+from django_mcp.core.server.extensions import INSTALLED
 
 if TYPE_CHECKING:
     from django_mcp.core.auth.base import Principal
@@ -34,14 +36,19 @@ class Capabilities:
         self._declared = set()
         self._server.components.clear_descriptors()
 
-    def current(self) -> dict[str, Any]:
+    def current(self, revision: Revision = NEWEST) -> dict[str, Any]:
+        """Return them as the revision has the extensions; ``described`` has all of it."""
         if self._replacement is not None:
             return dict(self._replacement)
         available = (name for name, has in AVAILABLE.items() if has(self._server))
         declared = {name: dict(FLAGS.get(name, {})) for name in available} | {**self._overrides}
         extensions = declared.get("extensions", {})
-        if extensions is not None and self._server.components.has_any(_has_view):
-            declared["extensions"] = {EXTENSION: {}, **extensions}
+        if extensions is not None:
+            own = INSTALLED.declared(self._server, revision)
+            if self._server.components.has_any(_has_view):
+                own = {EXTENSION: {}, **own}
+            if own:
+                declared["extensions"] = {**own, **extensions}
         experimental = {**self._experimental(), **(declared.pop("experimental", None) or {})}
         if experimental:
             declared["experimental"] = experimental
@@ -62,9 +69,13 @@ class Capabilities:
             return self._overrides[name] is not None
         return name in AVAILABLE and AVAILABLE[name](self._server)
 
+    def described(self, revision: Revision) -> dict[str, Any]:
+        """Return what clients of a revision are told, whoever they are."""
+        return revision.describe_capabilities(self.current(revision))
+
     def has_tasks(self, revision: Revision) -> bool:
         """Return whether clients of ``revision`` may request that a tool is called as a task."""
-        declared = revision.describe_capabilities(self.current())
+        declared = self.described(revision)
         requests = declared.get("tasks", {}).get("requests", {})
         return "call" in requests.get("tools", {})
 
@@ -76,7 +87,7 @@ class Capabilities:
         ``tasks/list`` is not for anonymous callers, who are all the same one (TASK-A5). Without a
         stream for it, nothing is sent to a client that belongs to none of its requests.
         """
-        declared = revision.describe_capabilities(self.current())
+        declared = self.described(revision)
         if not may_listen:
             declared = {name: _without_listening(flags) for name, flags in declared.items()}
         if principal.is_anonymous and "list" in (declared.get("tasks") or {}):

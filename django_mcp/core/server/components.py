@@ -31,6 +31,7 @@ from django_mcp.core.components.views import SCHEME, VERSION, View
 from django_mcp.core.concurrency.loops import running_loop
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.texts import resolved
+from django_mcp.core.server import extensions
 from django_mcp.core.server.component_lists import ComponentsOfKind, EncodedLists, InOrder
 from django_mcp.core.server.tool_index import ToolIndex, ToolIndexes
 
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from django_mcp.core.server.server import Server
 
 KINDS = (ToolComponent.kind, ResourceComponent.kind, TemplateComponent.kind, PromptComponent.kind)
-
-COMPANIONS: list[Callable[[Server, Component], None]] = []
-"""Port: each may add another component to a server which was given one."""
 
 
 class Expected(NamedTuple):
@@ -211,8 +209,9 @@ class ComponentCollection:
         components.is_used = True
         components.declare({**components.declared, component.key: component})
         self.clear_descriptors()
-        for add_companion in COMPANIONS:
-            add_companion(self._server, component)
+        for extension in extensions.INSTALLED.all:
+            if extension.add_to is not None:
+                extension.add_to(self._server, component)
 
     def _with_group_scopes(self, component: Component) -> Component:
         """Return the component with the scopes that its group needs on this server."""

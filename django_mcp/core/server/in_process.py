@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar, Unpack
+
+from django_mcp.core.ports import Port
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
@@ -44,6 +46,9 @@ class InProcessCaller(Protocol):
     def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
 
 
+CALLER: Port[InProcessCaller] = Port("calls a Server in process")
+
+
 class InProcessCalls:
     """The calls of one server by the site's own code.
 
@@ -57,9 +62,6 @@ class InProcessCalls:
     ``a`` is for asynchronous code; the one without runs synchronous handlers on its own thread,
     and so in its own transaction.
     """
-
-    caller: ClassVar[InProcessCaller | None] = None
-    """The app sets it when it is ready."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -155,9 +157,7 @@ class InProcessCalls:
 
     @property
     def port(self) -> InProcessCaller:
-        if self.caller is None:
-            raise RuntimeError("A Server can be called only after django.setup()")
-        return self.caller
+        return CALLER.get()
 
 
 def _reference(ref: Json | str) -> dict[str, Any]:

@@ -24,11 +24,12 @@ from django_mcp.core.components.resource import (
     resource_component,
 )
 from django_mcp.core.components.tool import ToolComponent, ToolOptions, tool_component
-from django_mcp.core.protocol.revisions import Revision, Statefulness, with_statefulness
+from django_mcp.core.protocol.revisions import REVISIONS, Revision, Statefulness
 from django_mcp.core.protocol.texts import resolved
 from django_mcp.core.server._twins import Twins
 from django_mcp.core.server.capabilities import Capabilities
 from django_mcp.core.server.components import ComponentCollection
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.hooks import Hooks
 from django_mcp.core.server.in_process import InProcessCalls
 from django_mcp.core.server.notifications import Notifications
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from django_mcp.core.auth.base import Authenticator
     from django_mcp.core.frame.frame import Frame
     from django_mcp.core.protocol.errors import Json, McpError
+    from django_mcp.core.protocol.jsonrpc import Request
 
     Answer = tuple[dict[str, Any] | McpError, Frame]
     CallNext = Callable[[Frame], Awaitable[Answer]]
@@ -147,6 +149,10 @@ class Server(Hooks):
     """Whether ``start`` has been called in this process, and ``stop`` has not."""
     is_configured = False
     """Whether ``configure`` has set ``options`` and ``signer``."""
+    redirects: Sequence[Callable[[Server, Request], Request | None]] = ()
+    """What may replace a call by another one: parts of extensions."""
+    short_lists: frozenset[str] = frozenset()
+    """The kinds of components of which lists have those with ``always_load`` only."""
     options = ServerOptions()
     signer: Signer = UnconfiguredSigner()
 
@@ -297,11 +303,18 @@ class Server(Hooks):
     def configure(self, options: ServerOptions, signer: Signer) -> None:
         """Use the options and the signer of the site; called once, when the site has started."""
         self.options = options
-        self.plans = {}
         self.signer = signer
         self.is_configured = True
-        # Cached properties that depend on the options.
-        for name in ("cache_members", "stateless"):
+        self.extend()
+
+    def extend(self) -> None:
+        """Use the extensions that are installed now."""
+        own = [one for one in INSTALLED.all if one.is_for is None or one.is_for(self)]
+        self.redirects = tuple(one.redirect for one in own if one.redirect is not None)
+        self.short_lists = frozenset(kind for one in own for kind in one.short_lists)
+        self.components.clear_descriptors()
+        # Cached properties that depend on the options, or on extensions.
+        for name in ("cache_members", "by_version", "stateless"):
             self.__dict__.pop(name, None)
 
     def sign(self, purpose: str, principal: str, text: str, /, *bound_to: Any) -> str:
@@ -342,7 +355,16 @@ class Server(Hooks):
 
     def revisions(self, statefulness: Statefulness) -> tuple[Revision, ...]:
         """Return the served revisions of this statefulness, oldest first."""
-        return with_statefulness(statefulness, self.options.versions)
+        return tuple(
+            revision
+            for revision in self.by_version.values()
+            if revision.statefulness is statefulness and revision.version in self.options.versions
+        )
+
+    @cached_property
+    def by_version(self) -> Mapping[str, Revision]:
+        """Every revision, with the methods and notifications of extensions, oldest first."""
+        return {revision.version: INSTALLED.revise(revision) for revision in REVISIONS}
 
     @cached_property
     def stateless(self) -> Mapping[str, Revision]:

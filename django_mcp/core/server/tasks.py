@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from django_mcp.core.ports import Port
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
@@ -52,14 +54,5 @@ class TaskPort(Protocol):
         """Wait until the task has ended; send its messages and input requests meanwhile."""
 
 
-class Tasks:
-    """The tasks of all servers."""
-
-    port: ClassVar[TaskPort | None] = None
-    """The app sets it when it is ready."""
-
-    @classmethod
-    def get_port(cls) -> TaskPort:
-        if cls.port is None:
-            raise RuntimeError("Tasks can be used only after django.setup()")
-        return cls.port
+TASKS: Port[TaskPort] = Port("keeps tasks")
+"""The tasks of all servers."""

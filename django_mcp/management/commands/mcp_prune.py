@@ -1,7 +1,7 @@
-"""manage.py mcp_prune: deletes expired sessions, events and tasks, and what apps no longer need.
+"""manage.py mcp_prune: deletes expired sessions, events and tasks, and rows of extensions.
 
-An app which has more to delete has a method ``prune_mcp`` of its configuration. It returns a
-sentence about what it has deleted.
+An extension which has more to delete has a function ``prune``. It returns a sentence about what it
+has deleted.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.apps import apps
 from django.core.management.base import BaseCommand
 
 from django_mcp import stores
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.runtime import pools
 from django_mcp.tasks import store
 
@@ -30,6 +30,6 @@ class Command(BaseCommand):
         with pools.thread_sensitive():
             tasks = async_to_sync(store.get().prune)()
         self.stdout.write(f"Deleted {sessions} sessions, {events} events and {tasks} tasks.")
-        for config in apps.get_app_configs():
-            if (prune := getattr(config, "prune_mcp", None)) is not None:
-                self.stdout.write(prune())
+        for extension in INSTALLED.all:
+            if extension.prune is not None:
+                self.stdout.write(str(extension.prune()))

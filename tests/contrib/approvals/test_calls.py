@@ -18,6 +18,7 @@ from django_mcp.contrib.approvals.holding import RUN_WAIT
 from django_mcp.contrib.approvals.models import Approval, Decision, Phase
 from django_mcp.contrib.approvals.signals import approval_decided, approval_requested
 from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol import tasks
 from django_mcp.tasks import execution, store
 from django_mcp.testing import Client, SyncClient, accept, cancel, decline
@@ -667,7 +668,7 @@ async def test_call_fails_without_the_app(
 ) -> None:
     from django_mcp.core.dispatch import approval
 
-    monkeypatch.setattr(approval, "APPROVALS", [])
+    monkeypatch.setattr(approval, "APPROVALS", Port("stores calls"))
     async with Client(server, user=ann, raise_exceptions=True) as client:
         with pytest.raises(
             ConfigurationError, match=r'"django_mcp\.contrib\.approvals" to INSTALLED_APPS'

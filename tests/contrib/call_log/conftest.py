@@ -15,8 +15,8 @@ from django_mcp import Frame, Server
 from django_mcp.contrib.call_log import recording
 from django_mcp.contrib.call_log.models import Call
 from django_mcp.core.auth.base import Principal
-from django_mcp.core.dispatch import call_log
 from django_mcp.core.protocol.errors import ToolError
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.testing import Client
 from tests.memory_stores import configure
 
@@ -30,7 +30,7 @@ class Sure(BaseModel):
 @pytest.fixture(autouse=True)
 def recorded(_calls_are_not_recorded: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Record calls, of the test client as well, and forget what no test has written."""
-    monkeypatch.setattr(call_log, "RECORDERS", [recording.record])
+    monkeypatch.setattr(INSTALLED, "after_call", (recording.record,))
     monkeypatch.setattr(Client, "records_calls", True)
     yield
     recording._waiting.clear()

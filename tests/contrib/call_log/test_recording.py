@@ -271,9 +271,8 @@ async def test_refused_row_does_not_hold_up_the_others(
 
 
 async def test_what_waits_is_written_before_the_event_loop_ends(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server,
 ) -> None:
-    monkeypatch.setattr(background, "FINISHING", [recording.write_waiting])
     recording._waiting.extend(calls(server, 3))
     await background.finish()
     assert await Call.objects.acount() == 3
@@ -335,7 +334,7 @@ async def test_old_rows_are_deleted_by_the_housekeeping(server: Server, configur
         moment = (now - timedelta(seconds=age)).timestamp()
         recording._waiting.append(entry(server, nobody, ended_at=moment, target=str(age)))
     await rows()
-    for step in housekeeping._steps_of_apps():
+    for step in housekeeping.steps_of_extensions():
         await step(0)
     assert [row.target for row in await rows()] == ["30", "3500"]
 

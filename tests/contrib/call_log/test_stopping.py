@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from django_mcp.runtime import background
+from django_mcp.extensions import Extension, installed
 from django_mcp.tasks import execution
 from tests.http_client import TIMEOUT, connect, message
 from tests.processes import ROOT
@@ -138,6 +138,6 @@ def test_worker_writes_the_call_of_a_task_before_the_next_one(
         written.append(len(written))
 
     monkeypatch.setattr(execution, "run", run)
-    monkeypatch.setattr(background, "FINISHING", [write])
-    execution.run_in_new_loop("a task")
+    with installed(Extension(name="com.example/written", stop=write)):
+        execution.run_in_new_loop("a task")
     assert written == [-1, 1]

@@ -14,7 +14,7 @@ from django.dispatch import Signal
 
 from django_mcp import Frame, Server, ToolError, signals
 from django_mcp.core import log
-from django_mcp.core.dispatch import call_log
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.testing import Client, ErrorResponse
 from tests.waiting import SECONDS
 
@@ -148,10 +148,10 @@ async def test_recorder_that_fails_changes_no_response(
     def sound(frame: Frame, outcome: str, *_: Any) -> None:
         recorded.append(outcome)
 
-    monkeypatch.setattr(call_log, "RECORDERS", [broken, sound])
+    monkeypatch.setattr(INSTALLED, "after_call", (broken, sound))
     log.repeated.forget()
     async with Client(server()) as client:
         client.records_calls = True
         assert (await client.call_tool("echo", {"word": "a"})).text == "a"
     assert recorded == ["ok"]
-    assert "A call was not recorded" in caplog.text
+    assert "An extension failed after a call" in caplog.text

@@ -20,8 +20,9 @@ from django_mcp import (
     Server,
     ToolError,
 )
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.errors import MissingClientCapability
-from django_mcp.core.server.in_process import InProcessCalls
+from django_mcp.core.server import in_process
 from django_mcp.testing import Client, accept
 from django_mcp.testing.plugin import ClientFor
 from tests.memory_stores import Configure
@@ -416,7 +417,7 @@ class LocalCallTransactionTests(TransactionTestCase):
 def test_local_call_before_django_setup_raises_runtime_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(InProcessCalls, "caller", None)
+    monkeypatch.setattr(in_process, "CALLER", Port("calls a Server in process"))
 
     with pytest.raises(RuntimeError, match=r"django\.setup"):
         shop().call_tool("add")

@@ -37,7 +37,7 @@ async def get(frame: Frame) -> Answer:
 def make_plan(server: Server, prompt: PromptComponent, revision: Revision) -> Plan:
     """Decide which steps the requests of a prompt take; see ``dispatch.plan``."""
     handler = invocation.handler_of(prompt, server.handle_prompt_get, prompt.name)
-    read = partial(_result, prompt)
+    read = plan.AFTER_RESULT.after(partial(_result, prompt), prompt, revision)
     return Plan(
         component=prompt,
         unknown=unknown,

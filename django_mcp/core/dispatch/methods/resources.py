@@ -60,7 +60,7 @@ def make_plan(server: Server, component: Readable, revision: Revision) -> Plan:
     """Decide which steps the reads of a resource or template take; see ``dispatch.plan``."""
     handler = invocation.handler_of(component, server.handle_resource_read)
     has_handler = component.invoke is not None
-    read_value = partial(_result, component)
+    read_value = plan.AFTER_RESULT.after(partial(_result, component), component, revision)
     failed = partial(_failed, component)
     return Plan(
         component=component,

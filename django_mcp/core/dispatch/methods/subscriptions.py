@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from django_mcp.core.dispatch import task_calls, visibility
@@ -19,7 +20,8 @@ from django_mcp.core.protocol.errors import (
 )
 from django_mcp.core.protocol.limits import MAX_URI
 from django_mcp.core.protocol.subscriptions import Filter
-from django_mcp.core.server.tasks import Tasks
+from django_mcp.core.server.extensions import INSTALLED
+from django_mcp.core.server.tasks import TASKS
 
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer
@@ -34,8 +36,9 @@ async def listen(frame: Frame) -> Answer:
     """Send the notifications which the client listens for, until its stream ends."""
     if not frame.exchange.may_listen:
         raise MethodNotFound("This server has no streams to listen on")
-    wanted = subscriptions.read(frame.message.params)
-    _check_count(frame, (*wanted.uris, *wanted.tasks))
+    wanted = subscriptions.read(frame.message.params, INSTALLED.filters)
+    of_extensions = chain.from_iterable(wanted.of_extensions.values())
+    _check_count(frame, (*wanted.uris, *wanted.tasks, *of_extensions))
     if wanted.tasks and not task_calls.is_declared(frame):
         raise MissingClientCapability.of(task_calls.EXTENSION)
     # The stream keeps the client's description while it is open, so that its size is checked.
@@ -52,7 +55,7 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
 
     Raises AuthenticationRequired or InsufficientScope if a resource in it is challenged.
     """
-    capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
+    capabilities = frame.server.capabilities.described(frame.revision)
     lists = [
         name
         for name in wanted.lists
@@ -65,14 +68,29 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
         raise AuthenticationRequired.for_all(challenges)
     readable = [uri for uri, access in access_by_uri.items() if access.is_permitted]
     tasks = await _own_tasks(frame, wanted.tasks)
-    return Filter(frozenset(lists), tuple(readable), tasks)
+    of_extensions = await _accepted(frame, wanted.of_extensions)
+    return Filter(frozenset(lists), tuple(readable), tasks, of_extensions)
+
+
+async def _accepted(
+    frame: Frame, wanted: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Return what the extensions that the server declares accept of their members."""
+    accepted: dict[str, tuple[str, ...]] = {}
+    for name, values in wanted.items():
+        extension, listen_filter = INSTALLED.filters[name]
+        if extension.settings_for(frame.server, frame.revision) is None:
+            continue
+        if own := tuple(await listen_filter.accept(frame, values)):
+            accepted[name] = own
+    return accepted
 
 
 async def _own_tasks(frame: Frame, ids: tuple[str, ...]) -> tuple[str, ...]:
     """Return those ids that name tasks of the caller."""
     if not ids or not frame.server.capabilities.has("tasks"):
         return ()
-    port = Tasks.get_port()
+    port = TASKS.get()
     own = [task_id for task_id in ids if await port.get(frame, task_id) is not None]
     return tuple(own)
 
@@ -98,7 +116,7 @@ async def unsubscribe(frame: Frame) -> Answer:
 
 def _uri(frame: Frame) -> str:
     """Return the URI of the request; raises MethodNotFound where nothing can be subscribed to."""
-    capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
+    capabilities = frame.server.capabilities.described(frame.revision)
     if not frame.exchange.may_listen or not _declares(capabilities, "resources", "subscribe"):
         raise MethodNotFound("This server offers no subscriptions to resources")
     return string_param(frame.message.params, "uri", MAX_URI)

@@ -17,7 +17,7 @@ from django_mcp.core.protocol.errors import (
 )
 from django_mcp.core.protocol.revisions import Feature
 from django_mcp.core.protocol.tasks import Status, TaskEnded
-from django_mcp.core.server.tasks import Tasks
+from django_mcp.core.server.tasks import TASKS
 
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer
@@ -31,7 +31,7 @@ LIST = "task"
 async def get(frame: Frame) -> Answer:
     """Return a task, as the revision or the extension has it."""
     _require_extension(frame)
-    task = await Tasks.get_port().get(frame, _task_id(frame))
+    task = await TASKS.get().get(frame, _task_id(frame))
     if task is None:
         raise InvalidParams(UNKNOWN)
     describe = tasks.in_session if frame.revision.has(Feature.TASKS) else tasks.detailed
@@ -40,7 +40,7 @@ async def get(frame: Frame) -> Answer:
 
 async def result(frame: Frame) -> Answer:
     """Return what the call would have returned, when the task has ended (TASK-42 to -44)."""
-    task = await Tasks.get_port().wait(frame, _task_id(frame))
+    task = await TASKS.get().wait(frame, _task_id(frame))
     if task is None:
         raise InvalidParams(UNKNOWN)
     if task.status is Status.CANCELLED:
@@ -64,7 +64,7 @@ async def list_(frame: Frame) -> Answer:
     _require_method(frame, "list")
     key = pagination.position(frame, LIST)
     limit = pagination.limit_of(frame)
-    listed, last = await Tasks.get_port().page(frame, key, limit)
+    listed, last = await TASKS.get().page(frame, key, limit)
     page: dict[str, Any] = {"tasks": [tasks.in_session(task) for task in listed]}
     if last is not None:
         page["nextCursor"] = pagination.cursor_after(frame, LIST, last)
@@ -80,7 +80,7 @@ async def update(frame: Frame) -> Answer:
     responses = object_param(frame.message.params, "inputResponses")
     if not all(type(response) is dict for response in responses.values()):
         raise InvalidParams("params.inputResponses must be an object of result objects")
-    if await Tasks.get_port().update(frame, task_id, responses) is None:
+    if await TASKS.get().update(frame, task_id, responses) is None:
         raise InvalidParams(UNKNOWN)
     return {}, frame
 
@@ -93,7 +93,7 @@ async def cancel(frame: Frame) -> Answer:
     else:
         _require_extension(frame)
     try:
-        task = await Tasks.get_port().cancel(frame, _task_id(frame))
+        task = await TASKS.get().cancel(frame, _task_id(frame))
     except TaskEnded as error:
         if is_session:
             raise InvalidParams(f"The task cannot be cancelled: {error}") from error

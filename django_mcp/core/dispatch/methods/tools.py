@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from django_mcp.core.components.base import InvalidArguments, InvalidOutput, Uns
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.dispatch import invocation, plan, result_size, task_calls
 from django_mcp.core.dispatch.invocation import Invocation
-from django_mcp.core.dispatch.plan import AfterResult, Plan
+from django_mcp.core.dispatch.plan import Plan
 from django_mcp.core.protocol.errors import (
     ClientError,
     InternalError,
@@ -63,8 +63,7 @@ def make_plan(server: Server, tool: ToolComponent, revision: Revision) -> Plan:
     handler = invocation.handler_of(tool, server.handle_tool_call, tool.name)
     # Middleware reads results before they are encoded.
     encodes = revision.structured is not Structured.NOTHING and not server.middleware
-    after_result = plan.AFTER_RESULT.of(tool, revision)
-    read = partial(_read, tool, encodes, after_result)
+    read = plan.AFTER_RESULT.after(partial(_read, tool, encodes), tool, revision)
     return Plan(
         component=tool,
         unknown=unknown,
@@ -138,13 +137,7 @@ def error_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _read(
-    tool: ToolComponent,
-    encodes: bool,
-    after_result: Sequence[AfterResult],
-    frame: Frame,
-    value: Any,
-) -> Result:
+def _read(tool: ToolComponent, encodes: bool, frame: Frame, value: Any) -> Result:
     """The result of a tool for what its handler returned; raises ToolError if it is too large.
 
     Structure is encoded on the handler's thread, where nothing reads it before it is sent.
@@ -168,6 +161,4 @@ def _read(
                 result["structuredContent"], tool.output_schema
             )
         result_size.checked(frame, tool, result)
-    for step in after_result:
-        result = step(frame, tool, value, result)
     return result

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 from django_mcp.core.components import schemas
 from django_mcp.core.components.base import ConfigurationError, InvalidArguments
 from django_mcp.core.components.schemas import InputSchema
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol import elicitation
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.revisions import NEWEST
@@ -95,7 +96,7 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
 
     Never request passwords, keys, tokens or payment data this way: use ``url_elicitation``.
     """
-    fields = _declared_form(schema) or schemas.input_of(schema, "a form")
+    fields = READ_FORM.get()(schema) or schemas.input_of(schema, "a form")
 
     def read(result: Json) -> ElicitResult[Any]:
         action = _action(result)
@@ -117,17 +118,12 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
     return InputRequest(method="elicitation/create", params=params, capability=FORM, read=read)
 
 
-def _declared_form(schema: Any) -> InputSchema | None:
-    """Return the schema of a form that a port reads, such as a Django form; else None."""
-    for read_form in FORM_READERS:
-        fields = read_form(schema)
-        if fields is not None:
-            return fields
+def _no_form(schema: Any) -> InputSchema | None:
     return None
 
 
-FORM_READERS: list[Callable[[Any], InputSchema | None]] = []
-"""Port: each returns the schema of a declared form, or None. apps.py adds Django forms."""
+READ_FORM: Port[Callable[[Any], InputSchema | None]] = Port("reads Django forms", default=_no_form)
+"""Returns the schema of a Django form, and None for anything else."""
 
 
 def url_elicitation(

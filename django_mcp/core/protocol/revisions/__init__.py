@@ -17,8 +17,3 @@ BY_VERSION = {revision.version: revision for revision in REVISIONS}
 NEWEST = REVISIONS[-1]
 
 __all__ = ["Feature", "Revision", "Statefulness", "Structured"]
-
-
-def with_statefulness(value: Statefulness, versions: tuple[str, ...]) -> tuple[Revision, ...]:
-    """Return the revisions of ``versions`` with this statefulness, oldest first."""
-    return tuple(r for r in REVISIONS if r.statefulness is value and r.version in versions)

@@ -280,7 +280,7 @@ class SessionHttp:
         version = self.http.headers.version()
         if version is None or version == session.version or request_meta.is_stateless(version):
             return
-        if BY_VERSION.get(version) not in self.server.revisions(Statefulness.SESSION):
+        if version not in {each.version for each in self.server.revisions(Statefulness.SESSION)}:
             raise HttpError(400, f"This session uses {session.version}, not {quoted(version)}")
 
     async def delete(self) -> None:

@@ -1,0 +1,83 @@
+"""The methods of extensions: parameters are validated, and the function runs as handlers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from django_mcp.core.components import schemas, serializers
+from django_mcp.core.components.base import InvalidArguments
+from django_mcp.core.components.signature import is_async
+from django_mcp.core.dispatch import invocation
+from django_mcp.core.dispatch.invocation import HookHandler, Invocation
+from django_mcp.core.protocol.errors import InternalError, InvalidParams, McpError, MethodNotFound
+from django_mcp.core.protocol.limits import cut
+from django_mcp.core.server import extensions, failures
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from django_mcp.core.dispatch.invocation import Answer
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.server.extensions import Extension, Method
+
+    Run = Callable[[Frame], Awaitable[Answer]]
+
+OF_REQUESTS = frozenset({"_meta", "inputResponses", "requestState"})
+"""Members of parameters that every method has."""
+
+
+def find(name: str) -> Run | None:
+    """The function of a method of an installed extension, if one has it."""
+    owner = extensions.INSTALLED.method(name)
+    return None if owner is None else _function(*owner)
+
+
+@lru_cache(maxsize=256)
+def _function(extension: Extension, method: Method) -> Run:
+    validate = _validator(method)
+
+    def failed(frame: Frame, error: Exception) -> NoReturn:
+        if isinstance(error, McpError):
+            raise error
+        failures.report_unexpected(frame, error, "The method %s failed", method.name)
+        details = failures.debug_details(frame, error)
+        raise InternalError(f"{method.name} failed{details}") from error
+
+    async def run(frame: Frame) -> Answer:
+        server = frame.server
+        if extension.settings_for(server, frame.revision) is None:
+            raise MethodNotFound(f"Method not found: {cut(method.name)}")
+        if method.needs_declaration:
+            extension.require(frame)
+        sent = frame.message.params
+        arguments = validate({key: sent[key] for key in sent.keys() - OF_REQUESTS})
+        handler = HookHandler(method.call, is_async(method.call), method.requests_input)
+        return await Invocation.of(server, handler, read=_read, failed=failed).run(
+            frame, *arguments
+        )
+
+    return run
+
+
+def _validator(method: Method) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """Return what makes the arguments of a method of its parameters; it raises InvalidParams."""
+    if method.params is None:
+        return lambda params: ()
+    schema = schemas.input_of(method.params, f"the method {method.name}", strict_numbers=True)
+
+    def validate(params: dict[str, Any]) -> tuple[Any, ...]:
+        try:
+            return (schema.validate(params),)
+        except InvalidArguments as error:
+            raise InvalidParams(f"Invalid params: {error}") from error
+
+    return validate
+
+
+def _read(frame: Frame, value: Any) -> invocation.Result:
+    result = serializers.jsonable({} if value is None else value)
+    if not isinstance(result, Mapping):
+        raise TypeError(f"{frame.message.method} returned {value!r}: return a dict or a model")
+    return dict(result)

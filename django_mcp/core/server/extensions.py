@@ -1,0 +1,318 @@
+"""Extensions: one interface for what adds to the protocol, to components or to calls.
+
+An ``Extension`` is a value. Each of its parts is optional, and each is asked for once:
+
+================= ================================== =======================================
+part              what it adds                       read by
+================= ================================== =======================================
+``settings``      an identifier among the            ``server.capabilities``, for each
+                  capabilities                       server and revision
+``methods``,      requests and notifications         ``Server.configure``, into the revisions
+``notifications``                                    of the server
+``filters``       members of the filter of           ``dispatch.methods.subscriptions``
+                  ``subscriptions/listen``
+``options``       options of components              ``components.declaration``
+``before_…``,     steps of calls                     ``dispatch.plan``, for each component
+``after_result``
+``after_call``    what happens when a call is over   ``dispatch.call_log``
+``redirect``,     another call, and a short list     ``Server.configure``
+``short_lists``
+``add_to``        components of its own              ``server.components``
+``start``,        what the worker does               ``runtime.lifespan`` and
+``stop``,                                            ``runtime.housekeeping``
+``prune``
+``facts``         lines about a server               the workbench
+================= ================================== =======================================
+
+The installed extensions are one tuple, which is replaced: first those of this package, then those
+of the other apps, in the order of INSTALLED_APPS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from django_mcp.core.components.base import OPTION_KINDS, OPTIONS, ConfigurationError, Option
+from django_mcp.core.protocol import meta
+from django_mcp.core.protocol.errors import MissingClientCapability
+from django_mcp.core.protocol.revisions import BY_VERSION
+from django_mcp.core.protocol.texts import similar
+
+if TYPE_CHECKING:
+    from django_mcp.core.components.base import Component
+    from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.protocol.errors import Json, McpError
+    from django_mcp.core.protocol.jsonrpc import Request
+    from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.server import Server
+
+METHOD = re.compile(r"[a-z][A-Za-z0-9]*(?:[./_-][A-Za-z0-9]+)*/[A-Za-z0-9_]+")
+"""A namespace and a name: ``events/list``, ``com.example/receipts/send``."""
+
+Result = Any
+"""A result in the vocabulary of the newest revision, or an McpError."""
+Answer = tuple[Result, "Frame"]
+
+
+class CallPlan(Protocol):
+    """How a component is called in a revision."""
+
+    @property
+    def component(self) -> Any:
+        """The Component, of the kind for which a step is there."""
+
+    @property
+    def unknown(self) -> Callable[[str], McpError]:
+        """The error for a key by which the caller knows no component."""
+
+    def call(self, frame: Frame, arguments: dict[str, Any], /) -> Awaitable[Answer]:
+        """Answer a call from its first step on."""
+
+    def run_approved(self, frame: Frame, validated: Any, /) -> Awaitable[Answer]:
+        """Run the handler without further steps, if the caller may still use the component."""
+
+
+BeforeArguments = Callable[["Frame", CallPlan, dict[str, Any]], Awaitable["Answer | None"]]
+"""It is given the arguments as they were sent. It returns the answer to the call, or None where the
+call goes on."""
+BeforeHandler = Callable[["Frame", CallPlan, dict[str, Any], Any], Awaitable["Answer | None"]]
+"""Like BeforeArguments; it is given the valid arguments as well."""
+AfterResult = Callable[["Frame", "Component", Any, dict[str, Any]], dict[str, Any]]
+"""It is given what the handler returned, and the result, and returns the result. It runs where the
+handler runs: on the thread of a synchronous one."""
+
+Run_co = TypeVar("Run_co", bound=Callable[..., Any], covariant=True)
+
+
+class Step(NamedTuple, Generic[Run_co]):
+    """A function at a place of calls, and the components for which it is there."""
+
+    run: Run_co
+    uses: Callable[[Component, Revision], bool] | None = None
+    """None: the components that have an option of the extension."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Method:
+    """A method of the protocol which an extension adds.
+
+    ``call`` takes the validated parameters, unless there are none, and the Frame; it may be
+    synchronous or async. Its value is the result.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    params: Any = None
+    """A pydantic model, or a JSON Schema; None for a method without parameters."""
+    revisions: Collection[str] = tuple(BY_VERSION)
+    is_cacheable: bool = False
+    """Whether its result has the cache hints of the server."""
+    requests_input: bool = False
+    """Whether it may request input from the client."""
+    needs_declaration: bool = False
+    """Whether clients have to declare the extension in their capabilities."""
+
+    def __post_init__(self) -> None:
+        if not METHOD.fullmatch(self.name):
+            raise ConfigurationError(
+                f"The method {self.name!r} has no namespace: write one, as in 'receipts/send'"
+            )
+        _check_versions(f"The method {self.name!r}", self.revisions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenFilter:
+    """A list of strings in the filter of ``subscriptions/listen``.
+
+    ``accept`` returns those that the caller may listen to. ``open`` is given them, and a function
+    that sends a notification on the stream; it returns what ends that, to be called when the stream
+    is closed.
+    """
+
+    name: str
+    accept: Callable[[Frame, Sequence[str]], Awaitable[Sequence[str]]]
+    open: Callable[
+        [Frame, Sequence[str], Callable[[str, Json], None]], Awaitable[Callable[[], None]]
+    ]
+
+
+AfterCall = Callable[["Frame", str, float, "int | None"], object]
+Settings = Callable[["Server", "Revision"], "Json | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Extension:
+    """What adds to the protocol, to components or to calls. All parts but its name are optional.
+
+    ``name`` is an identifier with a prefix: ``com.example/receipts``. Clients learn of it where
+    ``settings`` returns an object, which may be empty. Its methods are found there only.
+    """
+
+    name: str
+    settings: Settings | None = None
+    options: Sequence[Option] = ()
+    methods: Sequence[Method] = ()
+    notifications: Collection[str] = ()
+    """The notifications that it sends, in all revisions."""
+    filters: Sequence[ListenFilter] = ()
+    before_arguments: Sequence[Step[BeforeArguments]] = ()
+    before_handler: Sequence[Step[BeforeHandler]] = ()
+    after_result: Sequence[Step[AfterResult]] = ()
+    after_call: AfterCall | None = None
+    """Is given the Frame of a call that is over, its outcome, its duration in seconds and the bytes
+    of its response, None for a cancelled call. It returns at once."""
+    redirect: Callable[[Server, Request], Request | None] | None = None
+    """Returns the call that replaces a call, or None where it stays: before its Frame is made."""
+    short_lists: Collection[str] = ()
+    """The kinds of components of which lists have those with ``always_load`` only."""
+    is_for: Callable[[Server], bool] | None = None
+    """Whether ``redirect`` and ``short_lists`` are for a Server; None: for all."""
+    add_to: Callable[[Server, Component], None] | None = None
+    """May add components to a Server which was given one."""
+    facts: Callable[[Server], Iterable[tuple[Any, Any]]] | None = None
+    """Returns headings and texts about a Server for the workbench."""
+    start: Callable[[], Awaitable[object]] | None = None
+    """Called before the first server starts in a process."""
+    stop: Callable[[], Awaitable[object]] | None = None
+    """Called before an event loop, or its process, ends: what waits in memory is written. It may be
+    called more than once."""
+    prune: Callable[[], object] | None = None
+    """Deletes what has expired, on a thread, and returns a sentence about it for ``mcp_prune``."""
+
+    def __post_init__(self) -> None:
+        try:
+            meta.check_extensions({self.name: {}})
+        except ValueError as error:
+            raise ConfigurationError(f"The extension {self.name!r}: {error}") from error
+        for notification in self.notifications:
+            if not notification.startswith("notifications/"):
+                raise ConfigurationError(
+                    f"The notification {notification!r} of {self.name}: write "
+                    f"'notifications/{notification}'"
+                )
+        for kind in self.short_lists:
+            _check_known(f"short_lists of {self.name}", kind, OPTION_KINDS)
+
+    def settings_for(self, server: Server, revision: Revision) -> Json | None:
+        """What the clients of a server are told in a revision; None: nothing."""
+        return None if self.settings is None else self.settings(server, revision)
+
+    def is_declared_by(self, frame: Frame) -> bool:
+        """Whether the client declares the extension."""
+        extensions = (frame.get_client_capabilities() or {}).get("extensions")
+        return isinstance(extensions, dict) and isinstance(extensions.get(self.name), dict)
+
+    def require(self, frame: Frame) -> None:
+        """Raise MissingClientCapability unless the client declares the extension."""
+        if not self.is_declared_by(frame):
+            raise MissingClientCapability.of({"extensions": {self.name: {}}})
+
+    def is_used_by(self, component: Component) -> bool:
+        """Whether a component has an option of the extension."""
+        return any(option.name in component.options for option in self.options)
+
+
+def _check_versions(where: str, versions: Iterable[str]) -> None:
+    for version in versions:
+        _check_known(where, version, BY_VERSION)
+
+
+def _check_known(where: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        near = similar(name, known)
+        question = f" Did you mean {near!r}?" if near else ""
+        raise ConfigurationError(f"{where} has {name!r}: there are {', '.join(known)}.{question}")
+
+
+class Extensions:
+    """The installed extensions, and what is looked up in them."""
+
+    def __init__(self) -> None:
+        self.all: tuple[Extension, ...] = ()
+        self.after_call: tuple[AfterCall, ...] = ()
+        self.filters: Mapping[str, tuple[Extension, ListenFilter]] = {}
+        self._methods: Mapping[str, tuple[Extension, Method]] = {}
+
+    def replace(self, extensions: Iterable[Extension]) -> None:
+        """Install these extensions, and no others; raises ConfigurationError for a clash."""
+        installed = tuple(extensions)
+        _refuse_repeated("extension", installed, lambda one: [one.name])
+        _refuse_repeated("option", installed, lambda one: [each.name for each in one.options])
+        _refuse_repeated("method", installed, lambda one: [each.name for each in one.methods])
+        _refuse_repeated("filter", installed, lambda one: [each.name for each in one.filters])
+        _refuse_known_methods(installed)
+        OPTIONS.replace([each for one in installed for each in one.options])
+        self._methods = {each.name: (one, each) for one in installed for each in one.methods}
+        self.filters = {each.name: (one, each) for one in installed for each in one.filters}
+        self.after_call = tuple(one.after_call for one in installed if one.after_call)
+        self.all = installed
+
+    def method(self, name: str) -> tuple[Extension, Method] | None:
+        return self._methods.get(name)
+
+    def steps(self, place: str, component: Component, revision: Revision) -> tuple[Any, ...]:
+        """The functions at a place (the name of a field) of the calls of a component."""
+        steps = []
+        for extension in self.all:
+            for step in getattr(extension, place):
+                if step.uses is None:
+                    is_there = extension.is_used_by(component)
+                else:
+                    is_there = step.uses(component, revision)
+                if is_there:
+                    steps.append(step.run)
+        return tuple(steps)
+
+    def declared(self, server: Server, revision: Revision) -> dict[str, Any]:
+        """The settings of the extensions that clients of a server are told of, by name."""
+        settings = {one.name: one.settings_for(server, revision) for one in self.all}
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def revise(self, revision: Revision) -> Revision:
+        """Return the revision with the methods and notifications of the extensions."""
+        methods = [
+            method for _, method in self._methods.values() if revision.version in method.revisions
+        ]
+        notifications = {name for one in self.all for name in one.notifications}
+        if not methods and not notifications:
+            return revision
+        cacheable = {method.name for method in methods if method.is_cacheable}
+        requesting = {method.name for method in methods if method.requests_input}
+        return replace(
+            revision,
+            requests=revision.requests | {method.name for method in methods},
+            server_notifications=revision.server_notifications | notifications,
+            cacheable=revision.cacheable | cacheable if revision.cacheable else frozenset(),
+            input_request_methods=revision.input_request_methods | requesting,
+        )
+
+
+def _refuse_repeated(
+    what: str,
+    extensions: Iterable[Extension],
+    names_of: Callable[[Extension], Iterable[str]],
+) -> None:
+    owners: dict[str, str] = {}
+    for extension in extensions:
+        for name in names_of(extension):
+            if name in owners:
+                raise ConfigurationError(
+                    f"Two extensions have the {what} {name!r}: {owners[name]} and {extension.name}"
+                )
+            owners[name] = extension.name
+
+
+def _refuse_known_methods(extensions: Iterable[Extension]) -> None:
+    known = frozenset().union(*(revision.requests for revision in BY_VERSION.values()))
+    for extension in extensions:
+        for method in extension.methods:
+            if method.name in known:
+                raise ConfigurationError(
+                    f"{extension.name} has the method {method.name!r}, which the protocol has"
+                )
+
+
+INSTALLED = Extensions()

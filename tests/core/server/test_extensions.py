@@ -1,0 +1,299 @@
+"""Extensions: what each part of one adds, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from django.apps import AppConfig
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from pydantic import BaseModel
+
+from django_mcp import Frame, Server, Tool, ToolError
+from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.ports import Port
+from django_mcp.core.protocol.revisions import BY_VERSION
+from django_mcp.core.server.extensions import INSTALLED
+from django_mcp.extensions import (
+    CallPlan,
+    Extension,
+    ListenFilter,
+    Method,
+    Option,
+    Step,
+    installed,
+    of_apps,
+)
+from django_mcp.runtime import background, housekeeping, lifespan
+from django_mcp.testing import Client, ErrorResponse
+
+NAME = "com.example/receipts"
+RATE = Option(name="rate", meta=lambda value: {"com.example/rate": value}, label="Rate")
+
+
+class Sent(BaseModel):
+    to: str
+    copies: int = 1
+
+
+async def refuse_many(frame: Frame, plan: CallPlan, arguments: dict[str, Any]) -> Any:
+    if arguments.get("copies", 0) > plan.component.options["rate"]:
+        raise ToolError("Too many copies")
+
+
+def with_signature(
+    frame: Frame, component: Component, value: Any, result: dict[str, Any]
+) -> dict[str, Any]:
+    return {**result, "_meta": {"com.example/signed": True}}
+
+
+RECEIPTS = Extension(
+    name=NAME,
+    settings=lambda server, revision: {"version": 1} if server.name == "shop" else None,
+    options=[RATE],
+    methods=[
+        Method(
+            name="receipts/send",
+            params=Sent,
+            call=lambda params, frame: {"sent": params.to * params.copies},
+        ),
+        Method(name="receipts/declared", call=lambda frame: {"ok": True}, needs_declaration=True),
+    ],
+    notifications=["notifications/receipts/sent"],
+    before_arguments=[Step(refuse_many)],
+    after_result=[Step(with_signature)],
+)
+
+
+@pytest.fixture
+def shop() -> Iterator[Server]:
+    with installed(RECEIPTS):
+        server = Server("shop")
+
+        @server.tool
+        class PrintReceipt(Tool):
+            rate = 2
+
+            def execute(self, copies: int) -> int:
+                return copies
+
+        @server.tool
+        async def plain(copies: int) -> int:
+            return copies
+
+        yield server
+
+
+@pytest.mark.parametrize("version", BY_VERSION)
+async def test_method_of_extension_is_called_with_its_parameters(
+    shop: Server, version: str
+) -> None:
+    async with Client(shop, version=version) as client:
+        result = await client.request("receipts/send", {"to": "Ann", "copies": 2})
+    assert result["sent"] == "AnnAnn"
+
+
+async def test_invalid_parameters_are_named(shop: Server) -> None:
+    async with Client(shop) as client:
+        with pytest.raises(ErrorResponse, match="Invalid params.*copies"):
+            await client.request("receipts/send", {"to": "Ann", "copies": "many"})
+
+
+async def test_method_is_not_found_on_a_server_without_the_extension(shop: Server) -> None:
+    async with Client(Server("other")) as client:
+        with pytest.raises(ErrorResponse, match="Method not found"):
+            await client.request("receipts/send", {"to": "Ann"})
+
+
+async def test_method_needs_the_declaration_of_the_client(shop: Server) -> None:
+    async with Client(shop) as client:
+        with pytest.raises(ErrorResponse) as caught:
+            await client.request("receipts/declared", {})
+    assert caught.value.data["requiredCapabilities"] == {"extensions": {NAME: {}}}
+    declared: dict[str, Any] = {"extensions": {NAME: {}}}
+    async with Client(shop, capabilities=declared) as client:
+        assert (await client.request("receipts/declared", {}))["ok"]
+
+
+@pytest.mark.parametrize("revisions", [("2025-11-25",), ("2026-07-28",)])
+async def test_method_of_other_revisions_is_not_found(revisions: Sequence[str]) -> None:
+    method = Method(name="receipts/count", call=lambda frame: {"n": 3}, revisions=revisions)
+    extension = Extension(name=NAME, settings=lambda *_: {}, methods=[method])
+    with installed(extension):
+        for version in ("2025-11-25", "2026-07-28"):
+            async with Client(Server("shop"), version=version) as client:
+                if version in revisions:
+                    assert (await client.request("receipts/count", {}))["n"] == 3
+                else:
+                    with pytest.raises(ErrorResponse, match="Method not found"):
+                        await client.request("receipts/count", {})
+
+
+async def test_settings_are_declared_per_server(shop: Server) -> None:
+    assert shop.get_capabilities()["extensions"] == {NAME: {"version": 1}}
+    assert "extensions" not in Server("other").get_capabilities()
+
+
+async def test_option_is_read_and_described(shop: Server) -> None:
+    component = shop.components.find("tool", "print_receipt")
+    assert component is not None
+    assert component.options == {"rate": 2}
+    async with Client(shop) as client:
+        (tool,) = [it for it in await client.list_tools() if it["name"] == "print_receipt"]
+    assert tool["_meta"] == {"com.example/rate": 2}
+
+
+async def test_steps_are_there_for_components_with_an_option_only(shop: Server) -> None:
+    async with Client(shop) as client:
+        assert (await client.call_tool("plain", {"copies": 9})).data == 9
+        signed = await client.call_tool("print_receipt", {"copies": 2})
+        assert signed["_meta"]["com.example/signed"]
+        refused = await client.call_tool("print_receipt", {"copies": 3})
+    assert refused.is_error
+    assert "Too many copies" in refused.text
+    revision = shop.by_version["2026-07-28"]
+    plain = shop.components.find("tool", "plain")
+    assert plain is not None
+    assert INSTALLED.steps("before_arguments", plain, revision) == ()
+
+
+async def test_step_before_the_handler_may_answer() -> None:
+    async def answer(frame: Frame, plan: CallPlan, arguments: Any, validated: Any) -> Any:
+        return {"content": [{"type": "text", "text": f"{validated}"}]}, frame
+
+    step = Step(answer, lambda component, revision: component.name == "stopped")
+    with installed(Extension(name=NAME, before_handler=[step])):
+        server = Server("shop")
+        server.tool(name="stopped")(lambda copies=1: 1 / 0)
+        async with Client(server) as client:
+            assert "copies" in (await client.call_tool("stopped", {"copies": 1})).text
+
+
+async def test_filter_of_listen_sends_what_the_caller_may_have() -> None:
+    closed: list[str] = []
+
+    async def accept(frame: Frame, values: Sequence[str]) -> list[str]:
+        return [value for value in values if value != "secret"]
+
+    async def opened(
+        frame: Frame, values: Sequence[str], send: Callable[[str, Any], None]
+    ) -> Callable[[], None]:
+        background.spawn(later(values, send))
+        return lambda: closed.extend(values)
+
+    async def later(values: Sequence[str], send: Callable[[str, Any], None]) -> None:
+        send("notifications/receipts/sent", {"of": [*values]})
+
+    listened = ListenFilter(name="receipts", accept=accept, open=opened)
+    extension = Extension(name=NAME, settings=lambda *_: {}, filters=[listened])
+    with installed(extension):
+        client = Client(Server("shop"), version="2026-07-28")
+        async with client, client.listen(receipts=["a", "secret"]):
+            sent = await client.wait_for("notifications/receipts/sent")
+    assert sent["of"] == ["a"]
+    assert closed == ["a"]
+
+
+async def test_extension_starts_once_and_stops_with_the_process() -> None:
+    done: list[str] = []
+
+    def note(word: str) -> Callable[[], Awaitable[None]]:
+        async def noted() -> None:
+            done.append(word)
+
+        return noted
+
+    with installed(Extension(name=NAME, start=note("start"), stop=note("stop"))):
+        for name in ("one", "two"):
+            await lifespan.start(Server(name))
+        await background.finish()
+    assert done == ["start", "stop"]
+
+
+@pytest.mark.django_db
+async def test_housekeeping_prunes_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    pruned: list[str] = []
+
+    async def claimed(name: str, seconds: float) -> bool:
+        return True
+
+    claim: Port[Any] = Port("claims", default=claimed)
+    steps: Port[Any] = Port("prunes", default=())
+    monkeypatch.setattr(housekeeping, "CLAIM", claim)
+    monkeypatch.setattr(housekeeping, "STEPS", steps)
+    extension = Extension(name=NAME, prune=lambda: pruned.append("rows"))
+    monkeypatch.setattr(INSTALLED, "all", (extension,))
+    assert await housekeeping.run()
+    assert pruned == ["rows"]
+
+
+@pytest.mark.django_db
+def test_prune_command_prints_the_sentence_of_an_extension(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with installed(Extension(name=NAME, prune=lambda: "Deleted 3 receipts.")):
+        call_command("mcp_prune")
+    assert "Deleted 3 receipts." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Extension(name="receipts"), "no extension"),
+        (lambda: Option(name="rate", kinds=["tol"]), "Did you mean 'tool'"),
+        (lambda: Option(name="two words"), "cannot be written"),
+        (lambda: Method(name="send", call=print), "no namespace"),
+        (
+            lambda: Method(name="receipts/send", call=print, revisions=["2026-07-29"]),
+            "Did you mean '2026-07-28'",
+        ),
+        (lambda: Extension(name=NAME, notifications=["sent"]), "notifications/sent"),
+        (lambda: Extension(name=NAME, short_lists=["tools"]), "Did you mean 'tool'"),
+    ],
+)
+def test_unknown_names_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ([RECEIPTS, RECEIPTS], "Two extensions have the extension"),
+        ([RECEIPTS, Extension(name="com.example/b", options=[RATE])], "the option 'rate'"),
+        (
+            [Extension(name=NAME, methods=[Method(name="tools/call", call=print)])],
+            "which the protocol has",
+        ),
+    ],
+)
+def test_clashing_extensions_are_refused(others: Sequence[Extension], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message), installed(*others):
+        pass  # pragma: no cover - it is never entered
+
+
+def test_unknown_option_of_a_component_is_refused(shop: Server) -> None:
+    with pytest.raises(ConfigurationError, match="Did you mean 'rate'"):
+        shop.tool(name="other", rat=2)(lambda: 1)  # type: ignore[call-overload]
+
+
+def test_option_may_be_refused_for_components_of_a_session() -> None:
+    option = Option(name="rate", only_on_server="rates are counted for all sessions")
+    with (
+        installed(Extension(name=NAME, options=[option])),
+        pytest.raises(ConfigurationError, match="counted for all sessions"),
+    ):
+        Frame().register_tool("once", handler="tests.constants:CONSTANTS", rate=1)
+
+
+def test_misspelt_attribute_of_an_app_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Misspelt(AppConfig):
+        name = "tests"
+        mcp_extensions = RECEIPTS
+
+    config = Misspelt("tests", __import__("tests"))
+    monkeypatch.setattr("django.apps.apps.get_app_configs", lambda: [config])
+    with pytest.raises(ImproperlyConfigured, match="did you mean 'mcp_extension'"):
+        of_apps()
