@@ -24,7 +24,7 @@ import sys
 from django.conf import settings
 
 DJANGO = ("admin", "auth", "contenttypes", "sessions", "messages")
-OWN = ("tokens", "approvals", "calls", "elicitation")
+OWN = ("tokens", "approvals", "call_log", "url_elicitation")
 settings.configure(
     SECRET_KEY="start",
     ALLOWED_HOSTS=["127.0.0.1"],
@@ -32,7 +32,7 @@ settings.configure(
     INSTALLED_APPS=[
         *(f"django.contrib.{{name}}" for name in DJANGO),
         "django_mcp",
-        *(f"django_mcp.{{name}}" for name in OWN),
+        *(f"django_mcp.contrib.{{name}}" for name in OWN),
     ],
     DATABASES={{"default": {{"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}}},
     DJANGO_MCP={{
