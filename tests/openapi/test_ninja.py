@@ -6,6 +6,7 @@ import base64
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from django.test import Client as Browser
 
 from django_mcp import Server
 from django_mcp.openapi import availability, openapi_tools
+from django_mcp.openapi.sources import ninja
 from django_mcp.testing import ErrorResponse, SyncClient
 from tests.openapi import ninja_api
 from tests.openapi.conftest import headers_of
@@ -243,3 +245,16 @@ def test_caller_by_other_credentials_has_the_headers_of_the_site(
     _, sent = headers_of({"Authorization": "Bearer token-agent"})
     with SyncClient(server, transport="http", headers=sent) as client:
         assert client.call_tool("devices").structured == {"auth": "device one"}
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("user_get_item_9774f18e", "user_get_item"),
+        ("read_9774f18e", "read_9774f18e"),
+        (None, ""),
+    ],
+)
+def test_random_end_of_an_id_is_no_part_of_a_name(given: str | None, name: str) -> None:
+    operation = SimpleNamespace(operation_id=given, view_func=ninja_api.get_item)
+    assert ninja.own_id(operation) == name

@@ -5,6 +5,7 @@ The only module that imports Django Ninja, and only where an API of it is given.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -39,7 +40,7 @@ def operations(api: Any, calling: Calling) -> Iterator[Candidate]:
     for one, function in zip(described, functions, strict=True):
         operation = marked[one.mark]
         is_unique = functions.count(function) == 1
-        name = name_of(operation.operation_id or (function if is_unique else one.id))
+        name = name_of(function if is_unique or own_id(operation) else one.id)
         yield Candidate(
             name=name,
             described=one,
@@ -85,8 +86,20 @@ def parameter_of(callback: Any) -> str:
 def function_name(operation_id: str, marked: Sequence[Any], described: Described) -> str:
     """Return the name of the function of an operation, and its method if it has several."""
     operation = marked[described.mark]
-    name = str(operation.operation_id or operation.view_func.__name__)
+    name = own_id(operation) or str(operation.view_func.__name__)
     return f"{name}_{described.method}" if len(operation.methods) > 1 else name
+
+
+RANDOM = re.compile(r"_[0-9a-f]{8}$")
+"""The end of ids that Ninja Extra makes: another one in each process, unlike the name of a tool."""
+
+
+def own_id(operation: Any) -> str:
+    """Return the id that the author gives an operation; "" for none."""
+    given = str(operation.operation_id or "")
+    stable = RANDOM.sub("", given)
+    is_made = stable != given and stable.endswith(operation.view_func.__name__)
+    return stable if is_made else given
 
 
 def marked_schema(api: Any, prefix: str) -> tuple[Mapping[str, Any], Sequence[Any]]:
