@@ -43,6 +43,8 @@ BATCH = 500
 """Rows of one statement. As many calls are written at once, before the interval ends."""
 MAX_WAITING = 10_000
 """Calls that wait while the database is away: about 10 MB."""
+LOG_ARGUMENTS = "log_arguments"
+"""The option of a tool with the names of its arguments whose values are stored."""
 THREADS = "call log"
 """The threads that write: a database that hangs holds up nothing else."""
 EXIT_WITHIN = 5.0
@@ -116,7 +118,7 @@ def _logged_names(frame: Frame, name: Any) -> tuple[str, ...]:
     if not isinstance(name, str) or f"tool:{name}" in frame.private.get("components", ()):
         return ()
     tool = frame.server.components.find(ToolComponent.kind, name)
-    return tool.log_arguments if isinstance(tool, ToolComponent) else ()
+    return () if tool is None else tool.options.get(LOG_ARGUMENTS, ())
 
 
 class Writer:

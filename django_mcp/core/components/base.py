@@ -336,6 +336,8 @@ class Option:
     meta: Callable[[Any], Json] | None = None
     """Returns members of ``_meta`` of the component, of what was read. The author's own ``meta``
     overrides them."""
+    check: Callable[[Any, Component], None] | None = None
+    """Raises ConfigurationError for what was read and the component, which is registered then."""
     label: Any = None
     """The heading under which ``mcp_show`` and the workbench print what was read; None: nowhere."""
     only_on_server: str | None = None
@@ -373,6 +375,14 @@ class Options:
 
 OPTIONS = Options()
 """The options of the installed extensions."""
+
+
+def check_options(component: Component) -> None:
+    """Raise ConfigurationError for an option that does not fit its component."""
+    for name, value in component.options.items():
+        option = OPTIONS.of(component.kind).get(name)
+        if option is not None and option.check is not None:
+            option.check(value, component)
 
 
 def check_spec(spec: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
@@ -16,7 +16,6 @@ from django_mcp.core.components.base import (
     ConfigurationError,
     UnserializableResult,
     explain,
-    listed,
 )
 from django_mcp.core.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.core.components.outputs import OutputSchema
@@ -80,7 +79,7 @@ class Tool(ComponentAttributes):
     idempotent: Any = None
     open_world: Any = None
     approval: Any = None
-    log_arguments: Any = ()
+    log_arguments: Any = None
     always_load: Any = None
     search_hint: Any = None
     max_result_chars: Any = None
@@ -101,8 +100,6 @@ class ToolComponent(Component):
     param_headers: Any = ()
     """The arguments that an HTTP client repeats in headers."""
     approval: Approval | None = None
-    log_arguments: tuple[str, ...] = ()
-    """The arguments whose values the call log may store."""
     search_hint: str | None = None
     """Words that ``find_tools`` finds it by, in addition to its name and description."""
     view: View | None = None
@@ -159,11 +156,6 @@ class ToolComponent(Component):
                 f"The tool {spec.get('name')!r} is registered for one session, and hosts read "
                 "views before: declare tools with a view on the server"
             )
-        if spec.get("log_arguments"):
-            raise ConfigurationError(
-                f"The tool {spec.get('name')!r} is registered for one session: arguments are "
-                "logged of tools on the server only"
-            )
         return _from_spec(stored.canonical(spec))
 
 
@@ -216,7 +208,6 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         task_after=_task_after(source),
         param_headers=param_headers,
         approval=_approval(source),
-        log_arguments=_log_arguments(source, arguments.schema.get("properties", ())),
         # A host has to know a tool to show its results, or to let a view call it.
         always_load=bool(source.get("always_load") or view or app_only),
         view=view,
@@ -340,18 +331,6 @@ def _approval(source: ComponentSource) -> Approval | None:
         f'The approval of {source.where} is {permission!r}: write "app_label.codename", or a '
         "function that takes the arguments and the Frame"
     )
-
-
-def _log_arguments(source: ComponentSource, arguments: Iterable[str]) -> tuple[str, ...]:
-    names = listed(f"log_arguments of {source.where}", source.get("log_arguments") or ())
-    possible = tuple(arguments)
-    for name in names:
-        if name not in possible:
-            raise ConfigurationError(
-                f"{source.where} logs {name!r}, which is none of its arguments "
-                f"({', '.join(possible) or 'it has none'})"
-            )
-    return names
 
 
 def _task_after(source: ComponentSource) -> float | None:

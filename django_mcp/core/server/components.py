@@ -22,7 +22,7 @@ from threading import Lock, RLock, Thread
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from django_mcp.core.auth.selection import Selection
-from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.components.base import Component, ConfigurationError, check_options
 from django_mcp.core.components.prompt import PromptComponent
 from django_mcp.core.components.resource import ReadComponent, ResourceComponent, TemplateComponent
 from django_mcp.core.components.serializers import copied
@@ -205,6 +205,7 @@ class ComponentCollection:
         component = self._with_group_scopes(component)
         if isinstance(component, ReadComponent) and component.model is not None:
             self.observer.observe(self._server, component)
+        check_options(component)
         components = self._all[component.kind]
         components.is_used = True
         components.declare({**components.declared, component.key: component})
