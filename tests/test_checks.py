@@ -218,6 +218,7 @@ def test_tools_that_are_found_by_search_are_not_in_the_size_of_the_list(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "tool_search", True)
+    server.extend()
     server.tool(name="buy", description="Buy tea.")(lambda: None)
     server.tool(name="sell", description="Sell tea. " * 1_000)(lambda: None)
     monkeypatch.setattr(deferred, "MAX_TOKENS", 2_000)
@@ -384,9 +385,11 @@ def test_cache_that_cannot_hold_used_states_is_reported(
 
 
 @pytest.fixture
-def only_wsgi(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def only_wsgi(server: Server, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """A site as startproject makes it, without daphne; only the WSGI application is mounted."""
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "daphne"]
+    # The apps are discovered again, with the servers of the example site.
+    monkeypatch.setattr(registry, "_servers", {"shop": server})
     settings.ASGI_APPLICATION = None
     settings.WSGI_APPLICATION = "tests.wsgi.pair.wsgi.application"
     monkeypatch.setattr(registry, "is_mounted", lambda server, interface: interface == "WSGI")
