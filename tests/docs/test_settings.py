@@ -60,6 +60,7 @@ OF_THE_ENVIRONMENT = {
 }
 OF_OTHER_THINGS = {
     "ALIASES",
+    "BASE_DIR",
     "CASCADE",
     "DELETE",
     "FAILURE",
