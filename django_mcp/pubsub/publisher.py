@@ -8,6 +8,7 @@ bus, which may be lost, tells the streams to read. A write that fails is logged,
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from asgiref.sync import async_to_sync
 from django_mcp import registry, signals, stores
 from django_mcp.core.concurrency.coroutines import result_of
 from django_mcp.core.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.frame.client.base import current_frame
 from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
@@ -27,7 +29,7 @@ from django_mcp.core.server.notifications import CATEGORIES, list_changed
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.pubsub.publish_queue import Announcement, PublishQueue
-from django_mcp.runtime import background
+from django_mcp.runtime import background, pools
 from django_mcp.stores.base import StoreFull, digest
 
 if TYPE_CHECKING:
@@ -153,11 +155,22 @@ class ChannelsPublisher:
         self._publish_soon(server, Announcement(UPDATED, uri))
 
     def _publish_soon(self, server: Server, announcement: Announcement) -> None:
-        loop = bus.any_loop()
+        loop = bus.any_loop() or _loop_of_test()
         if loop is None:
             self.run(_publish_one(server, announcement))
         else:
             loop.call_soon_threadsafe(_add, server, announcement)
+
+
+def _loop_of_test() -> asyncio.AbstractEventLoop | None:
+    """The event loop of the call that runs on this thread, if its stores need this thread.
+
+    They do in the clients for tests: the thread cannot wait for them.
+    """
+    frame = current_frame.get()
+    if frame is None or not pools.is_thread_sensitive():
+        return None
+    return getattr(frame.exchange, "loop", None)
 
 
 def _add(server: Server, announcement: Announcement) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import ClassVar, get_args
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client as Browser
-from django.test import TestCase
+from django.test import TestCase, TransactionTestCase
 
 from django_mcp import Frame, Server
 from django_mcp.testing import Client, SyncClient
 from django_mcp.testing.client import Transport
+from tests.waiting import SECONDS
 
 
 def library() -> Server:
@@ -154,3 +156,26 @@ async def test_queries_of_an_async_test_are_counted_on_other_threads(
     async with client:
         await client.list_tools()
         (await client.call(tool)).assert_num_queries(1)
+
+
+class SavedResourceTests(TransactionTestCase):
+    """A tool saves an object whose resource has subscribers."""
+
+    def test_notification_of_a_saved_object_does_not_wait_for_the_thread_of_the_handler(
+        self,
+    ) -> None:
+        server = Server("library")
+
+        @server.resource("group://{pk}", model=Group)
+        def group(pk: int) -> str:
+            return Group.objects.get(pk=pk).name
+
+        @server.tool
+        def found(name: str) -> str:
+            return Group.objects.create(name=name).name
+
+        database = {"BACKEND": "django_mcp.stores.database.DatabaseEventStore"}
+        sessions = {"BACKEND": "django_mcp.stores.database.DatabaseSessionStore"}
+        ours = {**settings.DJANGO_MCP, "STORES": {"events": database, "sessions": sessions}}
+        with self.settings(DJANGO_MCP=ours), SyncClient(server, timeout=SECONDS) as client:
+            assert client.call("found", name="readers").text == "readers"
