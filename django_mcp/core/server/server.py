@@ -304,15 +304,19 @@ class Server(Hooks):
         """Use the options and the signer of the site; called once, when the site has started."""
         self.options = options
         self.signer = signer
+        self.plans = {}
         self.is_configured = True
-        self.extend()
+        self._use_extensions()
 
     def extend(self) -> None:
-        """Use the extensions that are installed now."""
+        """Use the extensions that are installed now, of which descriptors have parts."""
+        self.components.clear_descriptors()
+        self._use_extensions()
+
+    def _use_extensions(self) -> None:
         own = [one for one in INSTALLED.all if one.is_for is None or one.is_for(self)]
         self.redirects = tuple(one.redirect for one in own if one.redirect is not None)
         self.short_lists = frozenset(kind for one in own for kind in one.short_lists)
-        self.components.clear_descriptors()
         # Cached properties that depend on the options, or on extensions.
         for name in ("cache_members", "by_version", "stateless"):
             self.__dict__.pop(name, None)
