@@ -78,7 +78,7 @@ def consequences(deleted: Sequence[Any], counts: dict[Any, int]) -> dict[str, An
 
 def question(counts: dict[Any, int]) -> str:
     listed = ", ".join(f"{count} {name}" for name, count in _names(counts).items())
-    return f"Deleted are: {listed}."
+    return f"This deletes {listed}."
 
 
 def _counted(preview: Preview) -> dict[str, Any]:

@@ -132,10 +132,10 @@ class Deleter:
 
 
 def _sentences(consequences: Cascade) -> Iterator[str]:
-    for verb, rows in (("Deleted", consequences.deleted), ("Changed", consequences.changed)):
+    for verb, rows in (("deletes", consequences.deleted), ("changes", consequences.changed)):
         if rows:
             counts = ", ".join(f"{entry['count']} {entry['name']}" for entry in _counts(rows))
-            yield f"{verb} are: {counts}."
+            yield f"This {verb} {counts}."
 
 
 def _total(rows: Rows) -> int:

@@ -303,5 +303,5 @@ def test_confirmation_names_what_changes(desk: Desk) -> None:
 
     call("delete_node", client={"elicitation": respond}, pk=root.pk)
 
-    expected = f"Delete the node {root.pk}? Deleted are: 1 node. Changed are: 1 note."
+    expected = f"Delete the node {root.pk}? This deletes 1 node. This changes 1 note."
     assert messages == [expected]

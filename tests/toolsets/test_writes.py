@@ -278,7 +278,7 @@ def test_delete_requests_confirmation(desk: Desk, answer: Any, is_deleted: bool)
     rejected = pytest.raises(ToolFailed, match="did not confirm")
     with nullcontext() if is_deleted else rejected:
         call("delete_ticket", client={"elicitation": respond}, number=1)
-    assert calls_seen == ["Delete the ticket 1? Deleted are: 1 ticket, 1 comment."]
+    assert calls_seen == ["Delete the ticket 1? This deletes 1 ticket, 1 comment."]
     assert desk.models.Ticket.objects.filter(number=1).exists() is not is_deleted
 
 
