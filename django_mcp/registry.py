@@ -24,7 +24,7 @@ from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import Resource
 from django_mcp.core.auth.base import Authenticator
 from django_mcp.core.components import signature
-from django_mcp.core.components.base import Component, ConfigurationError, Problems
+from django_mcp.core.components.base import OPTIONS, Component, ConfigurationError, Problems
 from django_mcp.core.components.declaration import ViewPermission
 from django_mcp.core.protocol.revisions import NEWEST, Revision
 from django_mcp.core.server.options import ServerOptions
@@ -339,6 +339,15 @@ class Entry:
         text = json.dumps(self.descriptor, ensure_ascii=False, separators=(",", ":"), default=str)
         return -(-len(text) // CHARACTERS_OF_A_TOKEN)
 
+    def labelled_options(self) -> list[tuple[str, Any]]:
+        """Return the options of extensions that have a label: the label, and what was read."""
+        options = OPTIONS.of(self.component.kind)
+        return [
+            (str(options[name].label), value)
+            for name, value in self.component.options.items()
+            if name in options and options[name].label is not None
+        ]
+
     def facts(self, revision: Revision = NEWEST) -> dict[str, Any]:
         """Return everything about the component, as JSON values."""
         component = self.component
@@ -353,6 +362,7 @@ class Entry:
             "scopes": sorted(component.scopes),
             "cache": component.cache and asdict(component.cache),
             "switched_off": self.is_switched_off,
+            **{label.lower(): value for label, value in self.labelled_options()},
             "listed": self.server.components.descriptor(revision, component),
         }
 

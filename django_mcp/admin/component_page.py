@@ -74,6 +74,7 @@ def facts(entry: Entry) -> list[Fact]:
         *texts,
         Fact(_("App"), entry.app or "-"),
         Fact(_("Declared in"), entry.component.source, True),
+        *(Fact(label, value) for label, value in entry.labelled_options()),
     ]
 
 
