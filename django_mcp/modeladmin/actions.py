@@ -19,7 +19,7 @@ from django.utils.datastructures import MultiValueDict
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.messages import tool_error
 from django_mcp.forms.tool import error_lines
-from django_mcp.modeladmin import deletion, descriptions, html_forms, lists, previews, values
+from django_mcp.modeladmin import deletion, descriptions, html_forms, lists, pages, previews, values
 from django_mcp.modeladmin.calls import Call, Visit
 from django_mcp.modeladmin.changes import lock
 from django_mcp.modeladmin.lists import Filters, filter_query
@@ -70,7 +70,7 @@ def _preview(
     }
     if action not in descriptions_by_name:
         raise ToolError(
-            f"{action[:80]}: no such action: {lists.did_you_mean(action, [*descriptions_by_name])}"
+            f"{action[:80]}: no such action: {pages.did_you_mean(action, [*descriptions_by_name])}"
         )
     objects = _selected(visit, pks)
     shown: dict[str, Any] = {

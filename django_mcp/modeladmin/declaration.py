@@ -61,8 +61,7 @@ def admin_tools(
     own = options or {}
     for name in own:
         if name not in names:
-            near = texts.similar(name, names)
-            remedy = f"did you mean {near!r}?" if near else f"write one of {', '.join(names)}"
+            remedy = texts.did_you_mean(name, names, f"write one of {', '.join(names)}")
             raise ConfigurationError(f"options has {name!r}, which is none of the tools: {remedy}")
     server = registry.default if server is None else server
     for component in _components(models, names, prefix, own, shared):

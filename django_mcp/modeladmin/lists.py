@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl
 from django.contrib.admin.utils import label_for_field
 from django.contrib.admin.views.main import ChangeList
 
-from django_mcp.core.protocol import texts
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import options, values
 from django_mcp.modeladmin.calls import Call, Visit
@@ -194,8 +193,3 @@ def autocomplete(
     page = ObjectPage(call.visit(model_admin, view, pk))
     matching = options.matching(call, page.field(field), text)
     return {"options": options.as_json(matching, limit)}
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    near = texts.similar(name, known)
-    return f"did you mean {near!r}?" if near else f"there is {', '.join(known) or 'none'}."

@@ -42,8 +42,8 @@ class Models:
         """Return the ModelAdmin of a model; raises ToolError for an unknown one."""
         model_admin = self.registered(label)
         if model_admin is None:
-            near = texts.similar(label, [name for name, _ in self.visible(request)])
-            remedy = f"did you mean {near!r}?" if near else "see the list of models."
+            names = [name for name, _ in self.visible(request)]
+            remedy = texts.did_you_mean(label, names, "see the list of models.")
             raise ToolError(f"There is no model {label[:80]!r} in this admin: {remedy}")
         return model_admin
 
@@ -99,8 +99,8 @@ def checked_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
     labels |= {model._meta.label for model in apps.get_models()}
     for name in checked:
         if name not in labels:
-            near = texts.similar(name, labels)
-            remedy = f"did you mean {near!r}?" if near else 'write "app_label" or "app_label.Model"'
+            otherwise = 'write "app_label" or "app_label.Model"'
+            remedy = texts.did_you_mean(name, labels, otherwise)
             raise ConfigurationError(
                 f"{option} has {name!r}, which is no app and no model: {remedy}"
             )

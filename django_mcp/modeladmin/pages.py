@@ -270,9 +270,13 @@ def _refused(place: str, name: str, adminform: Any, writable: Sequence[str]) -> 
 
 
 def _unknown(place: str, known: Sequence[str], what: str = "field") -> ToolError:
-    near = texts.similar(place.rpartition(".")[2], known)
-    remedy = f"did you mean {near!r}?" if near else f"there is {', '.join(known) or 'none'}."
+    remedy = did_you_mean(place.rpartition(".")[2], known)
     return ToolError(f"{place}: the page has no such {what}: {remedy}")
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return the end of a message about a name that a page does not have."""
+    return texts.did_you_mean(name, known, f"there is {', '.join(known) or 'none'}.")
 
 
 def _error_lines(form: Any, place: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from django_mcp import registry
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.tool import ToolOptions
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.texts import similar
+from django_mcp.core.protocol.texts import did_you_mean
 from django_mcp.core.server.server import Server
 from django_mcp.openapi import batches, secrets
 from django_mcp.openapi.availability import Credentials
@@ -172,8 +172,7 @@ class DeclaredApi:
             if any(fits(pattern, each) for each in operations):
                 continue
             ids = {each.described.id for each in operations}
-            near = similar(pattern, {*names, *ids})
-            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(names)}"
+            hint = did_you_mean(pattern, {*names, *ids}, f"there are {', '.join(names)}")
             raise ConfigurationError(f"{pattern!r} is none of the operations: {hint}")
 
     def _declared(self, operation: Candidate) -> Declared:

@@ -19,8 +19,9 @@ from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.ninja import NinjaAuthentication
 from django_mcp.openapi import availability, openapi_tools
 from django_mcp.openapi.calls.credentials import SESSION
-from django_mcp.testing import ErrorResponse, SyncClient
+from django_mcp.testing import SyncClient
 from tests.openapi import ninja_api, plain_views
+from tests.openapi.parity import by_tool
 
 CALLS = 300
 OPERATIONS: dict[str, tuple[str, str]] = {
@@ -74,17 +75,6 @@ def over_http(browser: Browser, name: str, arguments: dict[str, Any]) -> Any:
     if response.status_code == 204:
         return "Done."
     return response.json() if response.status_code < 300 else None
-
-
-def by_tool(client: SyncClient, name: str, arguments: dict[str, Any]) -> Any:
-    """Return what the tool returns, or None for a refusal."""
-    try:
-        result = client.call_tool(name, arguments)
-    except ErrorResponse:
-        return None
-    if result.is_error:
-        return None
-    return result.text if result.structured is None else result.structured
 
 
 def attempt(call: Any, *arguments: Any) -> Any:

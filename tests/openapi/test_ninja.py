@@ -16,9 +16,10 @@ from django.test import Client as Browser
 from django_mcp import Server
 from django_mcp.openapi import availability, openapi_tools
 from django_mcp.openapi.sources import ninja
-from django_mcp.testing import ErrorResponse, SyncClient
+from django_mcp.testing import SyncClient
 from tests.openapi import ninja_api
 from tests.openapi.conftest import headers_of
+from tests.openapi.parity import by_tool
 
 SEED = 40
 CALLS = 300
@@ -81,17 +82,6 @@ def over_http(browser: Browser, name: str, arguments: dict[str, Any]) -> Any:
     if response.status_code == 204:
         return "Done."
     return response.json() if response.status_code < 300 else None
-
-
-def by_tool(client: SyncClient, name: str, arguments: dict[str, Any]) -> Any:
-    """Return what the tool returns, or None for a refusal."""
-    try:
-        result = client.call_tool(name, arguments)
-    except ErrorResponse:
-        return None
-    if result.is_error:
-        return None
-    return result.text if result.structured is None else result.structured
 
 
 def attempt(call: Any, *arguments: Any) -> Any:

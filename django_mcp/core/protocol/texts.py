@@ -64,6 +64,12 @@ def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     return next(iter(get_close_matches(name, [*known], n=1, cutoff=cutoff)), None)
 
 
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the question for the known name that ``name`` resembles, or ``otherwise``."""
+    near = similar(name, known)
+    return otherwise if near is None else f"did you mean {near!r}?"
+
+
 def listed(option: str, names: Any, error: type[Exception] = ValueError) -> tuple[str, ...]:
     """Return the names of an option.
 

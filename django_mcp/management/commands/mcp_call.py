@@ -20,7 +20,7 @@ from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import MissingClientCapability
 from django_mcp.core.protocol.jsonrpc import Request
 from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
-from django_mcp.core.protocol.texts import similar
+from django_mcp.core.protocol.texts import did_you_mean
 from django_mcp.core.server.server import Server
 from django_mcp.management import addresses, callers, calls, terminal
 from django_mcp.runtime import pools
@@ -133,8 +133,7 @@ def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
             return Request(1, method, {"name": name, "arguments": arguments, "_meta": meta})
     if ":" not in name:
         names = {item.key for item in server.components.all() if item.kind in ("tool", "prompt")}
-        near = similar(name, names)
-        remedy = f"did you mean {near!r}?" if near else "see mcp_show"
+        remedy = did_you_mean(name, names, "see mcp_show")
         raise CommandError(
             f"The server {server.name!r} has no tool and no prompt {name!r}: {remedy}"
         )

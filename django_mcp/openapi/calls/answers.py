@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from django_mcp.core.protocol.errors import ToolError
-from django_mcp.core.protocol.texts import similar
+from django_mcp.core.protocol.texts import did_you_mean
 
 Answer = Literal["changed", "full"]
 """What a write answers with: the key and the fields that were sent, or all that the view says."""
@@ -69,8 +69,7 @@ class RowFields:
             return value
         for name in wanted:
             if name not in self.names:
-                near = similar(name, self.names)
-                hint = f"did you mean {near!r}?" if near else f"there are {', '.join(self.names)}"
+                hint = did_you_mean(name, self.names, f"there are {', '.join(self.names)}")
                 raise ToolError(f"{FIELDS}: rows have no {name!r}; {hint}")
         if isinstance(value, list):
             return [_members(row, wanted) for row in value]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.core.protocol.texts import similar
+from django_mcp.core.protocol.texts import did_you_mean
 from django_mcp.openapi.calls.credentials import SESSION, DocumentCredentials, session_schemes
 from django_mcp.openapi.document import Described, Document, name_of, read
 from django_mcp.openapi.sources.base import Calling, Candidate, at_route
@@ -60,8 +60,7 @@ def check_schemes(document: Document, calling: Calling) -> None:
     known = {*document.schemes, SESSION}
     for name in calling.authenticated_by:
         if name not in known:
-            near = similar(str(name), known)
-            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}"
+            hint = did_you_mean(str(name), known, f"there are {', '.join(sorted(known))}")
             raise ConfigurationError(
                 f"authenticated_by has {name!r}, which is no security scheme here: {hint}"
             )
