@@ -8,7 +8,7 @@ It starts its own servers of Redis, PostgreSQL and nginx, three workers, and two
 Celery. ``faults`` prints the table of docs/reference/reliability.md (``--write`` puts it there),
 and fails if anything is lost, crossed, hung or started twice, if a request waits for longer than it
 may, or fails after a fault. ``soak`` fails if what is used at the end is more than what was used
-after a fifth of the time.
+once a fifth of the traffic was over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A long run of mixed traffic: what is used at the end is what was used near the beginning."""
+"""A long run of mixed traffic: what is used after it is what was used after a shorter one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -22,18 +21,19 @@ TABLES = (
     "django_mcp_subscription",
 )
 EARLY = 0.2
-"""The part of the time after which the first reading is taken."""
+"""The part of the time after which the traffic stops for the first reading."""
 GROWTH = 1.05
-FREE: Mapping[str, int] = {"memory": 4 * 1024 * 1024, "rows": 50, "keys": 70}
-"""What may be added to numbers that are small in a short run; for others it is ``FEW``. Keys are
-those of channels that received a message when they ended, as of decisions: about one a second, and
-they expire after a minute."""
+FREE: Mapping[str, int] = {"memory": 4 * 1024 * 1024}
+"""What may be added to a number; for others it is ``FEW``."""
 FEW = 3
 PRUNINGS = 5
 """How often what has expired is deleted, in the time after which it has."""
-READINGS = 20
-"""Of each, the lowest is taken, and of rows the mean: traffic goes on, and stores by chance a tenth
-more or less. They are taken during two lifetimes of what is stored."""
+QUIET = 65.0
+"""Seconds without traffic before a reading, at least. Then the streams and tasks of all clients
+have ended, and so have the keys of Redis that expire after a minute. While traffic goes on, each of
+these numbers differs by a third from one moment to the next."""
+READINGS = 5
+"""Of each number, the lowest is taken: housekeeping goes on."""
 
 Reading = dict[str, int]
 
@@ -56,14 +56,26 @@ def settings(seconds: float) -> dict[str, Any]:
 
 async def play(cluster: Cluster, seconds: float) -> list[str]:
     """Let traffic go on, and return what has grown."""
+    early = await read_after(cluster, seconds * EARLY, lifetime_in(seconds))
+    late = await read_after(cluster, seconds * (1 - EARLY), lifetime_in(seconds))
+    return [*early.problems, *late.problems, *grown(early.used, late.used)]
+
+
+class Soaked(NamedTuple):
+    """What the traffic found, and what is used when it is over."""
+
+    problems: list[str]
+    used: Reading
+
+
+async def read_after(cluster: Cluster, seconds: float, lifetime: float) -> Soaked:
+    """Let traffic go on for so long; read what is used when all of it has ended and expired."""
     async with traffic.running(cluster.url, cluster) as running:
-        await asyncio.sleep(seconds * EARLY)
-        early = await read(cluster, seconds)
-        print(f"after {seconds * EARLY:.0f} s: {early}", flush=True)
-        await asyncio.sleep(seconds * (1 - EARLY))
-        late = await read(cluster, seconds)
-        print(f"after {seconds:.0f} s: {late}\n{running.tally.details()}", flush=True)
-    return [*running.tally.problems(), *grown(early, late)]
+        await asyncio.sleep(seconds)
+    await asyncio.sleep(max(QUIET, 2 * lifetime))
+    used = await read(cluster)
+    print(f"after {seconds:.0f} s of traffic: {used}\n{running.tally.details()}", flush=True)
+    return Soaked(running.tally.problems(), used)
 
 
 def grown(early: Reading, late: Reading) -> list[str]:
@@ -75,17 +87,13 @@ def grown(early: Reading, late: Reading) -> list[str]:
     ]
 
 
-async def read(cluster: Cluster, seconds: float) -> Reading:
+async def read(cluster: Cluster) -> Reading:
     """What the workers, the database and Redis use now."""
     found: list[Reading] = []
     for _ in range(READINGS):
         found.append({**await _of_workers(cluster), **await asyncio.to_thread(_stored, cluster)})
-        await asyncio.sleep(2 * lifetime_in(seconds) / READINGS)
-    taken = ((name, [each[name] for each in found]) for name in found[0])
-    return {
-        name: round(mean(values)) if name.endswith(" rows") else min(values)
-        for name, values in taken
-    }
+        await asyncio.sleep(1)
+    return {name: min(each[name] for each in found) for name in found[0]}
 
 
 async def _of_workers(cluster: Cluster) -> Reading:
