@@ -177,7 +177,6 @@ async def _lines(principal: Principal) -> list[Line]:
 
 
 async def _of_server(server: Server, principal: Principal) -> list[Line]:
-    registry.make_ready(server)
     listed = [*registry.entries(server)]
     frame = in_process.newest_request(server, principal, Request(1, "tools/list", {}))
     explanations = await visibility.explain(frame, [entry.component for entry in listed])

@@ -50,6 +50,7 @@ def newest_request(
     ``receive`` takes the notifications; input requests go by retries. Raises what
     ``frames.stateless`` raises.
     """
+    registry.make_ready(server)
     exchange = _exchange(server, principal, transport)
     exchange.receive_message = receive
     return frames.stateless(exchange, request, meta)
