@@ -52,11 +52,17 @@ def model(call: Call, label: str, pk: str | None, facets: bool) -> dict[str, Any
 
 def actions(call: Call, model_admin: AnyModelAdmin) -> list[dict[str, Any]]:
     """Return the actions that the caller may run."""
-    listed: Any = model_admin.get_actions(call.request).values()
+    names = _names(model_admin)
+    listed: dict[str, Any] = model_admin.get_actions(call.request)
     return [
-        {"name": name, "description": str(description) % _names(model_admin)}
-        for _, name, description in listed
+        {"name": name, "description": str(_description(action)) % names}
+        for name, action in listed.items()
     ]
+
+
+def _description(action: Any) -> Any:
+    # Before Django 6.1 it is a tuple.
+    return action[2] if isinstance(action, tuple) else action.description
 
 
 def _names(model_admin: AnyModelAdmin) -> dict[str, str]:

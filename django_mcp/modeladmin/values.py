@@ -10,6 +10,7 @@ from typing import Any
 
 from django import forms
 from django.contrib.admin.utils import lookup_field
+from django.contrib.auth.forms import ReadOnlyPasswordHashWidget
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import FileField, ManyToManyRel, Model
@@ -50,7 +51,7 @@ def is_secret(field: forms.Field) -> bool:
     widget = field.widget
     parts = getattr(widget, "widgets", [widget])
     is_password = any(getattr(part, "input_type", None) == "password" for part in parts)
-    return is_password or bool(getattr(widget, "read_only", False))
+    return is_password or isinstance(widget, ReadOnlyPasswordHashWidget)
 
 
 def displayed(
