@@ -136,7 +136,7 @@ def test_module_that_cannot_be_imported_stops_only_what_serves(
     broken = registry.Broken("shop.mcp", ImportError("No module named 'tea'"))
     monkeypatch.setattr(registry, "_broken", [broken])
     monkeypatch.setattr(sys, "argv", ["manage.py", command])
-    databases = None if is_error else ["default"]
+    databases = [] if is_error else ["default"]
     found = checks.run_checks(tags=[ours.TAG], databases=databases)
     message = next(each for each in found if each.id == "django_mcp." + "E021")
     assert message.msg == "shop.mcp cannot be imported: ImportError: No module named 'tea'"
