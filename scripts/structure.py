@@ -49,6 +49,7 @@ def main() -> None:
         *find_long_functions(trees),
         *find_circles(trees),
     ]
+    problems += find_private_attributes(trees)
     describe_grain(trees, sources)
     problems += trace_requests()
     for problem in problems:
@@ -306,8 +307,6 @@ def describe_grain(trees: Mapping[str, ast.Module], sources: Mapping[str, Path])
     functions = sum(len(find(tree, *FUNCTIONS)) for tree in trees.values())
     code = sum(lines_of_code(path) for path in sources.values())
     print(f"Functions for each 1,000 lines of code: {1000 * functions / code:.0f}")
-    foreign = private_attributes_of_others(trees)
-    print(f"Private attributes of other packages: {len(foreign)} ({', '.join(sorted(foreign))})")
 
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -374,6 +373,31 @@ def body_of(node: Any) -> list[ast.stmt]:
     has_docstring = ast.get_docstring(node) is not None
     body: list[ast.stmt] = node.body[1:] if has_docstring else node.body
     return body or node.body
+
+
+PRIVATE = ("django_mcp.core.private", "django_mcp.runtime.private")
+"""The modules that may use what other packages do not document."""
+DOCUMENTED = {"_asdict", "_base_manager", "_db", "_field_defaults"}
+"""Attributes that are documented in spite of their names."""
+OF_BASE_CLASSES = {"_read_document"}
+"""A method of a class of django-oauth-toolkit, whose versions below 4 the extra names."""
+
+
+def find_private_attributes(trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Yield private attributes of other packages, unless the modules for them use them."""
+    foreign = private_attributes_of_others(trees) - DOCUMENTED - OF_BASE_CLASSES
+    for module, tree in trees.items():
+        used = {node.attr for node in find(tree, ast.Attribute)} & foreign
+        imported = {
+            name.name
+            for node in find(tree, ast.ImportFrom)
+            if node.module and not node.module.startswith(("django_mcp", "__future__"))
+            for name in node.names
+            if name.name.startswith("_")
+        }
+        if module not in PRIVATE and (used or imported):
+            names = ", ".join(sorted(used | imported))
+            yield f"{module} uses {names}, which other packages do not document"
 
 
 def private_attributes_of_others(trees: Mapping[str, ast.Module]) -> set[str]:

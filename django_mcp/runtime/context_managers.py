@@ -18,7 +18,9 @@ from contextvars import Context, ContextVar, Token, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from asgiref.sync import _restore_context, sync_to_async
+from asgiref.sync import sync_to_async
+
+from django_mcp.runtime import private
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
@@ -31,7 +33,7 @@ _MISSING = object()
 
 def move_locals() -> None:
     """Move the values of asgiref's ``Local`` to this thread: others do not see them."""
-    _restore_context(copy_context())
+    private.restore_context(copy_context())
 
 
 class AroundCall(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.apps import apps
 from django.contrib.auth import logout
 from django.contrib.sites.shortcuts import get_current_site
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
@@ -159,3 +160,14 @@ def _base_url(transport: Transport | None) -> str:
             "public URL of the site."
         )
     return configured
+
+
+def in_words(scopes: Iterable[str]) -> list[str]:
+    """What scopes permit, in the words of the site: SCOPES of django-oauth-toolkit."""
+    if not apps.is_installed("oauth2_provider"):
+        return [*scopes]
+    # An optional dependency, which only some sites have.
+    from oauth2_provider.scopes import get_scopes_backend
+
+    descriptions = get_scopes_backend().get_all_scopes()
+    return [str(descriptions.get(scope, scope)) for scope in scopes]

@@ -29,14 +29,13 @@ import asyncio
 import atexit
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from os import register_at_fork
-from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
-from asgiref.sync import SyncToAsync, sync_to_async
+from asgiref.sync import sync_to_async
 
 from django_mcp import conf
 from django_mcp.core.concurrency.interrupts import without_control_exceptions
@@ -45,7 +44,7 @@ from django_mcp.core.concurrency.shared_loop import SharedLoop
 from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.core.frame.transport import current_caller
 from django_mcp.core.protocol.errors import ServerBusy
-from django_mcp.runtime import connections
+from django_mcp.runtime import connections, private
 from django_mcp.runtime.store_operations import StoreOperations
 
 P = ParamSpec("P")
@@ -73,10 +72,6 @@ def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Corou
 
     It has the context variables of its caller. Cancelling the caller does not stop a function
     which has started: it runs to its end, and its connections are closed then.
-
-    Running on another thread takes 40 µs for one caller, 20 µs each for sixteen. A bare
-    ``run_in_executor`` takes 10 µs less, but loses the active language, and ``async_to_sync``
-    in a handler could not return to this event loop.
 
     Raises ServerBusy if no thread is free for START_TIMEOUT: ``function`` is not called then.
     """
@@ -113,20 +108,16 @@ async def run_here(
     Others may run the loop meanwhile. asgiref finds the loop there, and not after it, since the
     thread serves Django's own pages as well.
     """
-    of_asgiref = SyncToAsync.threadlocal.__dict__
-    before = dict(of_asgiref)
-    of_asgiref.update(main_event_loop=loop, main_event_loop_pid=loop.process_id)
-    try:
-        return loop.outside(_call, function, *args, **kwargs)
-    finally:
-        of_asgiref.clear()
-        of_asgiref.update(before)
+    call = partial(loop.outside, _call, function, *args, **kwargs)
+    result: T = private.call_for_loop(loop, loop.process_id, call)
+    return result
 
 
 def may_run_here(loop: asyncio.AbstractEventLoop) -> TypeGuard[SharedLoop]:
     """Whether ``run_here`` works: a thread that waits for this loop runs it, and no test does."""
     return (
         isinstance(loop, SharedLoop)
+        and private.KNOWS_THREADS
         and loop.is_lent_here()
         and not _is_in_middleware_thread.get()
         and not _is_thread_sensitive.get()
@@ -246,9 +237,7 @@ class _Pool:
             not_started=ServerBusy,
             leave=connections.close_all,
         )
-        # asgiref only passes it to the event loop.
-        executor = cast(ThreadPoolExecutor, LoopExecutor(self.threads, current_caller))
-        self.bridge: Bridge = sync_to_async(_call, thread_sensitive=False, executor=executor)
+        self.bridge = private.bridge(_call, LoopExecutor(self.threads, current_caller))
         self.operations = StoreOperations(self.threads, size)
 
     def shutdown(self, timeout: float | None = None) -> None:
@@ -256,8 +245,6 @@ class _Pool:
             end(self.threads)
         self.threads.shutdown(timeout=timeout)
 
-
-Bridge = Callable[..., Coroutine[Any, Any, Any]]
 
 ENDING: list[Callable[[ThreadPool], None]] = []
 """Called with a pool that ends: they end what occupies its threads."""
@@ -277,7 +264,9 @@ def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 _pools: dict[tuple[str, int], _Pool] = {}
 _is_thread_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
 _is_in_middleware_thread = ContextVar("django_mcp.is_in_middleware_thread", default=False)
-_thread_sensitive_bridge: Bridge = sync_to_async(without_control_exceptions, thread_sensitive=True)
+_thread_sensitive_bridge: private.Bridge = sync_to_async(
+    without_control_exceptions, thread_sensitive=True
+)
 
 atexit.register(_shutdown_at_exit)
 register_at_fork(after_in_child=_pools.clear)  # The threads exist only in the parent.

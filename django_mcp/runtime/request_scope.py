@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Token
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import connections
 
 from django_mcp import conf
 from django_mcp.core.concurrency.coroutines import result_of
-from django_mcp.runtime import pools
+from django_mcp.runtime import pools, private
 from django_mcp.runtime.request_thread import RequestThread
 
 P = ParamSpec("P")
@@ -49,7 +49,11 @@ def enter() -> Scope:
         return _OF_TEST
     site = conf.get()
     has_middleware = site.django_middleware or site.first_middleware
-    scope = _MiddlewareScope() if has_middleware else _RequestScope()
+    scope: _RequestScope
+    if not private.KNOWS_CONTEXTS:
+        scope = _PublicScope()
+    else:
+        scope = _MiddlewareScope() if has_middleware else _RequestScope()
     scope.token = _asgiref_context.set(scope)
     return scope
 
@@ -152,8 +156,8 @@ def on_waiting_thread() -> Iterator[None]:
     Synchronous middleware waits on the thread of the request. asgiref finds it in the task that
     the middleware waits for, but not in those which that one creates: they would wait for it.
     """
-    executor = getattr(AsyncToSync.executors, "current", None)
-    if executor is None:
+    executor = private.waiting_executor()
+    if executor is None or not private.KNOWS_CONTEXTS:
         yield
         return
     context = ThreadSensitiveContext()
@@ -242,6 +246,26 @@ class _MiddlewareScope(_RequestScope):
         return _end_thread(self) if self in _asgiref_threads else None
 
 
+class _PublicScope(_MiddlewareScope):
+    """The context of a request where the tables of asgiref are unknown.
+
+    asgiref makes its thread. Whether there is one is unknown, so closing its connections takes one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        context: Any = ThreadSensitiveContext()
+        with suppress(StopIteration):  # It waits for nothing.
+            context.__aenter__().send(None)
+        self._context = context
+
+    async def close(self) -> None:
+        await sync_to_async(connections.close_all)()
+        # A task that goes on with the work has a context of its own.
+        with suppress(ValueError):
+            await self._context.__aexit__(None, None, None)
+
+
 class _ThreadsOfRequests(Executor):
     """Runs the ORM calls of each request on the thread of the request."""
 
@@ -291,8 +315,8 @@ async def _end_thread(scope: _RequestScope) -> None:
     await _until_closed(closing)
 
 
-_asgiref_context = SyncToAsync.thread_sensitive_context
-_asgiref_threads = SyncToAsync.context_to_thread_executor
+_asgiref_context = private.context_of_threads
+_asgiref_threads = private.threads_of_contexts
 _ALL_REQUESTS = _RequestScope()
 """The key of their entry, which is kept: the table has weak references."""
 _asgiref_threads[_ALL_REQUESTS] = _ThreadsOfRequests()

@@ -23,8 +23,7 @@ from oauth2_provider.models import get_access_token_model
 
 from django_mcp.contrib.oauth import clients, resources
 from django_mcp.contrib.oauth.models import Consent, current
-from django_mcp.runtime.pages import ProtectedPage
-from django_mcp.runtime.scope_descriptions import in_words
+from django_mcp.runtime.pages import ProtectedPage, in_words
 
 MAX_TOKENS = 100
 """Tokens of a program that are searched for its last use; refreshing it leaves expired ones."""

@@ -13,8 +13,8 @@ from django.utils.translation import ngettext
 
 from django_mcp.contrib.oauth import clients
 from django_mcp.contrib.oauth.models import Consent
+from django_mcp.runtime.pages import in_words
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
-from django_mcp.runtime.scope_descriptions import in_words
 
 
 @admin.register(Consent)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp import conf, registry
 from django_mcp.contrib.tokens.checks import accepts_tokens
 from django_mcp.contrib.tokens.models import MAX_NAME_LENGTH
-from django_mcp.runtime.scope_descriptions import in_words
+from django_mcp.runtime.pages import in_words
 
 LIFETIMES = ((7, _("7 days")), (30, _("30 days")), (90, _("90 days")), (365, _("1 year")))
 """The lifetimes which users may choose from, in days."""

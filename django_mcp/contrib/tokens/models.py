@@ -17,7 +17,7 @@ from django_mcp.auth.token import PREFIX, digest_of, new_token
 from django_mcp.core.components.base import listed, scope_names
 from django_mcp.pubsub import revocations
 from django_mcp.runtime import background
-from django_mcp.runtime.scope_descriptions import in_words
+from django_mcp.runtime.pages import in_words
 
 START_LENGTH = len(PREFIX) + 4
 USE_INTERVAL = timedelta(minutes=1)

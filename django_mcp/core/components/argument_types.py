@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pydantic_core import SchemaValidator
-
 from django_mcp.core.components.base import ConfigurationError
 
 MAX_NODES = 500
@@ -374,14 +372,6 @@ def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
     members = {name: change(member) for name, member in value.items()}
     is_same = all(members[name] is member for name, member in value.items())
     return value if is_same else members
-
-
-def validator_of(core: Any) -> SchemaValidator:
-    """Return the validator of a core schema that was changed.
-
-    It uses none of the validators that models have already, which lack the change.
-    """
-    return SchemaValidator(core, _use_prebuilt=False)
 
 
 # The size of arguments.

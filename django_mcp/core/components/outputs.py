@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, NamedTuple, NoReturn, Union, get_args,
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
+from django_mcp.core import private
 from django_mcp.core.components import argument_types, serializers
 from django_mcp.core.components.base import InvalidOutput
 from django_mcp.core.components.responses import Response
@@ -250,7 +251,7 @@ def _plain_encoder(
     core = argument_types.prepared(adapter.core_schema, finite_numbers=True)
     validator = adapter.validator
     if core is not adapter.core_schema:
-        validator = argument_types.validator_of(core)
+        validator = private.new_validator(core)
     validate = validator.validate_python
 
     def encode_plain(value: Any) -> bytes:

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from django_mcp.core import private
 from django_mcp.core.components import argument_types, serializers
 from django_mcp.core.components.arguments import (
     adapted,
@@ -424,7 +425,7 @@ class _Validation:
         # Not read before: what a conversion costs is known, unlike that of other functions.
         core = converting(core)
         failing_fast = argument_types.prepared(core, fail_fast=True)
-        self._validate = argument_types.validator_of(failing_fast).validate_python
+        self._validate = private.new_validator(failing_fast).validate_python
         if has_chosen_hash:
             self._validate = partial(_validate_few_members, self._validate)
         self._core = core
@@ -482,7 +483,7 @@ class _Validation:
 
     def _validate_completely(self, arguments: dict[str, Any]) -> None:
         if self._complete_validator is None:
-            self._complete_validator = argument_types.validator_of(self._core)
+            self._complete_validator = private.new_validator(self._core)
         self._complete_validator.validate_python(arguments)
 
 

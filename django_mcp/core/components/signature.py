@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
+from django_mcp.core import private
 from django_mcp.core.components.arguments import adapted, deferring, is_deferred
 from django_mcp.core.components.base import ConfigurationError, Invoke
 
@@ -151,7 +152,7 @@ def _check_async(function: Callable[..., Any], where: str) -> None:
     """Raise for an async function in a decorator that has ended before it runs."""
     for outer, inner in itertools.pairwise([*layers(function)]):
         module = getattr(outer, "__globals__", {}).get("__name__")
-        ends_early = module == "contextlib" or isinstance(outer, functools._lru_cache_wrapper)
+        ends_early = module == "contextlib" or isinstance(outer, private.CACHED_FUNCTION)
         hides_async = inspect.iscoroutinefunction(inner) and not inspect.iscoroutinefunction(outer)
         if ends_early and hides_async:
             raise ConfigurationError(

@@ -33,6 +33,8 @@ from selectors import DefaultSelector, SelectorKey
 from time import monotonic
 from typing import Any, ParamSpec, Protocol, TypeVar, TypeVarTuple, Unpack
 
+from django_mcp.core import private
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -69,12 +71,13 @@ class SharedLoop(asyncio.SelectorEventLoop):
         super().__init__(self._waiting)
         self._no_handle = asyncio.Handle(_do_nothing, (), self)
         """What stands for the handle of a first step, of which asyncio keeps none."""
-        loop: Any = self  # asyncio installs these hooks on the thread of the loop alone.
-        self._generator_hooks = (loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
+        self._generator_hooks: tuple[Any, Any] = (None, None)
+        """Those of asyncio, which installs them on the thread of the loop alone."""
         self.set_task_factory(_create_task)
 
     def run_forever(self) -> None:
         with self._waiting.lock:
+            super().call_soon(self._note_generator_hooks)
             super().run_forever()
 
     # For other threads.
@@ -85,7 +88,8 @@ class SharedLoop(asyncio.SelectorEventLoop):
         Raises RuntimeError if the loop is closed.
         """
         # In debug mode, asyncio would find that this is not the thread of the loop.
-        if self.get_debug() or asyncio._get_running_loop() is not None:
+        may_run = private.CAN_LEND_LOOPS and not self.get_debug()
+        if not may_run or private.running_loop() is not None:
             self.call_soon_threadsafe(function or _do_nothing, *args, context=Context())
             return
         with self._waiting.lock:
@@ -107,7 +111,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
         """
         task = asyncio.current_task(self)
         assert task is not None
-        asyncio.tasks._leave_task(self, task)
+        private.leave_task(self, task)
         self._give_back()
         self._waiting.lock.release()
         try:
@@ -115,7 +119,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
         finally:
             self._waiting.lock.acquire()
             self._borrow()
-            asyncio.tasks._enter_task(self, task)
+            private.enter_task(self, task)
 
     def begin_task(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Create a task; it begins at once if the loop is lent to this thread.
@@ -198,15 +202,19 @@ class SharedLoop(asyncio.SelectorEventLoop):
 
     # The steps.
 
+    def _note_generator_hooks(self) -> None:
+        hooks = sys.get_asyncgen_hooks()
+        self._generator_hooks = (hooks.firstiter, hooks.finalizer)
+
     def _borrow(self) -> None:
         self._lent_to = threading.get_ident()
-        asyncio._set_running_loop(self)
+        private.set_running_loop(self)
         sys.set_asyncgen_hooks(*self._generator_hooks)
 
     def _give_back(self) -> None:
         """Leave the rest to the thread of the loop."""
         sys.set_asyncgen_hooks(None, None)
-        asyncio._set_running_loop(None)
+        private.set_running_loop(None)
         self._lent_to = None
         if self._lent:
             self._from_threads.extendleft(reversed(self._lent))
@@ -235,7 +243,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
 
     def _run(self, handle: asyncio.Handle) -> None:
         try:
-            handle._run()
+            private.run_handle(handle)
         except (SystemExit, KeyboardInterrupt) as error:
             self._end_by(error)
 
@@ -250,7 +258,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
         for _ in range(len(self._from_threads)):
             handle = self._from_threads.popleft()
             if not handle.cancelled():
-                handle._run()
+                private.run_handle(handle)
 
     def _raise_if_closed(self) -> None:
         if self.is_closed():

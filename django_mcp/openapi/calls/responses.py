@@ -12,6 +12,7 @@ from django_mcp.core.components.responses import Response
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import AuthenticationRequired, ToolError
 from django_mcp.forms.messages import tool_error
+from django_mcp.runtime import private
 from django_mcp.runtime.django_types.exceptions import detail_lines
 
 MAX_BYTES = 1_000_000
@@ -119,9 +120,7 @@ def content_of(response: Any, max_bytes: int = MAX_BYTES) -> bytes:
     try:
         return bounded(response, max_bytes)
     finally:
-        # Not ``close``, which also sends the signal that an HTTP request is over.
-        for close in response._resource_closers:
-            close()
+        private.close_resources(response)
 
 
 class TooLarge(ToolError):

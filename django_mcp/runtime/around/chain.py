@@ -17,6 +17,8 @@ from django.urls import NoReverseMatch
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.module_loading import import_string
 
+from django_mcp.runtime import private
+
 Convert = Callable[[Any], Any]
 """Returns a function of the same colour that returns a response for what is raised."""
 
@@ -39,8 +41,7 @@ class MiddlewareChain(BaseHandler):
         self._exception_middleware: list[Any] = []
         self._is_async = is_async
         self._convert = convert
-        inner: Any = self._get_response_async if is_async else self._get_response  # type: ignore[attr-defined]
-        chain: Any = convert(inner)
+        chain: Any = convert(private.view_within_middleware(self, is_async=is_async))
         is_chain_async = is_async
         for path in reversed(paths):
             chain, is_chain_async = self._within(import_string(path), path, chain, is_chain_async)

@@ -20,14 +20,14 @@ from django.core.signals import setting_changed
 from django.db.models import Model, QuerySet
 from django.db.models.fields.files import FieldFile
 from django.db.models.manager import BaseManager
-from django.db.models.query import ModelIterable, RawQuerySet
+from django.db.models.query import RawQuerySet
 from django.forms import BaseForm
 from django.forms.formsets import BaseFormSet
 from django.forms.utils import ErrorDict, ErrorList
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
-from django.utils.functional import LazyObject, empty
+from django.utils.functional import LazyObject
 from django.utils.module_loading import import_string
 
 from django_mcp import conf
@@ -41,6 +41,7 @@ from django_mcp.core.components.serializers import (
     Table,
     Unsupported,
 )
+from django_mcp.runtime import private
 from django_mcp.runtime.django_types import files
 
 MAX_DEPTH = 20
@@ -89,7 +90,7 @@ def _page(page: Page[Any]) -> dict[str, Any]:
 
 
 def _values(query: QuerySet[Any, Any]) -> list[Any]:
-    if issubclass(query._iterable_class, ModelIterable):
+    if private.has_model_rows(query):
         raise UnserializableResult(Unsupported(_model_words).describe(query.model))
     return _evaluated(query)
 
@@ -108,9 +109,9 @@ def _as_rows(query: Iterable[Any]) -> list[Any]:
 
 
 def _unwrapped(value: Any) -> Any:
-    if value._wrapped is empty:
-        value._setup()
-    return value._wrapped
+    # What is pickled is the object itself.
+    _, (wrapped,) = value.__reduce__()
+    return wrapped
 
 
 def _image(image: Any) -> ContentResponse:
@@ -262,7 +263,7 @@ def _run_all(queries: list[QuerySet[Any, Any]]) -> None:
 
 def _pending_queries(value: Any, depth: int) -> Iterator[QuerySet[Any, Any]]:
     if isinstance(value, QuerySet):
-        if value._result_cache is None:
+        if not private.is_evaluated(value):
             yield value
     elif depth and isinstance(value, Mapping):
         for member in value.values():
