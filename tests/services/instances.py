@@ -134,6 +134,13 @@ class Redis(Instance):
         """How many keys there are."""
         return int(self.command("DBSIZE").strip().removeprefix(b":"))
 
+    def described_keys(self) -> dict[str, str]:
+        """The keys there are, each with its type and the seconds until it expires, or -1."""
+        names = [name for name in self.command("KEYS", "*").decode().split("\r\n") if ":" in name]
+        return {
+            name: f"{self.command('TYPE', name)!r} {self.command('TTL', name)!r}" for name in names
+        }
+
     def has(self, key: str) -> bool:
         """Whether there is such a key; processes of an earlier test may write others."""
         return self.command("EXISTS", key) == b":1\r\n"

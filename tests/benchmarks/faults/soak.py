@@ -58,7 +58,10 @@ async def play(cluster: Cluster, seconds: float) -> list[str]:
     """Let traffic go on, and return what has grown."""
     early = await read_after(cluster, seconds * EARLY, lifetime_in(seconds))
     late = await read_after(cluster, seconds * (1 - EARLY), lifetime_in(seconds))
-    return [*early.problems, *late.problems, *grown(early.used, late.used)]
+    found = [*early.problems, *late.problems, *grown(early.used, late.used)]
+    if found and cluster.redis is not None:
+        print(f"Keys of Redis: {cluster.redis.described_keys()}", flush=True)
+    return found
 
 
 class Soaked(NamedTuple):
