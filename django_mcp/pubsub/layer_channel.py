@@ -26,6 +26,8 @@ REFRESH = 15.0
 was restarted or flushed has lost them. Until then, ``catch_up`` finds what is missed."""
 PAUSE = 1.0
 """Seconds before a channel receives again after its layer failed."""
+END = "django_mcp.end"
+"""The type of the message with which a channel ends."""
 LINGER = 10.0
 """Seconds for which a channel is kept that nobody uses: the next call may need it."""
 
@@ -106,7 +108,7 @@ class LayerChannel:
                 await self._join(self.name)
 
     async def _receive_all(self, layer: BaseChannelLayer, name: str) -> None:
-        while self.name == name:
+        while True:
             try:
                 message = await layer.receive(name)
             except Exception as error:
@@ -124,8 +126,11 @@ class LayerChannel:
                 await asyncio.sleep(PAUSE)
                 self._join_later(0)
                 continue
+            if message.get("type") == END:
+                return
             self.is_failing = False
-            self._receive(message)
+            if self.name == name:
+                self._receive(message)
 
     def _leave_now(self) -> None:
         background.spawn(self._leave_unused())
@@ -147,12 +152,15 @@ class LayerChannel:
         self._leaving = None
         layer = self._layer
         assert layer is not None
-        # First, so that no message arrives while the task is cancelled: channels_redis would keep
-        # the key of a message that it was about to receive, for ever.
         await channel_layer.attempt(lambda _: layer.group_discard(SITE, name))
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=PAUSE)
+            # A message ends it. Were it cancelled, channels_redis would keep the key of a message
+            # that it was about to receive, for ever.
+            await channel_layer.attempt(lambda _: layer.send(name, {"type": END}))
+            _, pending = await asyncio.wait([self._task], timeout=PAUSE)
+            if pending:
+                self._task.cancel()
+                await asyncio.wait([self._task], timeout=PAUSE)
         if wait_received := getattr(layer, "wait_received", None):
             # It removes what it has received in tasks of its own, which would end with the loop.
             await channel_layer.attempt(lambda _: wait_received())

@@ -42,7 +42,10 @@ class FakeLayer:
 
     async def send(self, channel: str, message: Any) -> None:
         await self._use()
-        self.sent.append((channel, message))
+        if message["type"] == layer_channel.END:
+            self.incoming.put_nowait(message)
+        else:
+            self.sent.append((channel, message))
 
     async def receive(self, channel: str) -> Any:
         self.receiving += 1

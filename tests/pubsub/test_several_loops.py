@@ -25,6 +25,7 @@ class OneLoopLayer(BaseChannelLayer):
     def __init__(self, **config: Any) -> None:
         super().__init__()
         self.receiving: set[asyncio.AbstractEventLoop] = set()
+        self.sent: asyncio.Queue[Any] = asyncio.Queue()
 
     async def new_channel(self, prefix: str = "specific") -> str:
         return f"{prefix}.{id(self)}"
@@ -38,13 +39,16 @@ class OneLoopLayer(BaseChannelLayer):
     async def group_send(self, group: str, message: Any) -> None:
         """Send nothing."""
 
+    async def send(self, channel: str, message: Any) -> None:
+        self.sent.put_nowait(message)
+
     async def receive(self, channel: str) -> Any:
         loop = asyncio.get_running_loop()
         if self.receiving - {loop}:
             errors.append("Two event loops are trying to receive() on one channel layer at once!")
             raise RuntimeError(errors[-1])
         self.receiving.add(loop)
-        await asyncio.sleep(TIMEOUT)
+        return await self.sent.get()
 
 
 @pytest.fixture(autouse=True)
