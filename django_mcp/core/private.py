@@ -41,6 +41,15 @@ CAN_LEND_LOOPS = None not in (set_running_loop, enter_task, leave_task, run_hand
 """Without them, a loop runs all callbacks on its own thread, and others wait for it."""
 
 
+def generator_hooks(loop: asyncio.AbstractEventLoop) -> tuple[Any, Any]:
+    """The hooks of a loop for asynchronous generators, for ``sys.set_asyncgen_hooks``.
+
+    Without them, a generator that is abandoned on another thread is not closed.
+    """
+    first = getattr(loop, "_asyncgen_firstiter_hook", None)
+    return first, getattr(loop, "_asyncgen_finalizer_hook", None)
+
+
 def new_validator(core: Any) -> SchemaValidator:
     """Return a validator that uses none of those which the models in the core schema have.
 

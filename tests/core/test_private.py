@@ -24,6 +24,8 @@ from tests.waiting import SECONDS, wait_until
         (asyncio.tasks, "_enter_task"),
         (asyncio.tasks, "_leave_task"),
         (asyncio.Handle, "_run"),
+        (asyncio.BaseEventLoop, "_asyncgen_firstiter_hook"),
+        (asyncio.BaseEventLoop, "_asyncgen_finalizer_hook"),
     ],
 )
 def test_name_is_there(owner: Any, name: str) -> None:

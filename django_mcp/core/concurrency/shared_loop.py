@@ -71,13 +71,12 @@ class SharedLoop(asyncio.SelectorEventLoop):
         super().__init__(self._waiting)
         self._no_handle = asyncio.Handle(_do_nothing, (), self)
         """What stands for the handle of a first step, of which asyncio keeps none."""
-        self._generator_hooks: tuple[Any, Any] = (None, None)
-        """Those of asyncio, which installs them on the thread of the loop alone."""
+        # asyncio installs these hooks on the thread of the loop alone.
+        self._generator_hooks = private.generator_hooks(self)
         self.set_task_factory(_create_task)
 
     def run_forever(self) -> None:
         with self._waiting.lock:
-            super().call_soon(self._note_generator_hooks)
             super().run_forever()
 
     # For other threads.
@@ -201,10 +200,6 @@ class SharedLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
     # The steps.
-
-    def _note_generator_hooks(self) -> None:
-        hooks = sys.get_asyncgen_hooks()
-        self._generator_hooks = (hooks.firstiter, hooks.finalizer)
 
     def _borrow(self) -> None:
         self._lent_to = threading.get_ident()
