@@ -177,8 +177,8 @@ async def _lines(principal: Principal) -> list[Line]:
 
 
 async def _of_server(server: Server, principal: Principal) -> list[Line]:
-    listed = [*registry.entries(server)]
     frame = in_process.newest_request(server, principal, Request(1, "tools/list", {}))
+    listed = [*registry.entries(server)]
     explanations = await visibility.explain(frame, [entry.component for entry in listed])
     return [_line(entry, why) for entry, why in zip(listed, explanations, strict=True)]
 

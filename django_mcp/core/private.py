@@ -17,19 +17,6 @@ from typing import Any
 
 from pydantic_core import SchemaValidator
 
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-running_loop: Callable[[], asyncio.AbstractEventLoop | None] = getattr(
-    asyncio, "_get_running_loop", _running_loop
-)
-"""The event loop that runs on this thread, if any; to catch the public one takes longer."""
-
 # Running the callbacks of an event loop on another thread than its own.
 
 set_running_loop: Callable[[Any], None] = getattr(asyncio, "_set_running_loop", None)  # type: ignore[assignment]

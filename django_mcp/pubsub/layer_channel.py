@@ -156,9 +156,9 @@ class LayerChannel:
         if self._task is not None:
             # A message ends it. Were it cancelled, channels_redis would keep the key of a message
             # that it was about to receive, for ever.
-            await channel_layer.attempt(lambda _: layer.send(name, {"type": END}))
-            _, pending = await asyncio.wait([self._task], timeout=PAUSE)
-            if pending:
+            if await channel_layer.attempt(lambda _: layer.send(name, {"type": END})):
+                await asyncio.wait([self._task], timeout=PAUSE)
+            if not self._task.done():
                 self._task.cancel()
                 await asyncio.wait([self._task], timeout=PAUSE)
         if wait_received := getattr(layer, "wait_received", None):

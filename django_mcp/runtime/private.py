@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 from asgiref import sync
 from asgiref.sync import AsyncToSync, SyncToAsync, sync_to_async
 from django.db.models import Model
+from django.db.models.query import ModelIterable
 from django.http import HttpRequest, HttpResponseBase
 
 Bridge = Callable[..., Coroutine[Any, Any, Any]]
@@ -52,7 +53,7 @@ def bridge(function: Callable[..., Any], executor: Any) -> Bridge:
 
     It has the context variables of its caller, who has those that it has set. ``async_to_sync``
     in it returns to the event loop of its caller; a cancellation of the caller cancels what runs
-    there. It takes half of the time of ``sync_to_async``.
+    there. A synchronous call has a fifth fewer calls of functions than with ``sync_to_async``.
     """
     if KNOWS_THREADS:
         return partial(_call_on_thread, executor, function)
@@ -147,7 +148,7 @@ def has_model_rows(query: Any) -> bool:
     kind = getattr(query, "_iterable_class", None)
     if kind is None:
         return any(isinstance(row, Model) for row in query)
-    return str(kind.__name__) == "ModelIterable"
+    return issubclass(kind, ModelIterable)
 
 
 def close_resources(response: HttpResponseBase) -> None:

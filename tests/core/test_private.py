@@ -19,7 +19,6 @@ from tests.waiting import SECONDS, wait_until
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (asyncio, "_get_running_loop"),
         (asyncio, "_set_running_loop"),
         (asyncio.tasks, "_enter_task"),
         (asyncio.tasks, "_leave_task"),
@@ -52,14 +51,6 @@ def test_task_runs_on_the_thread_of_a_loop_that_cannot_be_lent(
     finally:
         running.loop.call_soon_threadsafe(running.loop.stop)
         wait_until(lambda: running.has_ended)
-
-
-def test_running_loop_is_found_without_the_name() -> None:
-    async def found() -> bool:
-        return private._running_loop() is asyncio.get_running_loop()
-
-    assert asyncio.run(found())
-    assert private._running_loop() is None
 
 
 class Point(BaseModel):

@@ -16,6 +16,7 @@ from django.contrib.auth.models import Group
 from django.core.handlers.base import BaseHandler
 from django.db import connections
 from django.db.models import QuerySet
+from django.db.models.query import ModelIterable
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template import engines
 from django.template.response import SimpleTemplateResponse
@@ -230,3 +231,11 @@ async def test_view_is_called_within_the_hooks_of_middleware(
     else:
         response = await sync_to_async(chain._chain)(request)
     assert response.content == content
+
+
+@pytest.mark.django_db
+def test_rows_of_another_iterable_of_models_are_models() -> None:
+    """Packages for polymorphic models have one."""
+    query: Any = Group.objects.all()
+    query._iterable_class = type("Others", (ModelIterable,), {})
+    assert private.has_model_rows(query)

@@ -34,6 +34,7 @@ from time import monotonic
 from typing import Any, ParamSpec, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from django_mcp.core import private
+from django_mcp.core.concurrency.loops import running_loop
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,7 +89,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
         """
         # In debug mode, asyncio would find that this is not the thread of the loop.
         may_run = private.CAN_LEND_LOOPS and not self.get_debug()
-        if not may_run or private.running_loop() is not None:
+        if not may_run or running_loop() is not None:
             self.call_soon_threadsafe(function or _do_nothing, *args, context=Context())
             return
         with self._waiting.lock:
