@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "django_mcp.contrib.url_elicitation",
     "django_mcp.contrib.approvals",
     "django_mcp.contrib.call_log",
+    "django_mcp.contrib.events",
     "example_site.helpdesk",
     "example_site.desk",
     "example_site.conformance",

@@ -25,6 +25,8 @@ NEEDS_APPS = {
     "django_mcp.migrations",
     "django_mcp.contrib.approvals",
     "django_mcp.contrib.call_log",
+    "django_mcp.contrib.events.models",
+    "django_mcp.contrib.events.migrations",
     "django_mcp.contrib.url_elicitation",
     "django_mcp.models",
     "django_mcp.tasks",

@@ -24,6 +24,7 @@ LOCALE = PACKAGE / "locale"
 LANGUAGES = ("de", "es", "fr", "ja", "pt")
 NOT_FOR_PEOPLE = (
     "contrib/call_log",
+    "contrib/events/models.py",
     "contrib/oauth/models.py",
     "contrib/url_elicitation/models.py",
     "models.py",

@@ -1,0 +1,323 @@
+"""The tables of events: what has happened, who is told of it, and what was delivered.
+
+An ``Occurrence`` is written in the transaction of the change (an outbox), so that it exists if and
+only if the change was committed. It gets its ``position`` afterwards, from ``occurrences.after``,
+under the lock of the ``Counter``: transactions may be committed in another order than they have
+written, and a reader that has seen position 7 must never miss 6. Positions are the cursors of poll,
+push and webhooks.
+
+A ``Subscription`` is a webhook of a caller. It is deleted when its time is over. Its ``status``:
+
+========== ============================== ==============================================
+status     meaning                        who moves it there
+========== ============================== ==============================================
+active     it is delivered to             ``events/subscribe``, also again
+suspended  it is not delivered to         the deliverer, after failures for a long time
+ending     its receiver is to be told     ``Subscription.terminate``: its caller may not
+           that it has ended              have it any more
+ended      nothing more is sent           the deliverer, after the attempt to say so;
+                                          an administrator, or its user on their page
+========== ============================== ==============================================
+
+What the deliverer needs of this module:
+
+* ``Subscription.objects.due()`` are the subscriptions with work: active or ending, not leased, not
+  waiting for a retry. A deliverer leases a row by one UPDATE of ``lease_by`` and ``lease_until``.
+* ``occurrences.after(server, event, position, limit)`` returns a ``Batch``: the next occurrences,
+  the position that was looked up to, and whether some were deleted before (``is_truncated``: send a
+  ``gap`` body). An empty batch moves ``Subscription.position`` to ``Batch.position`` all the same.
+* ``recipients.bodies(subscription, occurrences)`` (async) returns for each occurrence the JSON that
+  the receiver may see, or None where it may not: those are passed over. It asks for the account,
+  the token, the permission and the queryset each time. It raises ``Terminated``, where the deliverer
+  calls ``subscription.terminate(error.to_json())``.
+* ``cursors.of_subscription(subscription, position)`` is the cursor of a body.
+* ``Subscription.secrets()`` are the secrets to sign with: the new one, and for a while the old one.
+* A ``Delivery`` is written for each occurrence that was tried. ``position`` of the subscription
+  moves behind an occurrence when it was accepted or abandoned, so that order is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import models, router
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.models import DIGEST_LENGTH, PRINCIPAL_LENGTH
+from django_mcp.runtime import signing
+from django_mcp.tasks.clock import Now
+
+EVENT_LENGTH = 200
+"""Characters of the name of an event type."""
+EVENT_ID_LENGTH = 200
+TABLE = "event_subscription"
+"""The name under which columns of subscriptions are encrypted."""
+ROTATION = timedelta(minutes=10)
+"""How long deliveries are signed with the former secret as well (EV-46)."""
+
+
+class Counter(models.Model):
+    """The last position that was given to an occurrence, and the last one that was deleted.
+
+    Its one row is the lock under which positions are given.
+    """
+
+    id = models.PositiveSmallIntegerField(primary_key=True)
+    last = models.PositiveBigIntegerField(default=0)
+    # Up to here, occurrences may be deleted.
+    pruned = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
+
+
+class Interest(models.Model):
+    """That somebody polls or streams an event type, so that its occurrences are written.
+
+    A type in which nobody is interested writes nothing.
+    """
+
+    # The digest of server and event.
+    id = models.CharField(max_length=DIGEST_LENGTH, primary_key=True)
+    server = models.CharField(max_length=200)
+    event = models.CharField(max_length=EVENT_LENGTH)
+    until = models.DateTimeField()
+    # Before this position, nobody was interested: occurrences may not have been written.
+    since = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
+
+
+class Occurrence(models.Model):
+    """Something that has happened, with what is needed to describe it to each subscriber."""
+
+    # In the order of writing, which is not that of the commits.
+    id = models.BigAutoField(primary_key=True)
+    # Null until the transaction is committed and somebody reads.
+    position = models.PositiveBigIntegerField(_("position"), null=True, unique=True)
+    # The same for all subscribers and deliveries, so that receivers can recognize it.
+    event_id = models.CharField(_("event id"), max_length=EVENT_ID_LENGTH, db_index=True)
+    server = models.CharField(_("server"), max_length=200)
+    event = models.CharField(_("event"), max_length=EVENT_LENGTH)
+    # The primary key of the object as a string; empty for an event that has no model.
+    object_key = models.CharField(_("object"), max_length=255, blank=True)
+    # JSON: the payload, or the fields of an object that was deleted; empty where the object is read.
+    data = models.TextField(_("data"), blank=True)
+    created_at = models.DateTimeField(_("created"), db_index=True)
+
+    class Meta:
+        verbose_name = _("event")
+        verbose_name_plural = _("events")
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["server", "event", "position"], name="mcp_event_by_position")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.event_id}"
+
+
+class SubscriptionQuerySet(models.QuerySet["Subscription"]):
+    def current(self) -> SubscriptionQuerySet:
+        """Return rows of the database for writing: a replica may not have the newest ones."""
+        return self.using(router.db_for_write(self.model))
+
+    def live(self) -> SubscriptionQuerySet:
+        """Return those that are neither over nor ended."""
+        unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
+        return self.filter(unexpired, status__in=(Status.ACTIVE, Status.SUSPENDED))
+
+    def due(self) -> SubscriptionQuerySet:
+        """Return those that a deliverer may look at now, the longest waiting first."""
+        unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
+        unleased = Q(lease_until=None) | Q(lease_until__lte=Now())
+        is_time = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
+        states = (Status.ACTIVE, Status.ENDING)
+        rows = self.filter(unexpired, unleased, is_time, status__in=states)
+        return rows.filter(verified_at__isnull=False).order_by("next_attempt_at", "created_at")
+
+
+class Status(models.TextChoices):
+    ACTIVE = "active", _("active")
+    SUSPENDED = "suspended", _("suspended")
+    ENDING = "ending", _("ending")
+    ENDED = "ended", _("ended")
+
+
+class LastError(models.TextChoices):
+    """Why a delivery failed: what a client may read, never text of the endpoint (EV-47)."""
+
+    CONNECTION_REFUSED = "connection_refused", _("connection refused")
+    TIMEOUT = "timeout", _("timeout")
+    TLS_ERROR = "tls_error", _("TLS error")
+    HTTP_4XX = "http_4xx", _("HTTP status 4xx")
+    HTTP_5XX = "http_5xx", _("HTTP status 5xx")
+    CHALLENGE_FAILED = "challenge_failed", _("challenge failed")
+
+
+class Subscription(models.Model):
+    """A webhook of a caller for one event type, with arguments."""
+
+    # Derived from server, principal, URL, event and arguments: the same after a restart. Receivers
+    # read it; it proves nothing.
+    id = models.CharField(_("id"), max_length=DIGEST_LENGTH, primary_key=True, editable=False)
+    server = models.CharField(_("server"), max_length=200)
+    event = models.CharField(_("event"), max_length=EVENT_LENGTH)
+    version = models.CharField(_("protocol version"), max_length=32)
+    principal = models.CharField(_("principal"), max_length=PRINCIPAL_LENGTH)
+    # The primary key of the Django user as a string; no foreign key, because the user may be in
+    # another database.
+    user_key = models.CharField(_("user"), max_length=255, blank=True, db_index=True)
+    # The digest of server and principal: for anybody else, it does not exist.
+    owner = models.CharField(_("owner"), max_length=DIGEST_LENGTH, db_index=True)
+    # The digest of what subscriptions are counted by: the caller at all their endpoints.
+    counted_by = models.CharField(max_length=DIGEST_LENGTH, db_index=True)
+    client = models.CharField(_("client"), max_length=255, blank=True)
+    # Canonical JSON.
+    arguments = models.TextField(_("arguments"), default="{}")
+    url = models.TextField(_("URL"))
+    # Encrypted: the secrets, and who has subscribed.
+    secret = models.TextField()
+    old_secret = models.TextField(blank=True)
+    old_secret_until = models.DateTimeField(null=True)
+    caller = models.TextField()
+    status = models.CharField(
+        _("status"), max_length=10, choices=Status.choices, default=Status.ACTIVE
+    )
+    # JSON: the error that its receiver is told at the end.
+    end_error = models.TextField(blank=True)
+    created_at = models.DateTimeField(_("created"))
+    refreshed_at = models.DateTimeField(_("refreshed"))
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True, db_index=True)
+    # When the receiver answered the challenge, or another one of this principal at this URL did.
+    verified_at = models.DateTimeField(_("verified"), null=True, blank=True)
+    # Up to here, all occurrences are acknowledged, abandoned, or not for the receiver.
+    position = models.PositiveBigIntegerField(_("position"), default=0)
+    # Of the deliverer: who works on it, and what it knows of the receiver.
+    lease_by = models.CharField(max_length=64, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    next_attempt_at = models.DateTimeField(_("next attempt"), null=True, blank=True)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    last_delivery_at = models.DateTimeField(_("last delivery"), null=True, blank=True)
+    last_error = models.CharField(
+        _("last error"), max_length=20, choices=LastError.choices, blank=True
+    )
+    failed_since = models.DateTimeField(_("failed since"), null=True, blank=True)
+
+    objects = SubscriptionQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("event subscription")
+        verbose_name_plural = _("event subscriptions")
+        # Clients add and change them.
+        default_permissions = ("view", "delete")
+        ordering = ("-created_at", "id")
+        indexes = [
+            models.Index(fields=["status", "next_attempt_at"], name="mcp_event_sub_due"),
+            models.Index(fields=["server", "event", "status"], name="mcp_event_sub_of_event"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event}: {self.url}"
+
+    def set_secret(self, secret: str) -> None:
+        """Sign with this secret from now on, and for a while with the former one as well."""
+        if self.secret and self.secrets()[0] != secret:
+            self.old_secret = signing.encrypt(TABLE, self.id, "old_secret", self.secrets()[0])
+            self.old_secret_until = timezone.now() + ROTATION
+        self.secret = signing.encrypt(TABLE, self.id, "secret", secret)
+
+    def secrets(self) -> list[str]:
+        """Return the secrets, ``whsec_…``, to sign with; raises ValueError if one is unreadable."""
+        secrets = [signing.decrypt(TABLE, self.id, "secret", self.secret)]
+        if self.old_secret and self.old_secret_until and self.old_secret_until > timezone.now():
+            secrets.append(signing.decrypt(TABLE, self.id, "old_secret", self.old_secret))
+        return secrets
+
+    def set_caller(self, facts: dict[str, Any]) -> None:
+        self.caller = signing.encrypt(TABLE, self.id, "caller", facts)
+
+    def caller_facts(self) -> dict[str, Any]:
+        """Return who has subscribed; raises ValueError for a row that was changed."""
+        facts: dict[str, Any] = signing.decrypt(TABLE, self.id, "caller", self.caller)
+        return facts
+
+    @property
+    def argument_values(self) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads(self.arguments)
+        return values
+
+    def is_live(self, now: datetime) -> bool:
+        return self.status in (Status.ACTIVE, Status.SUSPENDED) and (
+            self.expires_at is None or self.expires_at > now
+        )
+
+    def terminate(self, error: dict[str, Any] | None = None) -> None:
+        """End it: with an error, its receiver is told once; without, nothing more is sent."""
+        rows = type(self).objects.using(self._state.db or "default").filter(pk=self.pk)
+        self.status = Status.ENDED if error is None else Status.ENDING
+        self.end_error = "" if error is None else json.dumps(error)
+        rows.exclude(status=Status.ENDED).update(
+            status=self.status, end_error=self.end_error, next_attempt_at=None, attempts=0
+        )
+
+    terminate.alters_data = True  # type: ignore[attr-defined]
+
+
+class DeliveryStatus(models.TextChoices):
+    PENDING = "pending", _("pending")
+    DELIVERED = "delivered", _("delivered")
+    ABANDONED = "abandoned", _("abandoned")
+
+
+class Delivery(models.Model):
+    """An occurrence that was sent to a receiver, or should have been.
+
+    An administrator sets an abandoned one, or a delivered one, to pending again; the deliverer sends
+    it besides those that follow ``Subscription.position``.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    subscription = models.ForeignKey(
+        Subscription, models.CASCADE, related_name="deliveries", verbose_name=_("subscription")
+    )
+    # Null once the occurrence is deleted.
+    occurrence = models.ForeignKey(
+        Occurrence, models.SET_NULL, null=True, related_name="+", verbose_name=_("event")
+    )
+    event_id = models.CharField(_("event id"), max_length=EVENT_ID_LENGTH)
+    status = models.CharField(
+        _("status"),
+        max_length=10,
+        choices=DeliveryStatus.choices,
+        default=DeliveryStatus.PENDING,
+    )
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    last_error = models.CharField(
+        _("last error"), max_length=20, choices=LastError.choices, blank=True
+    )
+    next_attempt_at = models.DateTimeField(_("next attempt"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created"), db_index=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
+        default_permissions = ("view", "change")
+        ordering = ("-created_at", "-id")
+        indexes = [
+            models.Index(fields=["status", "next_attempt_at"], name="mcp_event_delivery_due")
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["subscription", "occurrence"], name="mcp_event_delivery_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.event_id
