@@ -28,8 +28,8 @@ What the deliverer needs of this module:
   ``gap`` body). An empty batch moves ``Subscription.position`` to ``Batch.position`` all the same.
 * ``recipients.bodies(subscription, occurrences)`` (async) returns for each occurrence the JSON that
   the receiver may see, or None where it may not: those are passed over. It asks for the account,
-  the token, the permission and the queryset each time. It raises ``Terminated``, where the deliverer
-  calls ``subscription.terminate(error.to_json())``.
+  the token, the permission and the queryset each time. It raises ``Terminated``: the deliverer
+  then calls ``subscription.terminate(error.to_json())``.
 * ``cursors.of_subscription(subscription, position)`` is the cursor of a body.
 * ``Subscription.secrets()`` are the secrets to sign with: the new one, and for a while the old one.
 * A ``Delivery`` is written for each occurrence that was tried. ``position`` of the subscription
@@ -106,7 +106,7 @@ class Occurrence(models.Model):
     event = models.CharField(_("event"), max_length=EVENT_LENGTH)
     # The primary key of the object as a string; empty for an event that has no model.
     object_key = models.CharField(_("object"), max_length=255, blank=True)
-    # JSON: the payload, or the fields of an object that was deleted; empty where the object is read.
+    # JSON: the payload, or the fields of a deleted object; empty where the object is read.
     data = models.TextField(_("data"), blank=True)
     created_at = models.DateTimeField(_("created"), db_index=True)
 
@@ -278,8 +278,8 @@ class DeliveryStatus(models.TextChoices):
 class Delivery(models.Model):
     """An occurrence that was sent to a receiver, or should have been.
 
-    An administrator sets an abandoned one, or a delivered one, to pending again; the deliverer sends
-    it besides those that follow ``Subscription.position``.
+    An administrator sets an abandoned one, or a delivered one, to pending again; the deliverer
+    sends it besides those that follow ``Subscription.position``.
     """
 
     id = models.BigAutoField(primary_key=True)
