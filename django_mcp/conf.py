@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
+from ipaddress import ip_address
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -79,6 +80,21 @@ _base_url = _expect('a URL without a slash at its end, such as "https://example.
 _scope = _expect(SCOPE_EXPECTED, is_scope)
 _version = _expect(f"some of {', '.join(map(repr, BY_VERSION))}", _is_version)
 _boolean = _expect("True or False", lambda value: isinstance(value, bool))
+
+
+def _host(value: Any) -> str:
+    text = value.lower() if isinstance(value, str) else ""
+    if not text or set(text) & {"/", "@", "[", "*", " "} or (":" in text and not _is_address(text)):
+        raise ValueError('a host without scheme and port, such as "hooks.internal" or "::1"')
+    return text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _dotted_path(value: Any) -> str:
@@ -350,6 +366,10 @@ class Settings:
 
     channel_layer: str = _key(_string, "default")
     """The alias of the channel layer which connects the workers."""
+
+    private_hosts: tuple[str, ...] = _key(_several(_host), ())
+    """Hosts to which requests are sent although their addresses are not of the internet, when a
+    client names a URL. None by default: a client must not reach what only the site can."""
 
     sync_thread_pool_size: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
     """Threads for synchronous handlers of one process; the default of asyncio's own pool. Hooks

@@ -18,7 +18,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 
 from django_mcp.auth.cache import Loaded, PrincipalCache
-from django_mcp.auth.issuers.fetching import Unavailable, is_secure
+from django_mcp.auth.issuers.fetching import Unavailable
 from django_mcp.auth.resource import addressed, is_for
 from django_mcp.core.auth.base import (
     INVALID_TOKEN,
@@ -30,6 +30,7 @@ from django_mcp.core.auth.base import (
     bearer_token,
 )
 from django_mcp.core.protocol.texts import similar
+from django_mcp.outbound import is_secure
 
 logger = logging.getLogger("django_mcp")
 

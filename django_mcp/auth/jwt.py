@@ -21,8 +21,9 @@ from django_mcp.auth.bearer import (
     stated_issuer,
 )
 from django_mcp.auth.issuers.discovery import discover
-from django_mcp.auth.issuers.fetching import Unavailable, fetch_json, is_loopback, is_secure
+from django_mcp.auth.issuers.fetching import Unavailable, fetch_json
 from django_mcp.auth.issuers.key_set import KeySet
+from django_mcp.outbound import is_loopback, is_secure
 
 try:
     import cryptography  # noqa: F401

@@ -8,21 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
-import ssl
-import threading
-from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from ipaddress import ip_address
 from typing import Any, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
+from django_mcp import outbound
 from django_mcp.core.concurrency.thread_pool import ThreadPool
+from django_mcp.outbound import OutboundError
 
 logger = logging.getLogger("django_mcp")
 
@@ -34,7 +26,7 @@ MAX_DOCUMENT = 512 * 1024
 """Bytes of metadata or of a key set."""
 RETRY_AFTER = 10.0
 """Seconds after which it is worth asking an authorization server again."""
-HEADERS = {"Accept": "application/json", "User-Agent": "django-mcp"}
+HEADERS = {"Accept": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -50,27 +42,6 @@ class NotFound(Unavailable):
     """There is no such document."""
 
 
-def is_secure(url: str) -> bool:
-    """Whether requests to ``url`` are encrypted, or do not leave this machine."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname
-        _ = parts.port  # It raises ValueError for what is no port.
-    except ValueError:
-        return False
-    if not host or any(character <= " " for character in url) or parts.username is not None:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))
-
-
-def is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def fetch_json(
     url: str,
     *,
@@ -83,18 +54,21 @@ def fetch_json(
 
     Redirects are not followed. Raises Unavailable.
     """
+    form_headers = {} if data is None else FORM
+    all_headers = {**HEADERS, **form_headers, **(headers or {})}
     try:
-        status, content = _fetch(url, data, headers or {}, limit, timeout)
-    except TimeoutError:
-        raise Unavailable(f"{url} cannot be read: TimeoutError") from None
-    except (OSError, HTTPException) as error:
-        raise Unavailable(f"{url} cannot be read: {type(error).__name__}") from None
-    if not 200 <= status < 300:
-        # Not all sites answer 404 for a page that they do not have.
-        error_class = NotFound if status < 500 else Unavailable
-        raise error_class(f"{url} answers {status}")
-    if len(content) > limit:
-        raise Unavailable(f"{url} has more than {limit} bytes")
+        with outbound.open_url(
+            url, body=data, headers=all_headers, timeout=timeout, trusted=True
+        ) as response:
+            if not 200 <= response.status < 300:
+                # Not all sites answer 404 for a page that they do not have.
+                error_class = NotFound if response.status < 500 else Unavailable
+                raise error_class(f"{url} answers {response.status}")
+            content = b"".join(response.chunks(limit))
+    except OutboundError as error:
+        if error.reason == "too_large":
+            raise Unavailable(f"{url} has more than {limit} bytes") from None
+        raise Unavailable(f"{url} cannot be read: {error.reason}") from None
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
@@ -103,81 +77,6 @@ def fetch_json(
     if not isinstance(document, dict):
         raise Unavailable(f"{url} is not a JSON object")
     return document
-
-
-def _fetch(
-    url: str, data: bytes | None, headers: Mapping[str, str], limit: int, timeout: float
-) -> tuple[int, bytes]:
-    """Return the status, and the content up to one byte more than ``limit``."""
-    parts = urlsplit(url)
-    target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
-    method = "GET" if data is None else "POST"
-    form_headers = {} if data is None else FORM
-    all_headers = {**HEADERS, **form_headers, **headers}
-    with _ended_after(timeout, _connection(parts, timeout)) as connection:
-        connection.request(method, target, data, all_headers)
-        response = connection.getresponse()
-        return response.status, response.read(limit + 1)
-
-
-def _connection(parts: SplitResult, timeout: float) -> HTTPConnection:
-    """Return a connection to a host, through the proxy of the process if it has one."""
-    host = parts.hostname or ""
-    if parts.scheme != "https":
-        return HTTPConnection(host, parts.port, timeout=timeout)
-    proxy = urlsplit(getproxies().get("https", ""))
-    if not proxy.hostname or proxy_bypass(parts.netloc):
-        return HTTPSConnection(host, parts.port, timeout=timeout, context=_tls_context())
-    connection = HTTPSConnection(
-        proxy.hostname, proxy.port, timeout=timeout, context=_tls_context()
-    )
-    connection.set_tunnel(host, parts.port, _proxy_headers(proxy))
-    return connection
-
-
-def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
-    if proxy.username is None:
-        return {}
-    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
-
-
-@contextmanager
-def _ended_after(timeout: float, connection: HTTPConnection) -> Iterator[HTTPConnection]:
-    """Connect, and end the connection after ``timeout`` seconds; raises TimeoutError then.
-
-    The timeout of a socket is for each read: a server that sends one byte a second never exceeds
-    it.
-    """
-    has_ended = threading.Event()
-    connection.connect()
-    # A connection forgets its socket while the response is still read from it.
-    sock: socket.socket = connection.sock
-
-    def end() -> None:
-        has_ended.set()
-        with suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(timeout, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield connection
-    except (OSError, HTTPException):
-        if has_ended.is_set():
-            raise TimeoutError from None
-        raise
-    finally:
-        timer.cancel()
-        connection.close()
-    if has_ended.is_set():
-        raise TimeoutError
-
-
-@cache
-def _tls_context() -> ssl.SSLContext:
-    return ssl.create_default_context()
 
 
 def thread_pool(size: int, *, max_waiting: int) -> ThreadPool:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
-import socket
-import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
-from ipaddress import IPv4Address, IPv6Address
 from typing import Any, TypeAlias
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-import urllib3
 from django.contrib.auth.models import AnonymousUser
 from django.core.cache import cache, caches
 from django.http import HttpRequest
@@ -23,6 +18,7 @@ from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.contrib.oauth.clients import without_unsupported
 from django_mcp.core.protocol.limits import network_of
+from django_mcp.outbound import OutboundError, open_url
 from django_mcp.stores import cache_counts
 from django_mcp.stores.base import StoreBusy
 
@@ -34,7 +30,6 @@ MAX_FETCHES = 30
 HOUR = 60 * 60
 KEPT = 10 * 60
 """Seconds for which a document is kept in the cache, while its user reads the consent page."""
-HTTPS = 443
 
 
 def caller_of(request: HttpRequest) -> str:
@@ -132,43 +127,17 @@ class ClientMetadataFetcher(SafeMetadataFetcher):
         return document, max_age
 
     def download(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """Try the addresses of the host until one answers, within one time limit."""
-        url = _checked(client_id)
-        addresses = public_addresses(url.hostname or "", url.port or HTTPS)
-        until = time.monotonic() + oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS
-        error: Exception | None = None
-        for address in addresses:
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            # The address that was checked, so that DNS cannot name another one now.
-            with urllib3.HTTPSConnectionPool(
-                address,
-                url.port or HTTPS,
-                timeout=urllib3.Timeout(total=left, connect=left, read=left),
-                retries=False,
-                maxsize=1,
-                ssl_context=ssl.create_default_context(),
-                server_hostname=url.hostname,
-            ) as pool:
-                try:
-                    return self._read(pool, url)
-                except urllib3.exceptions.HTTPError as failed:
-                    error = failed
-        raise CIMDError(f"could not fetch client_id document: {error}")
-
-    def _read(
-        self, pool: urllib3.HTTPSConnectionPool, url: SplitResult
-    ) -> tuple[dict[str, Any], int]:
-        target = f"{url.path}?{url.query}" if url.query else url.path
-        headers = {"Host": url.netloc, "Accept": "application/json, application/*+json"}
-        response = pool.urlopen(
-            "GET", target, headers=headers, redirect=False, preload_content=False
-        )
+        """Return the document at a public address, and its lifetime; raises CIMDError."""
+        _check(client_id)
         try:
-            document, max_age = self._read_document(response)
-        finally:
-            response.release_conn()
+            with open_url(
+                client_id,
+                headers={"Accept": "application/json, application/*+json"},
+                timeout=oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS,
+            ) as response:
+                document, max_age = self._read_document(response)
+        except OutboundError as error:
+            raise CIMDError(f"could not fetch client_id document: {error}") from None
         return document, max_age
 
 
@@ -180,8 +149,8 @@ def _failed_key(client_id: str) -> str:
     return f"{_key(client_id)}:failed"
 
 
-def _checked(client_id: str) -> SplitResult:
-    """Return the parts of a client_id; raises CIMDError unless it follows the draft (section 3)."""
+def _check(client_id: str) -> None:
+    """Raise CIMDError unless a client_id follows the draft (section 3)."""
     try:
         url = urlsplit(client_id)
         _ = url.port
@@ -193,49 +162,3 @@ def _checked(client_id: str) -> SplitResult:
         raise CIMDError("client_id has a user or a fragment")
     if {".", ".."} & {*url.path.split("/")}:
         raise CIMDError("client_id has dot segments")
-    return url
-
-
-# Addresses.
-
-NAT64 = ipaddress.ip_network("64:ff9b::/96")
-"""Its addresses end with an IPv4 address (RFC 6052)."""
-RESERVED = [*map(ipaddress.ip_network, ("64:ff9b:1::/48", "fec0::/10", "::/96"))]
-"""NAT64 within a site (RFC 8215), the site-local and the IPv4-compatible addresses of the past,
-which Python takes for global ones."""
-
-
-def public_addresses(host: str, port: int) -> list[str]:
-    """Return the addresses of a host; raises CIMDError if one of them is not public."""
-    try:
-        answers = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
-    except (OSError, UnicodeError) as error:
-        raise CIMDError(f"could not resolve client_id host: {error}") from None
-    addresses = [str(answer[4][0]) for answer in answers]
-    if not addresses or not all(map(is_public, addresses)):
-        raise CIMDError("client_id host has no address, or one that is not public")
-    return addresses
-
-
-def is_public(text: str) -> bool:
-    """Whether an address is one of the internet, and so is the IPv4 address that it contains."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    contained = _contained(address) if isinstance(address, IPv6Address) else []
-    return all(map(_is_global, contained or [address]))
-
-
-def _contained(address: IPv6Address) -> Sequence[IPv4Address | IPv6Address]:
-    if address.teredo is not None:
-        return address.teredo
-    if address in NAT64:
-        return [IPv4Address(int(address) & 0xFFFF_FFFF)]
-    mapped = address.ipv4_mapped or address.sixtofour
-    return [] if mapped is None else [mapped]
-
-
-def _is_global(address: IPv4Address | IPv6Address) -> bool:
-    is_reserved = address.is_multicast or any(address in network for network in RESERVED)
-    return address.is_global and not is_reserved

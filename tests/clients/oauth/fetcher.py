@@ -6,9 +6,8 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
-import urllib3
-
 from django_mcp.contrib.oauth.documents import ClientMetadataFetcher
+from django_mcp.outbound import open_url
 
 
 class LoopbackMetadataFetcher(ClientMetadataFetcher):
@@ -16,6 +15,6 @@ class LoopbackMetadataFetcher(ClientMetadataFetcher):
 
     def download(self, client_id: str) -> tuple[dict[str, Any], int]:
         url = os.environ["CLIENT_PAGES"] + urlsplit(client_id).path
-        response = urllib3.request("GET", url, preload_content=False, retries=False, timeout=5)
-        document: tuple[dict[str, Any], int] = self._read_document(response)
+        with open_url(url, trusted=True) as response:
+            document: tuple[dict[str, Any], int] = self._read_document(response)
         return document

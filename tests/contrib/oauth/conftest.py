@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import urllib3
 from django.contrib.auth.models import User
 from django.core.cache import cache
 
@@ -90,21 +90,16 @@ def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Publishes metadata documents; nothing leaves this machine."""
     found: dict[str, dict[str, Any]] = {}
 
-    def resolve(host: str, port: int, **_: Any) -> list[Any]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", port))]
-
-    def urlopen(pool: Any, method: str, path: str, headers: Any, **_: Any) -> Any:
-        published = found.get(f"https://{headers['Host']}{path}")
-        body = json.dumps(published).encode()
-        return urllib3.HTTPResponse(
-            body=io.BytesIO(body),
-            headers={"Content-Type": "application/json"},
+    @contextmanager
+    def open_url(url: str, **_: Any) -> Iterator[Any]:
+        published = found.get(url)
+        yield SimpleNamespace(
             status=404 if published is None else 200,
-            preload_content=False,
+            headers={"Content-Type": "application/json"},
+            read=io.BytesIO(json.dumps(published).encode()).read,
         )
 
-    monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(urllib3.HTTPSConnectionPool, "urlopen", urlopen)
+    monkeypatch.setattr("django_mcp.contrib.oauth.documents.open_url", open_url)
 
     def publish(name: str, **changes: Any) -> dict[str, Any]:
         published = {**document(name), **changes}

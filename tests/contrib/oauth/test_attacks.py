@@ -571,16 +571,14 @@ def test_metadata_document_of_a_private_address_is_not_fetched(
 ) -> None:
     import socket
 
-    import urllib3
-
     def resolve(host: str, port: int, **_: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", port))]
 
-    def urlopen(*_: Any, **__: Any) -> None:
+    def connect(*_: Any) -> None:
         raise AssertionError("It is fetched")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(urllib3.HTTPSConnectionPool, "urlopen", urlopen)
+    monkeypatch.setattr(socket.socket, "connect", connect)
     flow = Flow("https://evil.example/client.json", CALLBACK, user)
     assert flow.open().status_code == 400
 

@@ -1,0 +1,312 @@
+"""The requests: bounded in time and size, without redirects, to addresses that were checked.
+
+A URL that a client names is *untrusted*: its host is resolved once, all of its addresses have to be
+of the internet, and the connection is made to one of these addresses, so that DNS cannot name
+another one afterwards. ``Host``, SNI and the certificate remain those of the name. A URL of the
+site's configuration is ``trusted``: it may be private, and takes the proxy of the process.
+
+All functions block; call them in a thread.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from email.message import Message
+from functools import cache, partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, BinaryIO, Literal, TypeAlias
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from django_mcp import conf
+from django_mcp.outbound.addresses import is_public, is_secure
+
+HEADERS = {"User-Agent": "django-mcp"}
+TIMEOUT = 10.0
+"""Seconds for a request and its response, after its host was resolved."""
+CHUNK = 64 * 1024
+"""Bytes that are read at once."""
+HTTPS = 443
+HTTP = 80
+
+Reason = Literal[
+    "invalid_url",
+    "not_resolved",
+    "not_public",
+    "connection_refused",
+    "timeout",
+    "tls_error",
+    "invalid_response",
+    "too_large",
+]
+
+
+class OutboundError(Exception):
+    """A request that was not sent, or has no usable response. Its text names no address."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+
+
+Errors: TypeAlias = "Callable[[], AbstractContextManager[None]]"
+"""A context that turns the errors of a connection into OutboundError."""
+
+
+class Response:
+    """The response to a request, whose body is still to be read."""
+
+    def __init__(self, response: HTTPResponse, errors: Errors) -> None:
+        self.status = response.status
+        self.headers: Message = response.headers
+        self._response = response
+        self._errors = errors
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most ``size``; b"" at the end. Raises OutboundError."""
+        with self._errors():
+            return self._response.read(size)
+
+    def chunks(self, max_bytes: int) -> Iterator[bytes]:
+        """Yield the body; raises OutboundError if it is larger, or shorter than announced."""
+        announced = self.headers.get("Content-Length", "")
+        if announced.isdigit() and int(announced) > max_bytes:
+            raise OutboundError("too_large", f"The response has more than {max_bytes} bytes")
+        size = 0
+        while chunk := self.read(CHUNK):
+            size += len(chunk)
+            if size > max_bytes:
+                raise OutboundError("too_large", f"The response has more than {max_bytes} bytes")
+            yield chunk
+        if announced.isdigit() and size < int(announced):
+            raise OutboundError("invalid_response", "The response ends early")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A response without its connection."""
+
+    status: int
+    headers: Message
+    content: bytes
+    """The body; b"" of one that ``download`` has written to a file."""
+    size: int
+
+    @property
+    def content_type(self) -> str:
+        """The media type without parameters, or "" if the response names none."""
+        given = self.headers.get("Content-Type", "")
+        return given.partition(";")[0].strip().lower()
+
+
+def fetch(url: str, *, max_bytes: int, **options: Any) -> Document:
+    """Return the response to a request as ``open_url`` sends it; raises OutboundError."""
+    with open_url(url, **options) as response:
+        content = b"".join(response.chunks(max_bytes))
+    return Document(response.status, response.headers, content, len(content))
+
+
+def download(url: str, file: BinaryIO, *, max_bytes: int, **options: Any) -> Document:
+    """Write the body at ``url`` to a file that is open for writing; raises OutboundError.
+
+    A response whose status is not 200 is invalid. After an error the file has a part of the body.
+    """
+    size = 0
+    with open_url(url, **options) as response:
+        if response.status != 200:
+            raise OutboundError("invalid_response", f"The host answers {response.status}")
+        for chunk in response.chunks(max_bytes):
+            size += file.write(chunk)
+    return Document(response.status, response.headers, b"", size)
+
+
+@contextmanager
+def open_url(
+    url: str,
+    *,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+    trusted: bool = False,
+) -> Iterator[Response]:
+    """Send a GET request, or a POST request of ``body``; read the response within the context.
+
+    Redirects are not followed: they are responses like others. ``trusted`` is for URLs which the
+    site configured. Raises OutboundError.
+    """
+    parts = check_url(url, trusted=trusted)
+    until = time.monotonic() + timeout
+    has_ended = threading.Event()
+    errors = partial(_errors, has_ended)
+    with errors():
+        connection = _connected(parts, until, trusted=trusted)
+    # A connection forgets its socket while the response is still read from it.
+    end = partial(_end, connection.sock, has_ended)
+    # The timeout of a socket is for each read: one byte a second never exceeds it.
+    timer = threading.Timer(max(until - time.monotonic(), 0), end)
+    timer.daemon = True
+    timer.start()
+    response: HTTPResponse | None = None
+    try:
+        with errors():
+            target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
+            method = "GET" if body is None else "POST"
+            connection.request(method, target, body, {**HEADERS, **(headers or {})})
+            response = connection.getresponse()
+        yield Response(response, errors)
+    finally:
+        timer.cancel()
+        connection.close()
+        if response is not None:
+            response.close()
+
+
+def check_url(url: str, *, trusted: bool = False) -> SplitResult:
+    """Return the parts of a URL to which requests may be sent; raises OutboundError.
+
+    It uses https, or is one of this machine that is trusted or of PRIVATE_HOSTS.
+    """
+    if not is_secure(url):
+        raise OutboundError("invalid_url", "The URL must begin with https:// and name a host")
+    parts = urlsplit(url)
+    if not f"{parts.path}{parts.query}".isascii():
+        raise OutboundError("invalid_url", "The path of the URL is not encoded")
+    if parts.scheme != "https" and not trusted and not _may_be_private(parts.hostname or ""):
+        raise OutboundError("invalid_url", "The URL must begin with https://")
+    return parts
+
+
+def _may_be_private(host: str) -> bool:
+    return host in conf.get().private_hosts
+
+
+@contextmanager
+def _errors(has_ended: threading.Event) -> Iterator[None]:
+    """Raise OutboundError for the errors of a connection, and after it was ended."""
+    reason: Reason | None = None
+    try:
+        yield
+    except ssl.SSLError:
+        reason = "tls_error"
+    except TimeoutError:
+        reason = "timeout"
+    except OSError:
+        reason = "connection_refused"
+    except HTTPException:
+        reason = "invalid_response"
+    if has_ended.is_set():
+        reason = "timeout"
+    if reason is not None:
+        raise OutboundError(reason, MESSAGES[reason]) from None
+
+
+MESSAGES: Mapping[str, str] = {
+    "tls_error": "The host has no valid certificate",
+    "timeout": "The host does not answer in time",
+    "connection_refused": "The host cannot be reached",
+    "invalid_response": "The host does not answer by HTTP",
+}
+
+
+def _end(sock: socket.socket, has_ended: threading.Event) -> None:
+    has_ended.set()
+    with suppress(OSError):
+        # That of an SSLSocket would let its reader take encrypted bytes for plain ones.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+# Connections.
+
+
+def _connected(parts: SplitResult, until: float, *, trusted: bool) -> HTTPConnection:
+    """Return an open connection to the host of a URL."""
+    host = parts.hostname or ""
+    is_https = parts.scheme == "https"
+    proxy = urlsplit(getproxies().get("https", "")) if trusted and is_https else None
+    if proxy is not None and proxy.hostname and not proxy_bypass(parts.netloc):
+        tunnel = HTTPSConnection(
+            proxy.hostname, proxy.port, timeout=_left(until), context=tls_context()
+        )
+        tunnel.set_tunnel(host, parts.port, _proxy_headers(proxy))
+        tunnel.connect()
+        return tunnel
+    default = HTTPS if is_https else HTTP
+    sock = _connected_socket(_resolved(host, parts.port or default, trusted=trusted), until)
+    if not is_https:
+        plain = HTTPConnection(host, parts.port)
+        plain.sock = sock
+        return plain
+    encrypted = HTTPSConnection(host, parts.port, context=tls_context())
+    try:
+        sock.settimeout(_left(until))
+        encrypted.sock = tls_context().wrap_socket(sock, server_hostname=host)
+    except BaseException:
+        sock.close()
+        raise
+    return encrypted
+
+
+Address: TypeAlias = "tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]"
+"""What ``getaddrinfo`` returns: family, type, protocol, name, and the address to connect to."""
+
+
+def _resolved(host: str, port: int, *, trusted: bool) -> list[Address]:
+    """Return the addresses of a host; raises OutboundError if one of them must not be used.
+
+    One address that is not public condemns the others, since a host of the internet has none.
+    """
+    try:
+        addresses: list[Address] = [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError):
+        raise OutboundError("not_resolved", "The host has no address") from None
+    if trusted or _may_be_private(host):
+        return addresses
+    if not addresses or not all(is_public(str(address[4][0])) for address in addresses):
+        raise OutboundError("not_public", "The host has no public address")
+    return addresses
+
+
+def _connected_socket(addresses: list[Address], until: float) -> socket.socket:
+    """Try one address after the other, each for its share of the time."""
+    error: OSError = TimeoutError()
+    for index, (family, kind, protocol, _, address) in enumerate(addresses):
+        share = _left(until) / (len(addresses) - index)
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(share)
+            sock.connect(address)
+        except OSError as failed:
+            sock.close()
+            error = failed
+        else:
+            sock.settimeout(_left(until))
+            return sock
+    raise error
+
+
+def _left(until: float) -> float:
+    """Return the seconds that are left; raises TimeoutError."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """Return the context of all connections: reading the authorities takes a while."""
+    return ssl.create_default_context()
