@@ -27,26 +27,12 @@ class SimpleMcpConfig(AppConfig):
     def ready(self) -> None:
         # These modules import models, so that they can be imported only now.
         from django_mcp import checks, log
-        from django_mcp.auth.cache import PrincipalCache
-        from django_mcp.core.components import arguments, serializers
-        from django_mcp.core.server import failures
-        from django_mcp.core.server.notifications import Notifications
+        from django_mcp.core.components import serializers
         from django_mcp.pubsub import model_changes, revocations
-        from django_mcp.pubsub.publisher import ChannelsPublisher
-        from django_mcp.runtime.django_types import arguments as django_arguments
-        from django_mcp.runtime.django_types import exceptions as django_exceptions
-        from django_mcp.runtime.django_types import values as django_values
         from django_mcp.transports.http import not_mounted
 
         checks.register()
-        PrincipalCache.subscribe = staticmethod(revocations.subscribe)
         revocations.connect()
-        # The adapter of bytes stays the first.
-        arguments.ADAPTERS[:] = django_arguments.ADAPTERS
-        arguments.CONVERSIONS.update(django_arguments.CONVERSIONS)
-        serializers.BUILT_IN.update(django_values.TABLE)
-        failures.BUILT_IN.update(django_exceptions.FAILURES)
-        Notifications.publisher = ChannelsPublisher()
         _fill_ports()
         serializers.clear_cache()
         not_mounted.install()
@@ -60,18 +46,24 @@ class SimpleMcpConfig(AppConfig):
 def _fill_ports() -> None:
     """Fill what the layers below use: the one table of ports, from components to tasks."""
     from django_mcp import stores
-    from django_mcp.core.components import declaration, responses, serializers, stored
+    from django_mcp.auth import cache
+    from django_mcp.core.components import arguments, declaration, responses, serializers, stored
     from django_mcp.core.dispatch import invocation
     from django_mcp.core.frame import frame
     from django_mcp.core.frame.client import input_requests
-    from django_mcp.core.server import in_process, tasks
-    from django_mcp.pubsub import publisher
+    from django_mcp.core.server import failures, in_process, notifications, tasks
+    from django_mcp.pubsub import publisher, revocations
     from django_mcp.runtime import atomic_requests, context_managers, housekeeping
-    from django_mcp.runtime.django_types import forms, requests, values
+    from django_mcp.runtime.django_types import arguments as django_arguments
+    from django_mcp.runtime.django_types import exceptions, forms, requests, values
     from django_mcp.tasks import store, submission
     from django_mcp.tasks.port import DjangoTasks
     from django_mcp.transports.in_process import DjangoInProcessCaller
 
+    arguments.ADAPTERS.fill(django_arguments.ADAPTERS)
+    arguments.CONVERSIONS.fill(django_arguments.CONVERSIONS)
+    serializers.BUILT_IN.fill(values.TABLE)
+    failures.BUILT_IN.fill(exceptions.FAILURES)
     stored.IS_STORABLE.fill(_is_installed)
     declaration.VIEW_PERMISSION.fill(_has_permission)
     serializers.SITE_TABLE.fill(values.site_table)
@@ -83,6 +75,8 @@ def _fill_ports() -> None:
     tasks.TASKS.fill(DjangoTasks())
     invocation.RUN_QUERIES.fill(values.run_queries)
     invocation.AROUND_HANDLER.fill([atomic_requests.transactions, context_managers.around_call])
+    cache.SUBSCRIBE.fill(revocations.subscribe)
+    notifications.PUBLISHER.fill(publisher.ChannelsPublisher())
     housekeeping.CLAIM.fill(stores.claim)
     prunings = [stores.prune_sessions, stores.prune_events, store.prune]
     housekeeping.STEPS.fill([publisher.renew_logs, *prunings, submission.submit_unstarted])

@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from django.db.models import Model
@@ -29,6 +29,7 @@ from django.db.models.base import ModelState
 from django_mcp import conf
 from django_mcp.core.auth import permissions
 from django_mcp.core.auth.base import Challenge, Principal
+from django_mcp.core.ports import Port
 
 MAX_ENTRIES = 1000
 """In one cache; the oldest makes room for another one."""
@@ -50,6 +51,16 @@ class _Entry(NamedTuple):
     until: float
 
 
+async def _subscribe_to_nothing() -> None:
+    pass
+
+
+SUBSCRIBE: Port[Callable[[], Awaitable[None]]] = Port(
+    "receives revocations", default=_subscribe_to_nothing
+)
+"""Lets ``forget`` be called here for what happens on other workers."""
+
+
 class PrincipalCache:
     """The principals of one authenticator, each for at most ``TOKEN_CACHE_TTL`` seconds.
 
@@ -65,9 +76,6 @@ class PrincipalCache:
             ...  # Read the token and its user from the database.
             return Loaded(principal, expires_at)  # A Challenge, or None, for no valid token.
     """
-
-    subscribe: ClassVar[Callable[[], Awaitable[None]] | None] = None
-    """Lets ``forget`` be called here for what happens on other workers; set by the app."""
 
     def __init__(self) -> None:
         self._entries: dict[Hashable, _Entry] = {}
@@ -87,9 +95,8 @@ class PrincipalCache:
         if principal is not None:
             return principal
         # Before the load: a revocation during it has to arrive here.
-        subscribe = type(self).subscribe
-        if subscribe is not None and _ttl() is not None:
-            await subscribe()
+        if _ttl() is not None:
+            await SUBSCRIBE.get()()
         forgotten = self._forgotten
         loaded = await load()
         if not isinstance(loaded, Loaded):

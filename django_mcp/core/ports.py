@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -33,9 +35,15 @@ class Port(Generic[T]):
         """Use ``value`` from now on."""
         self._value = value
 
-    def empty(self) -> None:
-        """Take the value away again."""
-        self._value = self._default
+    @contextmanager
+    def replaced(self, value: T) -> Iterator[None]:
+        """Use another value in the block: for tests."""
+        before = self._value
+        self._value = value
+        try:
+            yield
+        finally:
+            self._value = before
 
     def get(self) -> T:
         """Return the value; raises EmptyPort, which names the app that fills the port."""

@@ -17,7 +17,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.resource import ReadComponent, ResourceComponent, TemplateComponent
-from django_mcp.core.server.components import ComponentCollection, PendingObserver
+from django_mcp.core.server.components import MODEL_OBSERVER, PendingObserver
 from django_mcp.core.server.server import Server
 
 Model = type[models.Model]
@@ -164,9 +164,9 @@ def publish(current: Transaction, server: Server, uri: str | None) -> None:
 
 def observe_models() -> None:
     """Observe the models of all components, also of those that are registered already."""
-    former = ComponentCollection.observer
+    former = MODEL_OBSERVER.get()
     observer = SignalObserver()
-    ComponentCollection.observer = observer
+    MODEL_OBSERVER.fill(observer)
     if isinstance(former, PendingObserver):
         for server, component in former.pending:
             observer.observe(server, component)

@@ -15,7 +15,7 @@ from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
 from django_mcp.core.protocol.tasks import Status, Task
-from django_mcp.core.server.notifications import Notifications
+from django_mcp.core.server.notifications import PUBLISHER
 from django_mcp.models import McpTask
 from django_mcp.pubsub import bus
 from django_mcp.pubsub.publisher import of_task
@@ -98,7 +98,7 @@ async def _notify_session(task: Task) -> None:
         return
     session_id = call.get("session_id")
     server = calls.server_named(row.server)
-    publisher = Notifications.publisher
+    publisher = PUBLISHER.get()
     if session_id is None or server is None or publisher is None:
         return
     params = tasks.in_session(task)

@@ -34,7 +34,7 @@ from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.errors import ClientError, Json
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
 from django_mcp.core.protocol.tasks import Status, Task
-from django_mcp.core.server.notifications import Notifications
+from django_mcp.core.server.notifications import PUBLISHER
 from django_mcp.core.server.server import Server
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import background
@@ -177,7 +177,7 @@ class _SessionStream:
         """Do nothing: the messages of a task are for its ``tasks/result`` request."""
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        publisher = Notifications.publisher
+        publisher = PUBLISHER.get()
         if publisher is None:
             raise ConnectionError("Nothing publishes to sessions here")
         try:

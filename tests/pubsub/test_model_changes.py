@@ -14,8 +14,8 @@ from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from django_mcp import ConfigurationError, ResourceTemplate, Server
-from django_mcp.core.server.components import ComponentCollection, PendingObserver
-from django_mcp.core.server.notifications import Notifications
+from django_mcp.core.server.components import MODEL_OBSERVER, PendingObserver
+from django_mcp.core.server.notifications import PUBLISHER
 from django_mcp.pubsub import model_changes
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.memory_stores import configure
@@ -52,19 +52,19 @@ class RecordingPublisher:
 
 
 @pytest.fixture
-def publisher(monkeypatch: pytest.MonkeyPatch) -> RecordingPublisher:
+def publisher() -> Iterator[RecordingPublisher]:
     recording = RecordingPublisher()
-    monkeypatch.setattr(Notifications, "publisher", recording)
-    return recording
+    with PUBLISHER.replaced(recording):
+        yield recording
 
 
 @pytest.fixture(autouse=True)
-def _observer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _observer() -> Iterator[None]:
     """An observer of the test's own, whose receivers end with it."""
-    monkeypatch.setattr(ComponentCollection, "observer", model_changes.SignalObserver())
     signals: Any = (post_save, post_delete, m2m_changed)
     before = [[*signal.receivers] for signal in signals]
-    yield
+    with MODEL_OBSERVER.replaced(model_changes.SignalObserver()):
+        yield
     for signal, receivers in zip(signals, before, strict=True):
         signal.receivers[:] = receivers
         signal.sender_receivers_cache.clear()
@@ -153,11 +153,11 @@ def test_change_after_a_rolled_back_savepoint_is_published(
 
 @pytest.mark.django_db(transaction=True)
 def test_failing_publisher_does_not_fail_the_commit(
-    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Notifications, "publisher", object())
-
-    make()
+    publisher: Any = object()
+    with PUBLISHER.replaced(publisher):
+        make()
 
     assert Customer.objects.count() == 1
     assert "Error calling" in caplog.text
@@ -242,23 +242,21 @@ def test_removed_resource_is_not_published(server: Server, publisher: RecordingP
 def test_models_without_resources_have_no_receivers(server: Server) -> None:
     assert post_save.has_listeners(Customer)
     assert not any(
-        getattr(receiver, "__self__", None) is ComponentCollection.observer
+        getattr(receiver, "__self__", None) is MODEL_OBSERVER.get()
         for receiver in post_save._live_receivers(Group)[0]
     )
 
 
-def test_resources_registered_before_the_app_is_ready_are_observed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_resources_registered_before_the_app_is_ready_are_observed() -> None:
     pending = PendingObserver()
-    monkeypatch.setattr(ComponentCollection, "observer", pending)
+    MODEL_OBSERVER.fill(pending)
     server = Server("shop")
     server.resource("customers://all", model=Customer)(lambda: "")
     assert [each for each, _ in pending.pending] == [server]
 
     model_changes.observe_models()
 
-    observer: Any = ComponentCollection.observer
+    observer: Any = MODEL_OBSERVER.get()
     assert server in observer._models[Customer]
 
 

@@ -18,7 +18,7 @@ from django.test import RequestFactory
 
 from django_mcp import Frame, Server, stores
 from django_mcp.core.frame.session import address
-from django_mcp.core.server.notifications import Notifications
+from django_mcp.core.server.notifications import PUBLISHER
 from django_mcp.pubsub import bus, publisher
 from django_mcp.testing.asgi import TIMEOUT, Exchange
 from tests.constants import SetConstants
@@ -364,12 +364,10 @@ async def test_notification_is_sent_even_if_the_event_store_fails(
     assert "cannot be stored" in caplog.text
 
 
-def test_notification_without_a_publisher_is_ignored(
-    shop: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Notifications, "publisher", None)
-    shop.notify_tools_list_changed()
-    shop.send_notification("x/y")
+def test_notification_without_a_publisher_is_ignored(shop: Server) -> None:
+    with PUBLISHER.replaced(None):
+        shop.notify_tools_list_changed()
+        shop.send_notification("x/y")
 
 
 async def test_failing_receiver_does_not_affect_other_receivers(

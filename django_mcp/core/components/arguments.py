@@ -20,6 +20,7 @@ from pydantic import EncodedBytes
 from pydantic_core import PydanticCustomError
 
 from django_mcp.core.components.base import Invoke
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import McpError
 from django_mcp.core.protocol.limits import MAX_VALUES
@@ -88,15 +89,15 @@ def base64_schema(listed: dict[str, Any]) -> dict[str, Any]:
     return {"type": "string", "contentEncoding": "base64", **encoded}
 
 
-ADAPTERS: list[Adapter] = []
-"""Port: adapters, tried in this order. apps.py adds those of Django's types."""
-CONVERSIONS: dict[str, Conversion] = {"bytes": Conversion("before", decode_base64)}
-"""Port: the conversions of values, wherever they are in an argument, by their core schema of
-pydantic. apps.py adds that of datetimes."""
+ADAPTERS: Port[Sequence[Adapter]] = Port("adapts arguments of Django's types", default=())
+"""Adapters, tried in this order."""
+CONVERSIONS: Port[Mapping[str, Conversion]] = Port("converts values of Django's types", default={})
+"""Conversions of values, wherever they are in an argument, by their core schema of pydantic."""
+FROM_BASE64 = Conversion("before", decode_base64)
 
 
 def converting(core: Any) -> Any:
-    """Return a core schema in which each value of a type in ``CONVERSIONS`` is converted."""
+    """Return a core schema that converts bytes and the values of types in ``CONVERSIONS``."""
     if isinstance(core, list | tuple):
         return type(core)(map(converting, core))
     if not isinstance(core, dict):
@@ -108,7 +109,8 @@ def converting(core: Any) -> Any:
     changed = {
         name: member if name in NO_SCHEMAS else converting(member) for name, member in core.items()
     }
-    conversion = CONVERSIONS.get(str(core.get("type")))
+    kind = str(core.get("type"))
+    conversion = FROM_BASE64 if kind == "bytes" else CONVERSIONS.get().get(kind)
     # What its author wants without or with a time zone stays.
     if conversion is None or "tz_constraint" in core:
         return changed
@@ -132,7 +134,7 @@ def adapted(annotation: Any, metadata: Sequence[Any] = ()) -> Any:
         return _with_members(annotation, members)
     if not isinstance(annotation, type):
         return annotation
-    adapters = (adapt(annotation, metadata) for adapt in ADAPTERS)
+    adapters = (adapt(annotation, metadata) for adapt in ADAPTERS.get())
     adapter = next((adapter for adapter in adapters if adapter is not None), None)
     return annotation if adapter is None else Annotated[annotation, adapter]
 

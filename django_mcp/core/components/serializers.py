@@ -16,7 +16,7 @@
 | anything else | an error with the remedy | ``json_fallback`` |
 
 A type has the entry of its nearest base that has one: of the site, else of this package.
-``apps.py`` adds those of Django, which ``runtime.django_types.values`` lists. An entry for a type
+Those of this package are in ``runtime.django_types.values``. An entry for a type
 that pydantic serializes by itself is found by a search of every result (``must_walk``). pydantic
 also serializes a declared return type, and asks ``json_fallback`` about what it does not know.
 """
@@ -82,8 +82,8 @@ class RowSerializer:
         return self.serialize(value)
 
 
-BUILT_IN: dict[type | str, Serializer] = {}
-"""Port: the entries of this package. apps.py adds those of Django's types."""
+BUILT_IN: Port[Table] = Port("has the entries of Django's types", default={})
+"""The entries of this package."""
 SITE_TABLE: Port[Callable[[], Table]] = Port("returns entries of the site", default=dict)
 """Returns the entries of the site: the setting SERIALIZERS."""
 
@@ -129,7 +129,7 @@ def find(kind: type) -> Serializer | None:
 
 
 def _find(kind: type) -> Serializer | None:
-    tables = (_site_entries(), BUILT_IN)
+    tables = (_site_entries(), BUILT_IN.get())
     for base in kind.__mro__[:-1]:
         name = f"{base.__module__}.{base.__qualname__}"
         for table in tables:

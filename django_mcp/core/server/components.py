@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from dataclasses import replace
 from threading import Lock, RLock, Thread
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from django_mcp.core.auth.selection import Selection
 from django_mcp.core.components.base import Component, ConfigurationError, check_options
@@ -29,6 +29,7 @@ from django_mcp.core.components.serializers import copied
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.components.views import SCHEME, VERSION, View
 from django_mcp.core.concurrency.loops import running_loop
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.texts import resolved
 from django_mcp.core.server import extensions
@@ -81,10 +82,11 @@ class PendingObserver:
         self.pending.append((server, component))
 
 
+MODEL_OBSERVER: Port[ModelObserver] = Port("observes models", default=PendingObserver())
+
+
 class ComponentCollection:
     """The components of a server; a change after the start sends a list-changed notification."""
-
-    observer: ClassVar[ModelObserver] = PendingObserver()
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -204,7 +206,7 @@ class ComponentCollection:
     def _put(self, component: Component) -> None:
         component = self._with_group_scopes(component)
         if isinstance(component, ReadComponent) and component.model is not None:
-            self.observer.observe(self._server, component)
+            MODEL_OBSERVER.get().observe(self._server, component)
         check_options(component)
         components = self._all[component.kind]
         components.is_used = True

@@ -15,6 +15,7 @@ from django_mcp.core.components.base import (
     InvalidOutput,
     UnserializableResult,
 )
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.errors import (
     ExecutionError,
     InvalidParams,
@@ -52,9 +53,10 @@ DEFAULT_WORDS: Mapping[Reason, str] = {
     "failed": "The operation failed",
 }
 
-BUILT_IN: dict[type[Exception] | str, Failure] = {}
-"""Port: the failures of this package, by class, or by the full name of one that may not be
-installed. apps.py adds those of Django's exceptions."""
+BUILT_IN: Port[Mapping[type[Exception] | str, Failure]] = Port(
+    "has the failures of Django's exceptions", default={}
+)
+"""The failures of this package, by class, or by the full name of one that may not be installed."""
 _registered: dict[type[Exception], Failure] = {}
 
 
@@ -83,11 +85,12 @@ def unregister_exception(kind: type[Exception]) -> None:
 
 def find(kind: type[BaseException]) -> Failure | None:
     """Return the entry of the nearest base of ``kind`` that has one, or None."""
+    built_in = BUILT_IN.get()
     for base in kind.__mro__:
         if issubclass(base, Exception) and base in _registered:
             return _registered[base]
         name = f"{base.__module__}.{base.__qualname__}"
-        failure = BUILT_IN.get(base) or BUILT_IN.get(name)
+        failure = built_in.get(base) or built_in.get(name)
         if failure is not None:
             return failure
     return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.texts import resolved
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ class NotificationPublisher(Protocol):
         """Notify the subscribers of a resource soon: once for several changes."""
 
 
+PUBLISHER: Port[NotificationPublisher | None] = Port("publishes notifications", default=None)
+"""Without it, notifications are dropped."""
+
+
 class Notifications:
     """The notifications of one server.
 
@@ -81,11 +86,12 @@ class Notifications:
     notify with ``transaction.on_commit``.
     """
 
-    publisher: ClassVar[NotificationPublisher | None] = None
-    """The app sets it when it is ready; without it, notifications are dropped."""
-
     def __init__(self, server: Server) -> None:
         self._server = server
+
+    @property
+    def publisher(self) -> NotificationPublisher | None:
+        return PUBLISHER.get()
 
     async def notify_tools_list_changed(self) -> None:
         """Notify every client that the list of tools has changed."""
