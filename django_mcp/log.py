@@ -44,9 +44,9 @@ class ClientHandler(logging.Handler):
 
 
 REQUEST_ID_HEADER = "x-request-id"
-"""The header in which proxies send an id for the logs of all services."""
+"""The header where proxies send an id for the logs of all services."""
 NAMES = ("name", "uri")
-"""The parameters which name what is called."""
+"""The parameters with the name of the called component."""
 
 
 class RequestFilter(logging.Filter):
@@ -72,7 +72,7 @@ class RequestFilter(logging.Filter):
 
 
 def _shown_name(params: Mapping[str, Any]) -> str:
-    """Return the name or the URI of what a request is about."""
+    """Return the name or the URI in a request."""
     for key in NAMES:
         name = params.get(key)
         if isinstance(name, str):

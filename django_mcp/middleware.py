@@ -31,13 +31,13 @@ TOO_MANY_REQUESTS = 429
 """The code of the error: application-defined, the same number as in HTTP."""
 
 LIMITED_METHODS = ("tools/call", "completion/complete")
-"""The methods for which the specification demands rate limits (server/tools, completion)."""
+"""The methods that the specification demands rate limits for (server/tools, completion)."""
 
 By = Literal["caller", "user", "token", "program", "tool"]
 
 
 class Period(NamedTuple):
-    """The period in which calls are counted together."""
+    """The period of one count of calls."""
 
     name: str
     remaining: float
@@ -52,7 +52,7 @@ class RateLimit:
     all their programs, of a token, of a program with all its users, or of a tool; several words
     are combined. ``key`` returns an identity of your own instead. Anonymous callers are counted
     by IP address. ``tools`` limits calls of these tools only; ``methods`` are counted together.
-    Calls of what a caller may not use are not counted.
+    Calls of components that a caller may not use are not counted.
 
     The counts are in the Django cache with the alias ``cache``. All workers must share it: Redis,
     Memcached or the database. While the cache does not answer, calls are refused as if the server
@@ -92,14 +92,14 @@ class RateLimit:
         self.methods = frozenset(named_methods if tools is None else ["tools/call"])
         self.key = key
         self.cache = cache
-        # What tells this limit from the others of a server, which count the same calls.
+        # The identity of this limit among the others of a server, which count the same calls.
         named_tools = sorted(self.tools or ())
         self._limit = (str(calls), str(per), *sorted(self.methods), *named_tools)
 
     async def __call__(self, frame: Frame, call_next: CallNext) -> Answer:
         """Count the call; raises ToolError or McpError when it exceeds the limit.
 
-        Raises StoreUnavailable if the cache does not answer, for which HTTP has 503.
+        Raises StoreUnavailable (503) if the cache does not answer.
         """
         if self._counts(frame) and await _is_usable(frame):
             period = self._period()
@@ -114,7 +114,7 @@ class RateLimit:
         return self.tools is None or (isinstance(name, str) and name in self.tools)
 
     async def _count(self, frame: Frame, period: Period) -> int:
-        """Add the call to those of its period, and return their number."""
+        """Add the call to its period, and return the number of calls in it."""
         name = digest(frame.server.name, *self._identities(frame), *self._limit, period.name)
         return await self._increment(f"django_mcp.rate.{name}", period)
 
@@ -151,7 +151,7 @@ class RateLimit:
 
 
 async def _is_usable(frame: Frame) -> bool:
-    """Whether the caller may use what it names: a call that is refused is not counted.
+    """Whether the caller may use the named component: a refused call is not counted.
 
     Otherwise, a limit of a tool would tell that the tool exists, and callers who may not use it
     would use up what others share.
@@ -178,7 +178,7 @@ NAMED_BY: Mapping[str, Iterable[tuple[str, str]]] = {
     "prompts/get": (("prompt", "name"),),
     "completion/complete": (("prompt", "name"), ("resource_template", "uri")),
 }
-"""The kinds of components that a request may name, and by which parameter."""
+"""The kinds of components that a request may name, and the parameters with their names."""
 
 GRACE = 60.0
 """Seconds that a count is kept after its period: the clocks of workers differ."""

@@ -23,7 +23,7 @@ DELETED_AT_ONCE = 500
 
 
 def delete_in_steps(rows: models.QuerySet[Any]) -> int:
-    """Delete the rows, some at a time, and return their number without what depends on them."""
+    """Delete the rows, some at a time, and return their number without dependent rows."""
     deleted = 0
     while names := list(rows.values_list("pk", flat=True)[:DELETED_AT_ONCE]):
         _, by_model = rows.filter(pk__in=names).delete()
@@ -43,7 +43,7 @@ class McpSession(models.Model):
     caller = models.CharField(_("caller"), max_length=DIGEST_LENGTH)
     version = models.CharField(_("protocol version"), max_length=32)
     # No JSON column, since PostgreSQL accepts neither NUL nor half of a surrogate pair there,
-    # both of which a client may send in its name.
+    # and a client may send both in its name.
     data = models.TextField(_("data"))
     initialized = models.BooleanField(_("initialized"), default=False)
     # An update which finds another number than it has read is retried.
@@ -118,7 +118,7 @@ class StreamEvent(models.Model):
 
 
 class McpTask(models.Model):
-    """A tool call that outlives its request: what was asked, by whom, and who works on it.
+    """A tool call that outlives its request: its caller, its arguments, and its worker.
 
     The statuses and who moves them are in ``protocol.tasks``.
     """
@@ -147,7 +147,7 @@ class McpTask(models.Model):
     owner = models.CharField(_("owner"), max_length=DIGEST_LENGTH)
     # The digest of what rows are counted by, as that of a session.
     caller = models.CharField(_("caller"), max_length=DIGEST_LENGTH)
-    # Encrypted: the arguments, and what is needed to answer the call without its request.
+    # Encrypted: the arguments, and the data for an answer without the request.
     call = models.TextField(_("call"))
     status = models.CharField(_("status"), max_length=20, choices=STATUSES)
     status_message = models.TextField(_("status message"), blank=True)

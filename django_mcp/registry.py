@@ -32,7 +32,7 @@ from django_mcp.core.server.server import Server, created
 from django_mcp.runtime.signing import DjangoSigner
 
 default = Server("mcp")
-"""The site's default server, to which the bare decorators add."""
+"""The site's default server: the bare decorators add to it."""
 
 tool = default.tool
 resource = default.resource
@@ -50,7 +50,7 @@ class Registrant(Protocol):
 
 
 Interface = Literal["ASGI", "WSGI"]
-"""What a server calls an application by."""
+"""The interface between a web server and an application."""
 
 _mounted: dict[Interface, WeakSet[Server]] = {"ASGI": WeakSet(), "WSGI": WeakSet()}
 """The servers that have an endpoint in this process."""
@@ -192,7 +192,7 @@ def get(name: str) -> Server:
 
 
 def check_declarations(server: Server) -> None:
-    """Raise ConfigurationError for a component that would not do what its code says."""
+    """Raise ConfigurationError for a component whose code has no effect."""
     check_decorators(server)
     check_approvals(server)
 
@@ -265,7 +265,7 @@ def authentication_by(server: Server, named: Sequence[Authenticator]) -> Authent
 
 
 def path(server: Server) -> str:
-    """The path at which the server is mounted, whether it is configured or not."""
+    """The path of the server's mount, whether it is configured or not."""
     return conf.get().path if server is default else server.path
 
 
@@ -302,7 +302,7 @@ class Entry:
 
     @property
     def app(self) -> str:
-        """The label of the app in which the component was registered, or ""."""
+        """The label of the app that registers the component, or ""."""
         app = apps.get_containing_app_config(self.component.module)
         return "" if app is None else app.label
 
@@ -319,7 +319,7 @@ class Entry:
 
     @property
     def search_text(self) -> str:
-        """The text in which the admin searches. Computed descriptions are not part of it."""
+        """The text that the admin searches. Computed descriptions are not part of it."""
         item = self.component
         description = "" if callable(item.description) else str(item.description)
         return "\n".join((item.name, item.key, item.listed_title or "", description)).casefold()
@@ -340,7 +340,7 @@ class Entry:
         return -(-len(text) // CHARACTERS_OF_A_TOKEN)
 
     def labelled_options(self) -> list[tuple[str, Any]]:
-        """Return the options of extensions that have a label: the label, and what was read."""
+        """Return the options of extensions that have a label: the label, and the value."""
         options = OPTIONS.of(self.component.kind)
         return [
             (str(options[name].label), value)

@@ -68,7 +68,7 @@ NEITHER = (
 Wsgi = Callable[[Any, Any], Iterable[bytes]]
 """A WSGI application."""
 STOP_WITHIN = 5.0
-"""Seconds besides SHUTDOWN_TIMEOUT in which the servers of a WSGI process stop."""
+"""Seconds besides SHUTDOWN_TIMEOUT for the servers of a WSGI process to stop."""
 
 
 def endpoint(server: Server, authentication: Authentication | None = None) -> Asgi:
@@ -127,7 +127,7 @@ def _url_pattern(path: str, application: Asgi) -> URLPattern:
 
 
 def _applications(interface: Interface) -> tuple[dict[str, Asgi], Asgi]:
-    """The ASGI applications by path, and that of the well-known path and all below it.
+    """The ASGI applications by path, and one for the well-known path and all below it.
 
     Raises ImproperlyConfigured where no server of this site could work.
     """
@@ -198,7 +198,7 @@ def _takes(application: Any, arguments: int) -> bool:
 
 
 class _Endpoints:
-    """What answers at the paths that belong to MCP servers."""
+    """The applications at the paths of MCP servers."""
 
     def __init__(self, interface: Interface) -> None:
         applications, self._metadata = _applications(interface)
@@ -206,7 +206,7 @@ class _Endpoints:
         self.plain = self._paths.plain
 
     def find(self, scope: Any) -> Asgi | None:
-        """Return the application of a path, and note in the scope what the path captured."""
+        """Return the application of a path, and note the captured values in the scope."""
         path = path_in_site(scope)
         if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in self.plain:
             return self._metadata
@@ -221,7 +221,7 @@ def _mount_asgi(django_application: Asgi) -> Asgi:
     endpoints = _Endpoints("ASGI")
     django = _below_prefix(django_application)
     mounted: dict[str, Asgi] = {}
-    """What is at plain paths; empty before the first request, and while the process stops."""
+    """The applications at plain paths; empty before the first request and during the stop."""
 
     def watch() -> None:
         _prepare_process(stop)
@@ -294,7 +294,7 @@ def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopT
 
 
 def _stop_loop(running: event_loop.EventLoopThread) -> None:
-    """Finish what the event loop still does when Python exits, such as tasks in this process."""
+    """Finish the work of the event loop when Python exits, such as tasks in this process."""
     if running.has_ended or _is_reloaded():
         return
     stopping = asyncio.run_coroutine_threadsafe(_stop_all(), running.loop)
@@ -307,7 +307,7 @@ def _stop_loop(running: event_loop.EventLoopThread) -> None:
 
 
 def _is_reloaded() -> bool:
-    """Whether this process is that of ``runserver``: each change of a file ends it."""
+    """Whether this process is ``runserver``: each change of a file ends it."""
     return os.environ.get(DJANGO_AUTORELOAD_ENV) == "true"
 
 

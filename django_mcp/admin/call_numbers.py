@@ -20,7 +20,7 @@ if apps.is_installed("django_mcp.contrib.call_log"):
     from django_mcp.contrib.call_log import chart, dashboard
 
 LISTED_DAYS = 7
-"""Days of which the list of components shows the number of calls."""
+"""Days whose calls the list of components counts."""
 CHART_DAYS = 14
 """Days in the chart of a component."""
 
@@ -48,7 +48,7 @@ def by_component() -> Mapping[Key, Any]:
 
 
 def context_of(entry: Entry, site: AdminSite) -> dict[str, Any]:
-    """Return what the template of a component's page shows of its calls."""
+    """Return the numbers of calls for the template of a component's page."""
     calls = dashboard.of_component(*key_of(entry), days=CHART_DAYS)
     return {
         "calls": calls.total,
@@ -67,7 +67,7 @@ def list_url(site: AdminSite) -> str:
 
 
 LAST_CALLS = 500
-"""Calls among which those of clients without a session are looked for."""
+"""Calls that are searched for clients without a session."""
 MAX_CLIENTS = 20
 
 
@@ -82,7 +82,7 @@ class StatelessClient:
     revision: str
     last: datetime
     target: str
-    """What it called last."""
+    """The component of its last call."""
     calls: int = 0
     errors: int = 0
 

@@ -1,4 +1,4 @@
-"""What the page of a component shows: what clients are sent of it, and who may use it."""
+"""The page of a component: its descriptor for clients, and the rights to use it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def facts(entry: Entry) -> list[Fact]:
 
 
 def access(entry: Entry) -> list[Fact]:
-    """Return what a caller needs for a component."""
+    """Return the rights that a caller needs for a component."""
     component = entry.component
     policy = component.when_denied or entry.server.when_denied
     policies = [] if policy is None else [Fact(_("Otherwise"), policy)]

@@ -11,7 +11,7 @@ from django_mcp.core.protocol.schema import pointers
 Json = Mapping[str, Any]
 
 MAX_DEPTH = 4
-"""Levels of nested objects that have rows; what is deeper is in the JSON."""
+"""Levels of nested objects that have rows; deeper ones are in the JSON."""
 LIMITS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
@@ -24,7 +24,7 @@ LIMITS = {
     "maxItems": "at most {} items",
     "pattern": "matches {}",
 }
-"""What a keyword of a schema says, in words."""
+"""The meaning of a keyword of a schema, in words."""
 MAX_CHOICES = 12
 """Values of an enumeration that the table shows."""
 MAX_TYPES = 4
@@ -105,7 +105,7 @@ def _choices(member: Json, root: Json) -> list[Json]:
 
 
 def _resolved(schema: Any, root: Json) -> Json:
-    """The schema to which a reference within the document leads, with what stands beside it."""
+    """The schema of a reference within the document, with the keywords beside the reference."""
     if not isinstance(schema, Mapping):
         return {}
     reference = schema.get("$ref")

@@ -60,7 +60,7 @@ class RegistryAdmin(ReadOnlyAdmin):
     """The admin of rows that are declared in code."""
 
     sort_keys: Mapping[str, str] = {}
-    """The attribute by which rows are sorted, for a column that shows something else."""
+    """The attribute that sorts rows, for a column that shows something else."""
     show_facets = ShowFacets.NEVER
 
     class Media:
@@ -73,7 +73,7 @@ class RegistryAdmin(ReadOnlyAdmin):
         return RegistryChangeList
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return []  # The template of a row shows what it is given.
+        return []  # The template of a row shows its entries.
 
     def page(self, request: HttpRequest, template: str, context: Any) -> HttpResponse:
         """Return the page of a row."""

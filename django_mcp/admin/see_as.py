@@ -43,7 +43,7 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a user sees of one component."""
+    """A component as one user sees it."""
 
     entry: Entry
     state: str
@@ -65,7 +65,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one caller sees."""
+    """The components that one caller sees."""
 
     who: Any
     lines: Sequence[Line]
@@ -77,7 +77,7 @@ class Seen:
 
 
 class SeeAsForm(forms.Form):
-    """Who looks, with which token, and through which URL."""
+    """The caller: a user, a token, and a URL."""
 
     user = forms.CharField(
         label=_("User name"),

@@ -1,4 +1,4 @@
-"""What the page of a server shows."""
+"""The page of a server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def versions(server: Server) -> list[str]:
 
 
 def facts(server: Server, url: str | None) -> list[Fact]:
-    """Return how clients reach a server, and what they need for all of it."""
+    """Return how clients reach a server, and the scopes for all of it."""
     registry.make_ready(server)
     info = server.info
     policy = server.when_denied or _("hidden, or challenged where a component has scopes")
@@ -111,7 +111,7 @@ def instructions(server: Server) -> str:
 
 
 def url_of(server: Server, request: HttpRequest) -> str | None:
-    """Return the URL at which the server is examined; None if only a client would name its host.
+    """Return the URL for an examination of the server; None if only a client would name its host.
 
     Without BASE_URL it is the host of the request, which has to be one that ALLOWED_HOSTS names,
     at the port at which the request has come in: else the site would send requests wherever a user

@@ -1,4 +1,4 @@
-"""Servers in the admin: how clients reach each, what it has, and what mcp_doctor says."""
+"""Servers in the admin: their URLs, their components, and the findings of mcp_doctor."""
 
 from __future__ import annotations
 

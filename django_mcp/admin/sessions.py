@@ -57,7 +57,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
     class Media:
         css = {"all": ["django_mcp/admin.css"]}
 
-    # Columns. What a list shows beside the row is read once for all rows.
+    # Columns. Data beside the rows of a list is read once for all rows.
 
     @admin.display(description=_("client"))
     def client(self, session: McpSession) -> str:

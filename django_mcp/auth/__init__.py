@@ -1,4 +1,4 @@
-"""Authentication classes: one module for each scheme, and what is needed to write another one."""
+"""Authentication classes: one module for each scheme, and base classes for further ones."""
 
 from django_mcp.core.auth.base import (
     INVALID_TOKEN,

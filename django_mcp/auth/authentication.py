@@ -25,7 +25,7 @@ from django_mcp.core.auth.scopes import grants
 
 BEARER = "Bearer"
 UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
-"""What a parameter of a challenge may not contain (RFC 6750, section 3)."""
+"""Characters that a parameter of a challenge may not contain (RFC 6750, section 3)."""
 Header = tuple[bytes, bytes]
 
 
@@ -45,7 +45,7 @@ class Authentication:
         self.resource = resource
         declared = dict.fromkeys(getattr(item, "scheme", BEARER) for item in self.authenticators)
         schemes = [scheme for scheme in declared if scheme]
-        # Some clients read only the first challenge, and can use only that of tokens.
+        # Some clients read only the first challenge, and can use only tokens.
         schemes.sort(key=lambda scheme: scheme != BEARER)
         self._schemes = tuple(schemes) or (BEARER,)
         self._takes_tokens = any(
@@ -155,7 +155,7 @@ def _at_endpoint(principal: Principal, scope: Scope) -> Principal:
 
 
 def _with_selection(principal: Principal, query: bytes) -> Principal:
-    """The principal with the components that the URL selects, within those of its token.
+    """The principal with the components that the URL selects, within its token's selection.
 
     Raises AuthenticationFailed for a malformed query.
     """

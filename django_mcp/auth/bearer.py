@@ -69,7 +69,7 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
     """Audiences to accept besides the URL of the endpoint and the setting ``AUDIENCES``: on each
     server that has this authenticator."""
     leeway: float = 30.0
-    """Seconds by which the clocks of this site and of the issuer may differ."""
+    """Seconds that the clocks of this site and of the issuer may differ by."""
     user_claim = "sub"
     """The claim that identifies a Django user. It must be one that users cannot choose."""
     user_field: str | None = None
@@ -165,7 +165,7 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         return Loaded(principal, self.valid_until(token, claims))
 
     def valid_until(self, token: str, claims: Claims, /) -> float | None:
-        """Return the time, in seconds since the epoch, at which the token has to be read again."""
+        """Return the time, in seconds since the epoch, when the token has to be read again."""
         expires = number(claims.get("exp"))
         return None if expires is None else expires + self.leeway
 
@@ -176,7 +176,7 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
 
     @property
     def namespace(self) -> str | None:
-        """The URL within which subjects are unique."""
+        """The URL of the issuer: subjects are unique within it."""
         return self.issuer
 
     def _is_for(self, scope: Scope, named: Sequence[str]) -> bool:

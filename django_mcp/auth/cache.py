@@ -38,7 +38,7 @@ M = TypeVar("M", bound=Model)
 
 
 class Loaded(NamedTuple):
-    """What was read of a valid token."""
+    """The principal of a valid token, and its expiry."""
 
     principal: Principal
     expires_at: float | None
@@ -107,7 +107,7 @@ class PrincipalCache:
     def get(self, digest: str, *more: Hashable) -> Principal | None:
         """Return the principal with a copy of its user and its claims, or None.
 
-        What a handler changes or loads on the user is not there in the next call: no related
+        Changes of the user by a handler are not there in the next call: no related
         objects are ever cached. What ``has_perm`` answered is: see ``auth.permissions``.
         """
         entry = self._entries.get((digest, _tenant.get(), *more))

@@ -20,7 +20,7 @@ OWN_SITES = ("same-origin", "none")
 
 
 def is_cross_origin(scope: Scope) -> bool:
-    """Whether the request states that it comes from another origin than that of this site.
+    """Whether the request states that it comes from an origin other than this site's.
 
     The origins in ``CSRF_TRUSTED_ORIGINS`` count as own. Of ``Origin``, ``Sec-Fetch-Site`` and
     ``Referer``, the first one that is there decides; the requests of programs have none of them.

@@ -38,11 +38,11 @@ MAX_THREADS = 8
 MAX_WAITING = 200
 """Requests to an endpoint that wait for a thread, in one process."""
 WAIT_TIMEOUT = 10.0
-"""Seconds for which a request waits for an answer."""
+"""Seconds that a request waits for an answer."""
 MAX_FAILURES = 3
-"""Failures in a row after which the endpoint is not asked for PAUSE seconds."""
+"""Failures in a row that end requests to the endpoint for PAUSE seconds."""
 PAUSE = 10.0
-"""Seconds for which an endpoint that fails is not asked."""
+"""Seconds without requests to an endpoint that fails."""
 MAX_UNKNOWN = 20
 """Tokens of one network that may turn out to be unknown within UNKNOWN_PERIOD seconds."""
 UNKNOWN_PERIOD = 60.0
@@ -131,7 +131,7 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         return self._active.get(digest) or self._inactive.get(digest)
 
     async def claims(self, token: str, /) -> Claims | None:
-        """Return what the endpoint says of an active token; None of any other."""
+        """Return the endpoint's claims of an active token; None for any other."""
         if not self._may_be_sent(token):
             return None
         digest = _digest(token)
@@ -247,7 +247,7 @@ class _Endpoint:
         return await result_of(future, WAIT_TIMEOUT)
 
     def _begin(self) -> float:
-        """Return the time at which a request begins; raises Unavailable if it is refused."""
+        """Return the time when a request begins; raises Unavailable if it is refused."""
         now = time.monotonic()
         if self._failures >= MAX_FAILURES:
             if now < self._retry_at:
@@ -315,7 +315,7 @@ class _Answers:
             return answer.claims
 
     def lifetime_of(self, digest: bytes) -> float:
-        """Return the seconds for which an answer is still kept."""
+        """Return for how many seconds an answer is still kept."""
         answer = self._answers.get(digest)
         return 0.0 if answer is None else answer.until - time.monotonic()
 

@@ -144,7 +144,7 @@ class JWTAuthentication(ClaimsAuthentication):
                 algorithms=[algorithm],
                 issuer=self.issuer,
                 leeway=self.leeway,
-                # The audience is checked with that of the addressed server.
+                # The audience is checked with the addressed server's.
                 options={"require": ["exp", "aud", "iss", "sub"], "verify_aud": False},
             )
         except jwt.InvalidSignatureError:

@@ -41,7 +41,7 @@ class NinjaPrincipal(Principal):
     """
 
     callback: Any = field(default=None, repr=False, compare=False)
-    """What has accepted the caller."""
+    """The callback that has accepted the caller."""
     credentials: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
     """The header that it has accepted, which views of the same API read again."""
 
@@ -71,19 +71,19 @@ class NinjaAuthentication(BaseAuthentication):
         self.scheme = "Bearer" if any(bearers) else None
 
     def get_user(self, request: Any, result: Any, /) -> Any:
-        """Return the user: what a callback has returned or has set on the request; None without."""
+        """Return the user that a callback has returned or has set on the request, or None."""
         users = (result, getattr(request, "user", None))
         known = (user for user in users if getattr(user, "is_authenticated", False))
         return next((user for user in known if getattr(user, "pk", None) is not None), None)
 
     def get_scopes(self, request: Any, result: Any, /) -> Collection[str]:
-        """Return the scopes of what a callback has returned: by default, none."""
+        """Return the scopes of a callback's result: by default, none."""
         return ()
 
     def get_subject(self, request: Any, result: Any, /) -> str:
-        """Return what identifies credentials without a user. Empty refuses the request.
+        """Return an identifier of credentials without a user. An empty one refuses the request.
 
-        By default, it is the model and the primary key of what a callback has returned, or a hash
+        By default, it is the model and the primary key of a callback's result, or a hash
         of the string.
         """
         if isinstance(result, Model) and result.pk is not None:
@@ -141,7 +141,7 @@ def kind_of(callback: Any) -> Any:
 
 
 async def _result(callback: Any, request: Any) -> Any:
-    """Return what a callback returns, on a thread unless it is a coroutine function.
+    """Return the result of a callback, on a thread unless it is a coroutine function.
 
     Its own errors are refusals, as they are answers of the API.
     """
@@ -158,7 +158,7 @@ async def _result(callback: Any, request: Any) -> Any:
 def _credentials(callback: Any, others: Sequence[str], scope: Scope) -> tuple[tuple[str, str], ...]:
     """Return the headers of the request that a callback reads."""
     if getattr(callback, "openapi_in", "") in ("query", "cookie"):
-        return ()  # A token in the query would be in logs, and cookies are those of a browser.
+        return ()  # A token in the query would be in logs, and cookies belong to a browser.
     own = header_of(callback)
     names = [own] if own else others
     values = [(name.lower(), header(scope, name.lower().encode())) for name in names]

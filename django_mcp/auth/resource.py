@@ -20,10 +20,10 @@ logger = logging.getLogger("django_mcp")
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 PATH_KEY = "django_mcp.path"
-"""The key under which the ASGI scope has the requested path of an endpoint that captures values."""
+"""The key of the requested path of an endpoint that captures values, in the ASGI scope."""
 
 SCOPE_KEY = "django_mcp.resource"
-"""The key under which the ASGI scope has the Resource that a request addresses."""
+"""The key of the Resource that a request addresses, in the ASGI scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Resource:
         return base_url(scope) + path
 
     def metadata_url(self, scope: Scope) -> str:
-        """Return the URL of its metadata, with the well-known path before that of the endpoint."""
+        """Return the URL of its metadata, with the well-known path before the endpoint's."""
         parts = urlsplit(self.url(scope))
         # A slash after the host is removed (RFC 9728, section 3.1).
         return urlunsplit(parts._replace(path=(WELL_KNOWN + parts.path).rstrip("/")))
@@ -101,7 +101,7 @@ def canonical(url: str) -> str:
 
 
 def base_url(scope: Scope) -> str:
-    """Return BASE_URL, else what the request says: scheme, host and the prefix of the site.
+    """Return BASE_URL, else the scheme, the host and the prefix of the request.
 
     The headers of a proxy count where SECURE_PROXY_SSL_HEADER and USE_X_FORWARDED_HOST say so.
     """

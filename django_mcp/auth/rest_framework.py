@@ -62,7 +62,7 @@ class RESTFrameworkPrincipal(Principal):
     """
 
     request_auth: Any = field(default=None, repr=False, compare=False)
-    """What the class has returned as ``request.auth``: its token, or None."""
+    """The second value of the class, ``request.auth``: its token, or None."""
     authentication_class: type | None = field(default=None, compare=False)
     """The class that has accepted the caller."""
 
@@ -101,11 +101,11 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         self.scheme = "Bearer" if takes_tokens else described[0]
 
     def get_scopes(self, user: Any, auth: Any, /) -> Collection[str]:
-        """Return the scopes of what a class has returned as ``request.auth``: by default, none."""
+        """Return the scopes of the ``request.auth`` that a class returned: by default, none."""
         return ()
 
     def get_subject(self, user: Any, auth: Any, /) -> str:
-        """Return what identifies credentials without a user, such as the token of a device.
+        """Return an identifier of credentials without a user, such as the token of a device.
 
         By default, it is the model and the primary key of ``auth``. Empty refuses the request.
         """
@@ -115,7 +115,7 @@ class RESTFrameworkAuthentication(BaseAuthentication):
     async def authenticate(self, scope: Scope, /) -> Principal | Challenge | None:
         """Return the principal of the user whom a class returns, by their primary key.
 
-        Credentials without a user are those of a principal as well: see ``get_subject``.
+        Credentials without a user belong to a principal as well: see ``get_subject``.
         """
         headers = scope["headers"]
         is_cross_origin = csrf.is_cross_origin(scope)
@@ -129,7 +129,7 @@ class RESTFrameworkAuthentication(BaseAuthentication):
 
     def _authenticate(self, scope: Scope) -> Principal | Challenge | None:
         of_server = ASGIRequest(scope, io.BytesIO())
-        # Classes of a site may read what the URL of a view has captured: here, nothing.
+        # Classes of a site may read the captured values of a view's URL: here, there are none.
         of_server.resolver_match = ResolverMatch(self.authenticate, (), {})
         request = Request(of_server)
         for authenticator in self._authenticators:

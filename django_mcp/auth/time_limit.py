@@ -1,4 +1,4 @@
-"""The time limit for what an authenticator looks up."""
+"""The time limit for look-ups of an authenticator."""
 
 from __future__ import annotations
 

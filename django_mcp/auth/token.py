@@ -53,7 +53,7 @@ def is_well_formed(token: str) -> bool:
 
 
 def digest_of(token: str) -> str:
-    """Return the SHA-256 digest, in hexadecimal, under which the token is stored."""
+    """Return the SHA-256 digest of the stored token, in hexadecimal."""
     return sha256(token.encode()).hexdigest()
 
 

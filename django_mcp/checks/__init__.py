@@ -26,7 +26,7 @@ MODULES = (
 
 
 def register() -> None:
-    """Register the checks with Django: those of each command, and those of ``check --deploy``."""
+    """Register the checks with Django: for each command, and for ``check --deploy``."""
     checks.register(run, TAG)
     checks.register(run_deployment, TAG, deploy=True)
 

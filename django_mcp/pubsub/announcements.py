@@ -1,12 +1,12 @@
-"""What is announced to the clients of a server: changed lists, resources, custom notifications.
+"""Announcements to the clients of a server: changed lists, resources, custom notifications.
 
 An announcement is an entry in a log of the server, in the event store. A message on the bus is a
 hint to read it, and ``catch_up`` looks at the log now and then, in case the hint was lost. The hint
 contains the entry as well: whoever has everything before it need not read the store. Each event
-loop reads a log once, however many streams receive what it says.
+loop reads a log once, however many streams receive its entries.
 
-What is in no store is in the message itself: where only one process has clients, and where the
-store did not answer. Whoever misses that message does not learn of it.
+Without a store, the announcement is in the message itself: where only one process has clients, and
+where the store did not answer. Whoever misses that message does not learn of it.
 
 A log, as one event loop receives it, is
 
@@ -42,11 +42,11 @@ from django_mcp.runtime import background
 from django_mcp.stores.base import Event, had_outage
 
 AFTER_OUTAGE = 1.0
-"""Seconds after a failure of the store in which a log does not try to read its end."""
+"""Seconds after a failure of the store before a log tries to read its end again."""
 RECENT = 100
 """Events of a log which an event loop keeps, so that its streams need not read them as well."""
 LISTS = ""
-"""In the place of a URI: the receivers of what concerns every client."""
+"""In the place of a URI: the receivers of announcements to every client."""
 
 
 class AnnouncementLog:
@@ -59,7 +59,7 @@ class AnnouncementLog:
         self._receivers: dict[str, dict[bus.Receiver, None]] = {}
         """By URI."""
         self._position: int | None = None
-        """The number up to which everything was delivered, if it is known."""
+        """Everything was delivered up to this number, if it is known."""
         self._recent: list[Event] = []
         """The last events, without a gap."""
         self._lock = asyncio.Lock()
@@ -141,7 +141,7 @@ class AnnouncementLog:
             self._read_soon()
 
     def _begin_at(self, position: int) -> None:
-        """Begin at ``position``. What was missed is unknown, so everything counts as changed."""
+        """Begin at ``position``. Losses before it are unknown, so everything counts as changed."""
         self._position = position
         self._recent = []
         self._notify_all()
@@ -165,7 +165,7 @@ class AnnouncementLog:
             self._reader = None
 
     async def _read(self) -> None:
-        """Deliver what follows the position."""
+        """Deliver the entries after the position."""
         position = self._position
         if position is None:
             self._begin_at(await self._last())
@@ -250,7 +250,7 @@ class Announcements:
             log.close()
 
     def recent_after(self, server: Server, position: int) -> list[Event] | None:
-        """What was read of a server's log after ``position``; None if the store has to be read."""
+        """The entries of a server's log after ``position``; None if the store has to be read."""
         log = self._logs.get(_key(server, None))
         return None if log is None else log.recent_after(position)
 

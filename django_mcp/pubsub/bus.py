@@ -131,7 +131,7 @@ def run_in_temporary_loop(
 ) -> None:
     """Run a coroutine function in an event loop of its own, as the work of one request.
 
-    The loop ends when all it has accepted is done and what it has published is sent.
+    The loop ends when its accepted work is done, and its messages are sent.
     """
 
     async def run() -> None:
@@ -145,7 +145,7 @@ def run_in_temporary_loop(
 
 
 async def end() -> None:
-    """Complete what the running event loop has accepted, before it ends."""
+    """Complete the accepted work of the running event loop, before it ends."""
     here().is_temporary = True
     if accepted := background.accepted_tasks():
         await asyncio.wait(accepted, timeout=conf.get().shutdown_timeout)
@@ -164,7 +164,7 @@ async def publish(name: str, message: Message) -> None:
 
 
 async def flush() -> None:
-    """Wait until what was published is sent, in an event loop without receivers."""
+    """Wait until published messages are sent, in an event loop without receivers."""
     bus = _buses.get(asyncio.get_running_loop())
     if bus is not None and not bus.is_used:
         await bus.sender.flush()
@@ -188,9 +188,9 @@ def publish_here(name: str, message: Message) -> bool:
 async def send_to(channel: str, name: str, message: Message) -> bool:
     """Pass a message to the bus with this channel; whether the layer has accepted it.
 
-    For what is in no store, and has one receiver. The layer may lose what it has accepted, but it
-    refuses what a full channel does not take, and a channel needs no group, which a restart of the
-    layer empties.
+    For messages that are in no store, and have one receiver. The layer may lose what it has
+    accepted, but it refuses what a full channel does not take, and a channel needs no group, which
+    a restart of the layer empties.
     """
     sent = envelope([[name, dict(message)]])
     for delay in (0.0, *ATTEMPTS):

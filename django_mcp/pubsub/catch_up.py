@@ -1,4 +1,4 @@
-"""Reading from the event store what a lost hint announced: one query of a worker, now and then.
+"""Read entries after lost hints from the event store: one query of a worker, now and then.
 
 A stream of the store which somebody follows has a last number. While any is followed, a worker
 reads the last numbers of all of them every few seconds, and calls the followers of those which
@@ -27,7 +27,7 @@ from django_mcp.core.log import log_repeated
 from django_mcp.runtime import background
 
 Key = tuple[str, str]
-"""The address of a session, or of what the event store takes for one, and a stream."""
+"""A session, or a key in its place in the event store, and a stream."""
 OnChange = Callable[[int | None], None]
 """Receives the last number, or None if there is no such stream (any more)."""
 
@@ -52,7 +52,7 @@ class Followed:
 
 
 class Follower:
-    """What one event loop follows."""
+    """The streams that one event loop follows."""
 
     def __init__(self) -> None:
         self._followed: dict[Key, Followed] = {}

@@ -1,6 +1,6 @@
-"""The channel layer of the site: limits for what uses it, and the hints that leave a process.
+"""The channel layer of the site: limits of its users, and the hints that leave a process.
 
-What is published is a hint: whoever misses it reads a store. So nothing waits for a layer that
+A published message is a hint: whoever misses it reads a store. So nothing waits for a layer that
 hangs or fails. A failure stops all use of it for a moment, and hints are dropped meanwhile:
 
 | the breaker is | hints are | who moves it there |
@@ -45,13 +45,13 @@ layer that have to be made and deleted for each call, and that a dead worker lea
 HINT_TIMEOUT = 1.0
 """Seconds which the layer may take for a hint."""
 FAIL_FAST = 2.0
-"""Seconds after a failure in which the layer is not used; then one attempt is made at a time."""
+"""Seconds without use of the layer after a failure; then one attempt is made at a time."""
 MAX_WAITING = 4 * 1024 * 1024
 """Characters of hints that may wait for the layer; further ones are dropped."""
 BATCH = 200
 """Hints in one message."""
 BATCH_SIZE = 256 * 1024
-"""Characters of hints in one message, after which it takes no further hint."""
+"""Characters of hints in one message: a full message takes no further hint."""
 BURST = 20
 """Messages that are sent without a pause. A channel of channels_redis takes 100 messages, unless
 CONFIG says otherwise, and hints that wait are sent together."""
@@ -94,7 +94,7 @@ def envelope(hints: list[list[Any]]) -> dict[str, Any]:
 
 
 class CircuitBreaker:
-    """Refuses hints for what has failed a moment ago, and then allows one attempt at a time."""
+    """Refuses hints after a failure, and then allows one attempt at a time."""
 
     def __init__(self) -> None:
         self._retry_at: float | None = None
@@ -111,7 +111,7 @@ class CircuitBreaker:
         return self._retry_at is not None
 
     def allows_hint(self) -> bool:
-        """Whether to make an attempt for what is only a hint."""
+        """Whether to make an attempt for a hint."""
         now = time.monotonic()
         if self._retry_at is None:
             return True
@@ -212,7 +212,7 @@ class HintSender:
         return hints
 
     async def _pause(self) -> None:
-        """Wait until the next message may be sent; what is published until then is in it."""
+        """Wait until the next message may be sent; hints until then are in it."""
         now = time.monotonic()
         self._burst = min(BURST, self._burst + (now - self._sent_at) / INTERVAL)
         if self._burst < 1:

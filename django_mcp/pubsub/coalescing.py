@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 
 INTERVAL = 0.1
-"""Seconds within which a stream sends equal notifications once."""
+"""Seconds: a stream sends equal notifications once within them."""
 MAX_REMEMBERED = 1000
 """Notifications of one stream whose last times are remembered, before old ones are dropped."""
 
@@ -14,7 +14,7 @@ MAX_REMEMBERED = 1000
 class Coalescer:
     """Sends a notification at once, and its repetitions as one at the end of the interval.
 
-    The last one is never dropped: what a client reads after it is the present state.
+    The last one is never dropped: after it, a client reads the present state.
     """
 
     def __init__(self, send: Callable[[Hashable], None]) -> None:

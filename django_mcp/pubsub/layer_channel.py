@@ -27,9 +27,9 @@ was restarted or flushed has lost them. Until then, ``catch_up`` finds what is m
 PAUSE = 1.0
 """Seconds before a channel receives again after its layer failed."""
 END = "django_mcp.end"
-"""The type of the message with which a channel ends."""
+"""The type of the message that ends a channel."""
 LINGER = 10.0
-"""Seconds for which a channel is kept that nobody uses: the next call may need it."""
+"""Seconds to keep an unused channel: the next call may need it."""
 
 
 class LayerChannel:
@@ -162,5 +162,5 @@ class LayerChannel:
                 self._task.cancel()
                 await asyncio.wait([self._task], timeout=PAUSE)
         if wait_received := getattr(layer, "wait_received", None):
-            # It removes what it has received in tasks of its own, which would end with the loop.
+            # It removes received messages in tasks of its own, which would end with the loop.
             await channel_layer.attempt(lambda _: wait_received())

@@ -103,7 +103,7 @@ def check_variables(component: TemplateComponent) -> None:
 
 
 def attribute_of(model: Model, name: str) -> str:
-    """Return the attribute of objects for a variable; that of a relation is the key."""
+    """Return the attribute of objects for a variable; for a relation, the attribute of the key."""
     if name == "pk":
         return name
     # A reverse relation is no attribute with a value of its own.
@@ -128,7 +128,7 @@ def uri_of(component: ReadComponent, instance: Any) -> str:
 
 
 class Transaction:
-    """What one transaction has published. It is over once one of its hooks has run."""
+    """The changes that one transaction has published. It is over once one of its hooks has run."""
 
     def __init__(self) -> None:
         self.published: set[tuple[Server, str | None]] = set()
@@ -150,7 +150,7 @@ def after_commit(server: Server, uri: str | None, using: str) -> None:
     def publish_change() -> None:
         publish(current, server, uri)
 
-    # A hook for each change, since a savepoint may be rolled back with those of its own.
+    # A hook for each change, since a savepoint may be rolled back with its hooks.
     transaction.on_commit(publish_change, using=using, robust=True)
 
 

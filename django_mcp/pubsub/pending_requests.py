@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Write = Callable[[dict[str, Any]], None]
 
 REQUEST = "mailbox"
-"""What the ids of requests to the client are encrypted for."""
+"""The purpose of the encryption of ids of requests to the client."""
 RESPONSE = "response"
 """What stored responses are encrypted for."""
 
@@ -141,7 +141,7 @@ class ExpectedResponse:
 
 
 class ConnectionRoute:
-    """A connection, over which the responses to its own requests arrive."""
+    """A connection; the responses to its own requests arrive over it."""
 
     def __init__(self) -> None:
         self._receivers: dict[str, bus.Receiver] = {}

@@ -33,7 +33,7 @@ Publish = Callable[["Server", Sequence[Announcement]], Awaitable[None]]
 
 
 class PublishQueue:
-    """What waits in one event loop, by server; ``publish`` stores and publishes some of it."""
+    """The queue of one event loop, by server; ``publish`` stores and publishes some of it."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish

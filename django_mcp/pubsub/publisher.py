@@ -182,7 +182,7 @@ async def _publish_one(server: Server, announcement: Announcement) -> None:
 
 
 async def _publish_queued(server: Server, announcements: Sequence[Announcement]) -> None:
-    """Store and publish what the queue has collected."""
+    """Store and publish the messages of the queue."""
     changed = [announcement.method for announcement in announcements if announcement.uri is None]
     uris = [announcement.uri for announcement in announcements if announcement.uri is not None]
     if changed:
@@ -192,7 +192,7 @@ async def _publish_queued(server: Server, announcements: Sequence[Announcement])
 
 
 _queues = PerLoop(partial(PublishQueue, _publish_queued))
-"""By loop, because a loop may end before it has published what waits there."""
+"""By loop, because a loop may end before it has published its queue."""
 
 
 def _encoded(method: str, params: Json | None = None) -> str:
@@ -222,7 +222,7 @@ def is_logged() -> bool:
 
 
 def is_stored(server: Server, stream: str) -> bool:
-    """Whether what is published is appended to this log: sessions, or other workers, read it."""
+    """Whether messages are appended to this log: sessions, or other workers, read it."""
     return is_logged() or (stream == LOG and bool(server.revisions(Statefulness.SESSION)))
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 GROUP = bus.group("switches")
 THREADS = "switches"
 FIRST_READ = 5.0
-"""Seconds for which the first message of a worker waits for the table."""
+"""Seconds that the first message of a worker waits for the table."""
 NOT_READ = (
     "What is switched off cannot be read from the database: what was known before goes on to "
     "hold. Trying again"
@@ -89,13 +89,13 @@ def switch_on(entries: Iterable[Entry]) -> int:
 
 
 def row_of(entry: Entry) -> SwitchedOff | None:
-    """Return the row of a component that is switched off: by whom, and when."""
+    """Return the row of a component that is switched off: its user, and its time."""
     return _table().filter(pk=_id_of(entry)).first()
 
 
 def refresh(*, is_announced: bool = True) -> None:
-    """Read what is switched off, and hide it in this process. It blocks."""
-    # One after the other, so that what was read first does not hide what was read last.
+    """Read the switched-off components, and hide them in this process. It blocks."""
+    # One after the other, so that an older read does not replace a newer one.
     with _reading:
         by_server = _read()
         for server in registry.servers():
@@ -135,7 +135,7 @@ async def loaded() -> None:
 
 
 class Follower:
-    """What one event loop does to follow the table."""
+    """The task of one event loop that follows the table."""
 
     def __init__(self) -> None:
         self.first_read: asyncio.Task[None] | None = None
@@ -203,7 +203,7 @@ def _model() -> type[SwitchedOff]:
 
 
 def _table() -> models.QuerySet[SwitchedOff]:
-    # A replica may not have what was committed a moment ago.
+    # A replica may not have the latest commits.
     return _model()._default_manager.using(_database())
 
 

@@ -43,7 +43,7 @@ class Transactions(NamedTuple):
         """Return the result of ``coroutine``, a call of an asynchronous handler.
 
         Django refuses async views with ATOMIC_REQUESTS, because their ORM calls may run on any
-        thread. Those of a handler run on the thread of its request, which has the transaction.
+        thread. Queries of a handler run on the thread of its request, which has the transaction.
         """
         return within(self._begin, coroutine)
 
@@ -55,7 +55,7 @@ class Transactions(NamedTuple):
 
 
 def transactions(server: Server, handler: Any) -> Transactions | None:
-    """What surrounds a handler where databases have ATOMIC_REQUESTS; None if it is excluded."""
+    """The transactions around a handler, for ATOMIC_REQUESTS; None if it is excluded."""
     excluded = getattr(handler, "_non_atomic_requests", ())
     remaining = tuple(alias for alias in aliases() if alias not in excluded)
     return Transactions(remaining) if remaining else None

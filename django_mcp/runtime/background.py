@@ -1,4 +1,4 @@
-"""Background tasks, which have nothing of the call in which they are started.
+"""Background tasks, which have nothing of the call that starts them.
 
 ``create_task`` is for what somebody waits for, ``spawn`` for what nobody waits for, and
 ``spawn_accepted`` for what was promised to somebody: a process that stops waits for it. What is
@@ -43,7 +43,7 @@ def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
 
 
 def spawn_accepted(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """``spawn`` for what was promised to somebody: a process that stops waits for it."""
+    """``spawn`` for accepted work: a process that stops waits for it."""
     task = create_task(coroutine)
     _accepted.add(task)
     task.add_done_callback(_accepted.discard)
@@ -55,7 +55,7 @@ def tasks() -> set[asyncio.Task[Any]]:
 
 
 def accepted_tasks() -> set[asyncio.Task[Any]]:
-    """What the running event loop has been given by ``spawn_accepted``, and is not done."""
+    """The accepted tasks of the running event loop that are not done."""
     loop = asyncio.get_running_loop()
     return {task for task in tuple(_accepted) if task.get_loop() is loop}
 

@@ -2,7 +2,7 @@
 
 Django closes old connections when a request of its own handler starts and ends. MCP messages do
 not pass through that handler, so ``call`` and ``RequestThread`` close them: by CONN_MAX_AGE, as
-Django does. What is kept stays with its thread, whose next request uses it.
+Django does. A kept connection stays with its thread, whose next request uses it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 RECENT = 0.05
-"""Seconds in which connections that were looked at are neither too old nor closed by the server."""
+"""Seconds for which checked connections are taken to be neither too old nor closed."""
 
 
 class _Thread(threading.local):
-    """What is known of the current thread."""
+    """The state of the current thread."""
 
     is_looked_after = False
     """Whether it belongs to a pool, so that nobody else needs its connections."""
@@ -105,7 +105,7 @@ def close_all() -> None:
 
 
 def close_unused() -> None:
-    """Close the connections of this thread, except those in a transaction, such as that of a test.
+    """Close the connections of this thread, except those in a transaction, such as a test's.
 
     For a thread that nobody uses again.
     """
@@ -142,7 +142,7 @@ def _close(connection: BaseDatabaseWrapper) -> None:
 
 
 def _note_broken(connection: BaseDatabaseWrapper) -> None:
-    """Log at the level DEBUG what a connection raised; to be called from within ``except``."""
+    """Log the error of a connection at the level DEBUG; to be called from within ``except``."""
     logger.debug("The connection to %r is broken", connection.alias, exc_info=True)
 
 

@@ -1,8 +1,8 @@
 """Synchronous context managers around a coroutine, on the thread of its request.
 
 ``sync_to_async`` copies the context variables for each call, and a manager may reset what it has
-set only in the context where it has set it. It has one of its own here, from which the coroutine
-takes over what is set at the beginning, and which takes over from the coroutine before the end.
+set only in the context where it has set it. It has a context of its own here: the coroutine
+takes over its changes at the beginning, and it takes over the coroutine's before the end.
 
 The values of asgiref's ``Local``, such as the active language, belong to a thread besides. Whatever
 takes a context to another thread has to move them.
@@ -55,7 +55,7 @@ class AroundCall(NamedTuple):
 
 
 def around_call(server: Server, handler: Any) -> AroundCall | None:
-    """What surrounds each handler of a server with the hook; None without it."""
+    """The hook around each handler of a server; None without it."""
     return AroundCall(server) if server.has_hook("around_call") else None
 
 
@@ -69,8 +69,8 @@ async def within(
     except BaseException:
         coroutine.close()
         raise
-    # Only what the manager has set: the coroutine may go on, and so have its Locals moved to,
-    # another thread than the one on which it waited for the manager.
+    # Only changes of the manager: the coroutine may go on, and so have its Locals moved to,
+    # another thread than the one that waited for the manager.
     tokens = _set(_differences(context, before))
     move_locals()
     try:

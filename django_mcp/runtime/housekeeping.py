@@ -1,4 +1,4 @@
-"""Deleting what has expired: in small steps, off the path of requests, by one worker at a time.
+"""Delete expired rows: in small steps, off the path of requests, by one worker at a time.
 
 Each worker has a timer. The one whose timer fires first claims the round, so that the work does
 not grow with the number of workers, and goes on when one of them dies.
@@ -20,7 +20,7 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 logger = logging.getLogger("django_mcp")
 
 Step = Callable[[float], Awaitable[object]]
-"""Deletes what has expired, with pauses of so many seconds between its statements."""
+"""Deletes expired rows, with pauses of so many seconds between its statements."""
 
 STEPS: Port[Sequence[Step]] = Port("deletes what has expired")
 """The steps of a round. Extensions have others in ``prune``."""

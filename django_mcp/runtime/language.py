@@ -1,6 +1,6 @@
 """The language of a request, by the rules of LocaleMiddleware: its cookie, then Accept-Language.
 
-The path does not count: it is that of an MCP server.
+The path does not count: it belongs to an MCP server.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ async def stop(server: Server) -> None:
 
 
 async def stop_all() -> None:
-    """Stop all servers when no request is served any more, and write what waits in memory.
+    """Stop all servers when no request is served any more, and write queued data.
 
     A process may end by the signal itself, without ``atexit``.
     """
@@ -102,7 +102,7 @@ async def _call(hook: Callable[[], Any]) -> None:
 
 
 def _stop_at_exit() -> None:
-    """Stop what is still running, on this thread, since Python cannot start others any more."""
+    """Stop running servers on this thread, since Python cannot start others any more."""
     while _running:
         server, _ = _running.popitem()
         server.is_running = False

@@ -1,4 +1,4 @@
-"""What the pages of the package for users have in common: protection, header, and their URLs."""
+"""Common parts of the package's pages for users: protection, header, and their URLs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from django_mcp.core.frame.transport import HttpTransport, Transport
 from django_mcp.runtime import connections
 
 LOG_OUT = "log_out"
-"""The name of the button in the header with which a user leaves the account."""
+"""The name of the button in the header that logs the user out."""
 
 PAGES: Mapping[str, Promise] = {
     "django_mcp_oauth:access": _("Connected programs"),
@@ -88,7 +88,7 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the header of a page shows."""
+    """The values in the header of a page."""
 
     site_name: str
     home: str
@@ -97,7 +97,7 @@ class Page:
 
 
 def page(request: HttpRequest | None) -> Page:
-    """Return what the header shows in the response to ``request``."""
+    """Return the values of the header in the response to ``request``."""
     if request is None:
         return Page(site_name="", home=get_script_prefix(), links=())
     user = getattr(request, "user", None)
@@ -163,7 +163,7 @@ def _base_url(transport: Transport | None) -> str:
 
 
 def in_words(scopes: Iterable[str]) -> list[str]:
-    """What scopes permit, in the words of the site: SCOPES of django-oauth-toolkit."""
+    """Descriptions of scopes, as the site has them: SCOPES of django-oauth-toolkit."""
     if not apps.is_installed("oauth2_provider"):
         return [*scopes]
     # An optional dependency, which only some sites have.

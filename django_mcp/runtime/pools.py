@@ -51,20 +51,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 START_TIMEOUT = 10.0
-"""Seconds for which a function, or the first ORM call of a request, waits for a free thread. The
-request is then rejected (503): less than SSE_PING_INTERVAL, at which its stream would open."""
+"""Seconds that a function, or the first ORM call of a request, waits for a free thread. The
+request is then rejected (503): less than SSE_PING_INTERVAL, when its stream would open."""
 
 REQUESTS = "requests"
 QUERIES_OF_HANDLERS = "queries of handlers"
 QUERIES_OF_LONG_CALLS = "queries of long calls"
 TASKS = "tasks"
 PATIENT = frozenset({QUERIES_OF_LONG_CALLS, TASKS})
-"""The pools for what was accepted."""
+"""The pools for accepted work."""
 MAX_TASK_THREADS = 10_000
 """Threads for tasks: far more than slots, and tasks that are aside."""
 
 EXIT_GRACE = 1.0
-"""Seconds in which running functions may finish when Python exits."""
+"""Seconds that running functions have to finish when Python exits."""
 
 
 def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
@@ -103,7 +103,7 @@ def _run_in(
 async def run_here(
     loop: SharedLoop, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Like ``run``, on this thread, to which ``loop`` is lent: a thread of a WSGI server.
+    """Like ``run``, on this thread of a WSGI server, which runs ``loop`` meanwhile.
 
     Others may run the loop meanwhile. asgiref finds the loop there, and not after it, since the
     thread serves Django's own pages as well.
@@ -183,7 +183,7 @@ def is_thread_sensitive() -> bool:
 def in_middleware_thread() -> Iterator[None]:
     """Run handlers and hooks on the thread of Django's middleware, with its connections.
 
-    There they find what the middleware has set, for instance the schema of a tenant. The end of
+    There they find changes of the middleware, for instance the schema of a tenant. The end of
     the request closes the connections, and nothing before it.
     """
     token = _is_in_middleware_thread.set(True)
@@ -247,7 +247,7 @@ class _Pool:
 
 
 ENDING: list[Callable[[ThreadPool], None]] = []
-"""Called with a pool that ends: they end what occupies its threads."""
+"""Called with a pool that ends: they end the work on its threads."""
 
 
 def _pool(purpose: str) -> _Pool:

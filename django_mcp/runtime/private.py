@@ -1,8 +1,8 @@
-"""What is used of asgiref and Django that they do not document.
+"""Undocumented parts of asgiref and Django that this package uses.
 
 It is used here, and in ``core.private``, and nowhere else: see there. Where a name is gone,
 something public takes its place, which does the same and takes longer.
-``tests/runtime/test_private.py`` runs both, and names what is gone with a new release.
+``tests/runtime/test_private.py`` runs both, and names the parts that a new release has removed.
 
 Tried with asgiref 3.8 to 3.13, and with Django 5.2 to 6.1.
 """
@@ -49,7 +49,7 @@ KNOWS_THREADS = _facts_of_thread is not None
 
 
 def bridge(function: Callable[..., Any], executor: Any) -> Bridge:
-    """Return what calls ``function`` on a thread of ``executor``, as ``sync_to_async`` does.
+    """Return an async function that calls ``function`` on a thread of ``executor``.
 
     It has the context variables of its caller, who has those that it has set. ``async_to_sync``
     in it returns to the event loop of its caller; a cancellation of the caller cancels what runs
@@ -102,7 +102,7 @@ def _on_thread(
 def call_for_loop(
     loop: asyncio.AbstractEventLoop, process_id: int, function: Callable[..., Any], /, *args: Any
 ) -> Any:
-    """Call ``function``, in which ``async_to_sync`` returns to ``loop``, and not after it.
+    """Call ``function``: ``async_to_sync`` returns to ``loop`` within it, and not after it.
 
     Only where ``KNOWS_THREADS``.
     """
@@ -131,7 +131,7 @@ threads_of_contexts: MutableMapping[Any, Executor] = getattr(
 
 
 def waiting_executor() -> Executor | None:
-    """What runs functions on the thread that waits for this coroutine in ``async_to_sync``."""
+    """The executor of the thread that waits for this coroutine in ``async_to_sync``."""
     return getattr(getattr(AsyncToSync, "executors", None), "current", None)
 
 
@@ -152,7 +152,7 @@ def has_model_rows(query: Any) -> bool:
 
 
 def close_resources(response: HttpResponseBase) -> None:
-    """Close what a response has opened, without the signal that an HTTP request is over.
+    """Close the resources of a response, without the signal that an HTTP request is over.
 
     Otherwise with it: receivers close connections that the next query opens again.
     """
@@ -165,7 +165,7 @@ def close_resources(response: HttpResponseBase) -> None:
 
 
 def view_within_middleware(handler: Any, *, is_async: bool) -> Callable[..., Any]:
-    """What a ``BaseHandler`` surrounds with middleware: its view, with the hooks around views."""
+    """The innermost function of a ``BaseHandler``: its view, with the hooks around views."""
     if is_async:
         return getattr(handler, "_get_response_async", None) or partial(_respond_async, handler)
     return getattr(handler, "_get_response", None) or partial(_respond, handler)

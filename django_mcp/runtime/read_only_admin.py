@@ -1,4 +1,4 @@
-"""What the admins of the package have in common: rows that nobody edits, and values as JSON."""
+"""Common parts of the package's admins: rows that nobody edits, and values as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
 
 
 def _fields(filters: Iterable[Any]) -> Iterator[str]:
-    """The fields by which a list is filtered: "status", or ("day", DateFieldListFilter)."""
+    """The fields of a list's filters: "status", or ("day", DateFieldListFilter)."""
     for each in filters:
         field = each[0] if isinstance(each, tuple | list) else each
         if isinstance(field, str):
@@ -42,7 +42,7 @@ def _parameters(filters: Iterable[Any]) -> Iterator[str]:
 
 
 class ReadOnlyAdmin(ListedLookups):
-    """An admin in which rows are neither added nor changed."""
+    """An admin without adding and changing of rows."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -32,13 +32,13 @@ class Scope(Protocol):
         """Give the thread back, if nothing depends on it; the next ORM call takes one again."""
 
     def leave(self) -> Coroutine[Any, Any, Any] | None:
-        """End the work; return what closes its connections, or None if there are none."""
+        """End the work; return a function that closes its connections, or None without any."""
 
 
 def enter() -> Scope:
     """Begin the work for one request, whose ORM calls have a thread of their own.
 
-    The ORM calls of an authenticator, a permission check or a handler never wait for those of
+    The ORM calls of an authenticator, a permission check or a handler never wait for ORM calls of
     another request. The connections that they open are closed at the end.
 
     There is no thread before the first ORM call. ``async with`` on the context of asgiref would

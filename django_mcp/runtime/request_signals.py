@@ -17,7 +17,7 @@ from django.db import close_old_connections, reset_queries
 from django.dispatch import Signal
 
 OWN = frozenset(map(id, (reset_queries, close_old_connections, close_caches, reset_urlconf)))
-"""The receivers that Django itself connects, by the id with which a Signal stores them."""
+"""The receivers that Django itself connects, by their id in a Signal."""
 
 
 class OtherReceivers:
@@ -34,7 +34,7 @@ class OtherReceivers:
     def update(self) -> None:
         self.seen = [[*signal.receivers] for signal in SIGNALS]
         for signal, receivers in zip((self.started, self.finished), self.seen, strict=True):
-            # The first member of an entry names the receiver, and the sender to which it listens.
+            # The first member of an entry names the receiver, and its sender.
             signal.receivers = [each for each in receivers if each[0][0] not in OWN]
         self.are_any = bool(self.started.receivers or self.finished.receivers)
 

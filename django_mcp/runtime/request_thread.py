@@ -5,7 +5,7 @@ belong to threads. A request therefore has a thread from its first call to its e
 where a handler begins, because nothing of the authentication depends on it, and before it waits
 for its client: otherwise a few long calls would hold up the authentication of all others. The next
 call may then run on another thread, of a pool for handlers (``purpose``): those who wait for
-authentication never wait for what a handler does. The connections stay with the thread, by
+authentication never wait for a handler. The connections stay with the thread, by
 CONN_MAX_AGE.
 
 ========= ======================================= ===============================================

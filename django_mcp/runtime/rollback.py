@@ -47,7 +47,7 @@ def call(function: Callable[..., T], /, *args: Any) -> T:
 
 
 def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
-    """``run_handler`` of ``request_scope``; an input request rolls back what the ORM wrote.
+    """``run_handler`` of ``request_scope``; an input request rolls back writes of the ORM.
 
     Its database calls have a thread of their own, since transactions belong to threads.
     """
@@ -103,7 +103,7 @@ class HandlerTransaction:
         self._begun.append((connection, block, is_outermost))
 
     def end(self) -> None:
-        """End every transaction; then raise the first error, such as that of a commit."""
+        """End every transaction; then raise the first error, such as a failed commit."""
         self._thread = None
         errors: list[Exception] = []
         for connection, block, is_outermost in reversed(self._begun):

@@ -32,7 +32,7 @@ TIME = struct.Struct(">Q")
 
 
 class DjangoSigner:
-    """A Signer with AES-256-GCM, whose key is derived by HKDF for what a string is bound to.
+    """A Signer with AES-256-GCM: HKDF derives a key for each value that a string is bound to.
 
     A string that is bound to something else therefore cannot be decrypted. Since hardly any two
     strings have the same key, random nonces cannot collide.
@@ -121,7 +121,7 @@ def signature(purpose: str, text: str) -> str:
 
 
 def is_signature(purpose: str, text: str, signature: object) -> bool:
-    """Whether ``signature`` is that of the text, with any key of the site."""
+    """Whether ``signature`` belongs to the text, with any key of the site."""
     return isinstance(signature, str) and any(
         constant_time_compare(signature, own) for own in _signatures(purpose, text)
     )

@@ -38,12 +38,12 @@ class StoreUnavailable(ServerBusy):
 
 
 def _unavailable(error: ServerBusy) -> StoreUnavailable:
-    """The error of an operation for which no thread was free, as of one that is late."""
+    """The error of an operation that found no free thread, or was late."""
     return error if isinstance(error, StoreUnavailable) else StoreUnavailable()
 
 
 class _Operation:
-    """One operation; ``connections`` are those of the thread that it runs on."""
+    """One operation, with the ``connections`` of its thread."""
 
     __slots__ = ("connections", "is_over", "source")
 
@@ -169,7 +169,7 @@ def _copy(source: Future[Any], waiting: asyncio.Future[Any]) -> None:
 
 
 def _without_socket(connection: BaseDatabaseWrapper) -> tuple[type[Exception], ...]:
-    """What is raised by a connection that is closed, or of which the driver shows no socket.
+    """Errors of a connection that is closed, or has no socket that the driver shows.
 
     ``psycopg`` raises an error of its own for a closed one, which is no OSError.
     """

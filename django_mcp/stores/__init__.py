@@ -19,7 +19,7 @@ without end. The anonymous callers behind one proxy may count as one caller."""
 EVENTS_PER_STREAM = 1000
 """Events that a client can miss while it is away, and still read all of them."""
 EVENT_LIFETIME = 10 * 60.0
-"""Seconds in which a client comes back, if it does."""
+"""Seconds until a client comes back, if it does."""
 STREAMS_PER_SESSION = 128
 """More than MAX_IN_FLIGHT, because each request that runs may have a stream."""
 
@@ -48,7 +48,7 @@ def events() -> EventStore:
         lifetime=EVENT_LIFETIME,
         # One more, which says which GET stream is active.
         streams=STREAMS_PER_SESSION + 1,
-        # Those of sessions which clients abandoned need not outlive the sessions.
+        # Streams of abandoned sessions need not outlive the sessions.
         abandoned_after=site.session_idle_timeout * 1.1,
     )
     return store

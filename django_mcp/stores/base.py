@@ -70,16 +70,16 @@ ABANDONED_AFTER = 24 * 60 * 60.0
 otherwise: its worker has died."""
 
 APPENDED_AT_ONCE = 10
-"""Sessions to whose streams a store without transactions appends at the same time."""
+"""Sessions that a store without transactions appends to at the same time."""
 
 STEP = 500
 """Expired rows that are deleted at once, so that nobody waits for long behind them."""
 
 INITIALIZE_TIMEOUT = 60.0
-"""Seconds of inactivity after which a session expires that was never initialized."""
+"""Seconds of inactivity until a session expires that was never initialized."""
 
 STREAM_CHECK = 120.0
-"""Seconds within which an open stream counts its session as used, at the latest."""
+"""Seconds until an open stream counts its session as used again, at the latest."""
 
 
 class StoreFull(Exception):
@@ -93,15 +93,16 @@ class StoreBusy(StoreUnavailable):
 
 
 def write_timeout() -> float:
-    """Seconds after which a write fails if each attempt is in conflict with other writers."""
+    """Seconds until a write fails if each attempt is in conflict with other writers."""
     return conf.get().store_timeout * 0.8
 
 
 def on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
     """Decorate a blocking method of a store, to run it on one of the threads for stores.
 
-    Stores with the same attribute ``resource`` share threads; without one, those of the database.
-    Raises StoreUnavailable if the server of the store is away, or does not answer in time.
+    Stores with the same attribute ``resource`` share threads; without one, they use the threads of
+    the database. Raises StoreUnavailable if the server of the store is away, or does not answer in
+    time.
     """
 
     @wraps(method)
@@ -121,7 +122,7 @@ def on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
 
 
 DATABASE = "stores"
-"""The threads of what is stored in the database."""
+"""The threads of stores in the database."""
 
 OUTAGES = frozenset(
     {
@@ -195,7 +196,7 @@ class SessionStore(ABC):
         self.limit_per_principal = limit_per_principal
         self.now = now
         self.touch_interval = idle_timeout / 20
-        """Seconds after which the time of the last use is written again."""
+        """Seconds until the time of the last use is written again."""
 
     @abstractmethod
     async def create(self, session: Session) -> None:
@@ -247,7 +248,7 @@ class SessionStore(ABC):
     # For implementations.
 
     def timeout(self, *, initialized: bool) -> float:
-        """Seconds of inactivity after which a session expires."""
+        """Seconds of inactivity until a session expires."""
         return self.idle_timeout if initialized else self.initialize_timeout
 
     def oldest_use(self, *, initialized: bool) -> float:
@@ -283,7 +284,7 @@ class SessionStore(ABC):
         return min(idle)[1]
 
     def full(self) -> StoreFull:
-        """The error for a caller all of whose sessions are in use."""
+        """The error for a caller without an unused session."""
         return StoreFull(f"This caller has {self.limit_per_principal} sessions in use already")
 
 
@@ -420,7 +421,7 @@ class EventStore(ABC):
         return self.now() - touched_at < self.stream_lifetime(closed=closed)
 
     def stream_lifetime(self, *, closed: bool) -> float:
-        """Seconds after which a stream expires that is not appended to."""
+        """Seconds until a stream expires that is not appended to."""
         return self.lifetime if closed else self.abandoned_after
 
 

@@ -162,7 +162,7 @@ class _Stored(NamedTuple):
     name: str
     update_count: int
     slot: str
-    """The key of its entry among those of its caller."""
+    """The key of its entry in the list of its caller."""
     text: str
     used_at: float
     initialized: bool
@@ -207,7 +207,7 @@ class CacheSessionStore(_InCache, SessionStore):
             self._list(_of_resource(session.server, uri), name, True)
 
     def _find_slot(self, session: Session) -> str:
-        """Occupy a slot that is free or that of a session which has ended; raises StoreFull."""
+        """Occupy a slot that is free, or whose session has ended; raises StoreFull."""
         name = session.address
         with self._locked(_of_caller(session)) as cache:
             slots = [_slot(session, number) for number in range(self.limit_per_principal)]
@@ -327,7 +327,7 @@ class CacheSessionStore(_InCache, SessionStore):
     def _end(
         self, name: str, accept: Callable[[_Stored], object] = lambda _: None
     ) -> _Stored | None:
-        """Delete the entries of a session; return what it was, or None if there is none."""
+        """Delete the entries of a session; return the session, or None if there is none."""
         deadline = time.monotonic() + write_timeout()
         while (stored := self._read(name)) is not None:
             accept(stored)
@@ -522,7 +522,7 @@ class CacheEventStore(_InCache, EventStore):
         with self._locked(_streams(session)) as cache:
             heads = self._heads(cache.get(_streams(session), []))
             writing = cache.for_writing
-            # First the heads, without which events are not found.
+            # First the heads: without them, events are not found.
             writing.delete_many([*map(_head, heads), _streams(session)])
             for name, head in heads.items():
                 self._drop(name, range(max(1, head.last - self.limit + 1), head.last + 1))

@@ -399,7 +399,7 @@ class DatabaseEventStore(_InDatabase, EventStore):
         return full
 
     def _make_room(self, sessions: Sequence[str]) -> list[str]:
-        """Make room for one more stream of each session; return those in which there is none."""
+        """Make room for one more stream of each session; return the sessions without room."""
         full: list[str] = []
         rows = self._rows(Stream).filter(session__in=sessions)
         self._delete_rows(rows.filter(self._expired))

@@ -26,7 +26,7 @@ from django_mcp.stores.base import (
 
 @dataclass(slots=True)
 class _Entry:
-    """A session as JSON, so that it is never changed in place, and what sessions are found by."""
+    """A session as JSON, so that it is never changed in place, and its search keys."""
 
     text: str
     counted_as: str

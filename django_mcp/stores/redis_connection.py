@@ -1,7 +1,7 @@
 """Django's cache API for Redis, on a client that is kept.
 
 Django makes a client for each operation, which takes twice as long as the operation. Entries and
-options are those of its ``RedisCache``, except that all operations use the first server.
+options of its ``RedisCache`` are used, except that all operations use the first server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Storing a tool call in a row, and restoring its Frame in the process that runs the task.
 
-The row stores who called and what the handler's Frame needs; never a token, a header or a cookie.
+The row stores the caller and the values for the handler's Frame; never a token, a header or a
+cookie.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import paths
 
 OWN_PARAMS = frozenset({"task", "inputResponses", "requestState"})
-"""Parameters of the request that are not those of its task."""
+"""Parameters of the request that do not belong to its task."""
 MIN_TTL_MS = 1000
 MAX_TTL_MS = 24 * 60 * 60 * 1000
-"""What a client can request, unless TASK_TTL is longer: a day, after which nobody asks any more."""
+"""The longest lifetime for requests of clients, unless TASK_TTL is longer: a day."""
 
 
 class CallerGone(Exception):
-    """The user on whose behalf the task would run does not exist, or is not active."""
+    """The user that the task would run for does not exist, or is not active."""
 
 
 def owner_of(frame: Frame) -> str:
-    """The digest of what a task is bound to: server and principal.
+    """The digest of the owner of a task: server and principal.
 
     Anonymous callers share a principal, so their tasks are bound to the session as well. Without a
     session, the id of the task is the only proof.
@@ -68,7 +69,7 @@ def user_key(user: Any) -> str:
 
 
 def path_params(frame: Frame) -> Mapping[str, Any]:
-    """What the path of the call captured, such as the tenant."""
+    """The captured values of the call's path, such as the tenant."""
     if isinstance(frame.transport, HttpTransport):
         return frame.transport.path_params or {}
     return frame.private.get("path_params", {})
@@ -93,7 +94,7 @@ def describe(frame: Frame, ttl_ms: int | None, *, is_task: bool = True) -> NewTa
 
 
 def facts_of(frame: Frame) -> dict[str, Any]:
-    """What is stored of the call on ``frame``, as JSON; ``restore`` makes a Frame of it again."""
+    """The call on ``frame`` as JSON, for its row; ``restore`` makes a Frame of it again."""
     remember(server_of(frame))
     principal = frame.principal
     private = frame.private
@@ -124,7 +125,7 @@ def facts_of(frame: Frame) -> dict[str, Any]:
 
 
 def _changed(frame: Frame) -> dict[str, Any]:
-    """What the middleware has changed in the Frame: it does not run again with the task.
+    """Changes of the Frame by middleware, which does not run again with the task.
 
     Raises TypeError for a value that cannot be stored, unless some middleware runs again.
     """
@@ -149,7 +150,7 @@ def _changed(frame: Frame) -> dict[str, Any]:
 
 
 AREAS = ("assigns", "private", "components")
-"""The parts of a Frame in which changes by middleware are stored with the call."""
+"""The parts of a Frame whose changes by middleware are stored with the call."""
 NOT_STORED = (
     "Middleware gave the Frame of a task values that are not serializable as JSON: {}. Set them in "
     "FRAME_PROCESSORS, or set runs_in_tasks = True on the middleware"
@@ -182,13 +183,13 @@ class Restored(NamedTuple):
     frame: Frame
     language: str | None
     assigned: Mapping[str, Any]
-    """What the middleware had assigned, which overrides what frame processors assign."""
+    """Values that the middleware had assigned; they override frame processors."""
 
 
 async def restore(row: McpTask, facts: Mapping[str, Any], execution: Execution) -> Restored:
     """The Frame of a stored call with these facts, and the language of its caller.
 
-    Only this module makes a caller of what was stored. Raises CallerGone, LookupError
+    Only this module restores a caller from a row. Raises CallerGone, LookupError
     for a server that this process does not have, and ValueError for a row that was changed.
     """
     server = server_named(row.server)
@@ -268,7 +269,7 @@ def _client(
 
 
 async def _state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
-    """The private data and the assigns, with what the middleware had changed."""
+    """The private data and the assigns, with the changes of the middleware."""
     private, assigns = await _session_state(row, facts, server)
     changed = facts["changed"]
     private |= changed["private"]

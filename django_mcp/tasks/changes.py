@@ -89,7 +89,7 @@ async def publish(changed: Changed, by: str = "") -> Task:
 
 
 async def _notify_session(task: Task) -> None:
-    """Send the status to the session in which the task was created (TASK-60)."""
+    """Send the status to the session that created the task (TASK-60)."""
     row = await store.get().row(task.id)
     if row is None or not BY_VERSION[row.version].has(Feature.TASKS):
         return

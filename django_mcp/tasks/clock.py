@@ -1,4 +1,4 @@
-"""The clock of the database, by which leases and deadlines are set and compared.
+"""The clock of the database: leases and deadlines are set and compared by it.
 
 The clocks of workers differ: one that is ahead would take over what another one still runs.
 """

@@ -1,4 +1,4 @@
-"""Waiting for the end of a task in ``tasks/result``, and what is sent on its stream meanwhile.
+"""Waiting for the end of a task in ``tasks/result``, and messages on its stream meanwhile.
 
 A client may drop a stream without a word, and a user may take longer than a request waits. What
 a task has to send is therefore sent by its newest ``tasks/result`` request, whatever an older one
@@ -69,7 +69,7 @@ class Delivery:
         self._name = secrets.token_urlsafe(9)
         self._store = store.get()
         self._sending: dict[str, asyncio.Task[None]] = {}
-        """What was sent and has no response yet, by key."""
+        """Sent requests without a response, by key."""
 
     async def wait(self) -> Task | None:
         """Return the task when it has ended; None if it does not exist."""
@@ -123,7 +123,7 @@ class Delivery:
             self._way.write(dict(message))
 
     def _send_requests(self, task: Task) -> None:
-        """Send what has no response; cancel what is answered, or another request sends now."""
+        """Send requests without a response; cancel answered ones, and those of another request."""
         outstanding = task.outstanding if task.receiver == self._name else {}
         self._cancel(self._sending.keys() - outstanding.keys())
         for key in outstanding.keys() - self._sending.keys():
@@ -158,7 +158,7 @@ class Delivery:
             self._sending.pop(key, None)
 
     async def _release(self) -> None:
-        """Let an older request send what has no response."""
+        """Let an older request send the requests without a response."""
         apply = partial(tasks.release, by=self._name)
         with suppress(*UNAVAILABLE):
             changed = await self._store.change(self._id, apply, owner=self._owner)

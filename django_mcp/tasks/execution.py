@@ -146,7 +146,7 @@ async def _commit_on_connection(session_id: str, _: str, changes: Sequence[Chang
 
 
 async def _publish_nothing(server: Server, session_id: str, changes: Sequence[Change]) -> None:
-    """Do nothing: the connection publishes what it commits."""
+    """Do nothing: the connection publishes its commits."""
 
 
 def _failed(row: McpTask, error: McpError) -> bytes:

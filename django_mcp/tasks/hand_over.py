@@ -52,7 +52,7 @@ def _slots(size: int) -> FairSlots:
 
 
 CLEAN_UP = 5.0
-"""Seconds in which a cancelled handler may clean up before the request is answered."""
+"""Seconds for a cancelled handler to clean up before the request is answered."""
 
 
 async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
@@ -63,7 +63,7 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
     exchange = LoopExchange(server_of(frame), frame.principal, frame.transport, frame.session)
     exchange.may_start_tasks = False
     exchange.in_pool = partial(_run_in_slot, slot)
-    # An input request of the call rolls back what the handler wrote.
+    # An input request of the call rolls back writes of the handler.
     exchange.run_handler = partial(_run_in_slot, slot, rollback.call)
     exchange.outer = outer
     exchange.request_headers = outer.request_headers
@@ -78,7 +78,7 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
         if not work.done() and not outer.requested and not state.requires_input:
             task = await _continue(inner, work, state, slot)
             if task is not None:
-                exchange.outer = None  # From now on, what it sends is stored.
+                exchange.outer = None  # From now on, its messages are stored.
                 return task
         return await work
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Running one task: its lease, what its handler reports and requests, and its end.
+"""Run one task: its lease, reports and requests of its handler, and its end.
 
 The row is the only connection to other processes: it is read when a hint arrives, and at an
 interval. A handler is cancelled when its task is cancelled, deleted, or leased to nobody.
@@ -55,15 +55,15 @@ from django_mcp.tasks.store import UNAVAILABLE
 logger = logging.getLogger("django_mcp")
 
 FLUSH_INTERVAL = 0.2
-"""Seconds between two writes of what a handler reports."""
+"""Seconds between two writes of a handler's reports."""
 RETRY = 1.0
 """Seconds until the database is tried again."""
 GONE = "The task does not exist any more"
 STOPPED: Json = {"code": -32603, "message": "The process that ran this task was stopped"}
 UNLIMITED = FairSlots(inf)
-"""For what nobody else waits for: a worker process runs what it was given."""
+"""For work that nobody else waits for: a worker process runs its own tasks."""
 OUTAGE = 60.0
-"""Seconds for which the database may be unavailable when a task starts or ends."""
+"""Seconds that the database may be unavailable when a task starts or ends."""
 
 T = TypeVar("T")
 
@@ -246,7 +246,7 @@ class Run:
         self._update(await changes.publish(changed, self.holder))
 
     async def _flush(self) -> None:
-        """Store what was reported; again after FLUSH_INTERVAL if there is more by then."""
+        """Store the reports; again after FLUSH_INTERVAL if there are more by then."""
         try:
             with suppress(TaskEnded):
                 await self._change(self._take_reports())
@@ -261,7 +261,7 @@ class Run:
             background.spawn(self._flush())
 
     def _take_reports(self) -> store.Apply:
-        """The change that stores what was reported since the last one.
+        """The change that stores reports since the last one.
 
         It may be applied several times, until no other change is in conflict with it.
         """

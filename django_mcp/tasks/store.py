@@ -52,7 +52,7 @@ from django_mcp.tasks import clock
 from django_mcp.tasks.clock import Now
 
 TABLE = "task"
-"""The name under which columns are encrypted."""
+"""The name for the encryption of columns."""
 LOST: Json = {"code": -32603, "message": "The process that ran this task has stopped"}
 NOT_STARTED: Json = {
     "code": -32603,
@@ -63,10 +63,10 @@ EXPIRED = (
     "call it again."
 )
 START_LIMIT = timedelta(minutes=15)
-"""Time in which a worker has to start a task. The message of one that was not started by then is
+"""Time for a worker to start a task. The message of one that was not started by then is
 lost: its worker died in an unfortunate moment, or its broker was flushed."""
 START_TIME = timedelta(seconds=10)
-"""Time after which an approved task that has not started is submitted again: its message may be
+"""Time until an approved task that has not started is submitted again: its message may be
 lost, or the process of the decision."""
 LEASE = 9.0
 """Seconds after which a lease ends whose process died, or could not reach the database: long enough
@@ -82,7 +82,7 @@ WORKING = str(Status.WORKING)
 ATTEMPTS = 50
 """How often a change on the thread of a page is tried again after a conflict."""
 UNAVAILABLE = (OperationalError, InterfaceError, StoreUnavailable)
-"""What is raised while the database is away."""
+"""Errors while the database is away."""
 TIMES = ("created_at", "updated_at", "expires_at", "started_at", "lease_until")
 """The columns that the clock of the database sets in a new row."""
 
@@ -91,7 +91,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class NewTask(NamedTuple):
-    """What the row of a new task has."""
+    """The columns of a new task."""
 
     server: str
     tool: str
@@ -106,7 +106,7 @@ class NewTask(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a task that waits for an approval has besides."""
+    """Further columns of a task that waits for an approval."""
 
     task_id: str
     model: type[McpTask]
@@ -295,7 +295,7 @@ class TaskStore:
 
     @retried_on_thread
     def tools(self, owner: str) -> list[str]:
-        """Return the names of the tools of which the owner has tasks."""
+        """Return the names of the tools in the owner's tasks."""
         rows = self._rows().filter(owner=owner).order_by("tool")
         return list(rows.values_list("tool", flat=True).distinct())
 
@@ -451,7 +451,7 @@ def live(rows: models.QuerySet[McpTask]) -> models.QuerySet[McpTask]:
 
 
 def call_of(row: McpTask) -> dict[str, Any]:
-    """What the row stores of its call; raises ValueError if it cannot be decrypted."""
+    """The stored call of the row; raises ValueError if it cannot be decrypted."""
     call: dict[str, Any] = signing.decrypt(TABLE, row.id, "call", row.call)
     return call
 

@@ -51,7 +51,7 @@ async def submit_approved(task_id: str) -> None:
 
 
 async def submit_unstarted(pause: float) -> None:
-    """Submit again what was approved and not started: its message, or its process, may be lost.
+    """Submit tasks again that were approved and not started: a message or process may be lost.
 
     A step of the housekeeping: nobody may look, and a client that polls a task does not count.
     """

@@ -162,9 +162,9 @@ def _is_of(toolset: BaseToolset, model: type[Model]) -> bool:
 def visible_rows_of(
     toolset: BaseToolset, frame: Frame, paths: Iterable[Path] = (), *, using: str | None = None
 ) -> VisibleRows:
-    """Return what the caller may see: rows of the model, and those related over ``paths``.
+    """Return the rows of the model that the caller may see, and the related ones over ``paths``.
 
-    They are read from the database ``using``, by default from that of ``get_queryset``.
+    They are read from the database ``using``, by default from the one of ``get_queryset``.
     """
     where = f"{type(toolset).__qualname__}.get_queryset"
     rows = visible(toolset.get_queryset(frame), toolset.model, where, using=using)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 COUNT = "toolset_count"
 ALL = "toolset_all"
-"""The value by which all rows are one group."""
+"""The value of a grouping that makes one group of all rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What a toolset may declare: its attributes with their defaults, and the methods to override.
+"""The declaration of a toolset: its attributes with their defaults, and methods to override.
 
-This module does not know what is made of them.
+This module does not know the components that are made of them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class BaseToolset(ABC):
     operations: ClassVar[Sequence[str]] = ("list", "get")
     """Of "list", "get", "count", "aggregate", "create", "update" and "delete"."""
     fields: ClassVar[Sequence[str]] = ()
-    """What callers receive of a row."""
+    """The fields of a row that callers receive."""
     filter_fields: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """The lookups of each field by which callers may filter."""
+    """The lookups of each field that callers may filter by."""
     search_fields: ClassVar[Sequence[str]] = ()
-    """The texts in which ``search`` finds words."""
+    """The texts that ``search`` looks for words in."""
     ordering_fields: ClassVar[Sequence[str]] = ()
-    """What callers may sort by."""
+    """The fields that callers may sort by."""
     ordering: ClassVar[Sequence[str]] = ()
     """The default ordering, with "-" before a name for descending; the key decides among equals."""
     group_fields: ClassVar[Sequence[str]] = ()
@@ -41,27 +41,27 @@ class BaseToolset(ABC):
     aggregate_fields: ClassVar[Mapping[str, Sequence[str]]] = {}
     """The functions "sum", "avg", "min" and "max" that callers may apply, by field."""
     write_fields: ClassVar[Sequence[str] | None] = None
-    """What callers may write; None: the editable ones of ``fields`` that are the model's own."""
+    """The fields that callers may write; None: the model's own editable ones of ``fields``."""
     form_class: ClassVar[type[BaseModelForm[Any]] | None] = None
     """The form that validates and saves; None: one with ``write_fields``."""
     key: ClassVar[str | None] = None
-    """The unique field by which callers name a row; None: the first one in ``fields``."""
+    """The unique field that identifies a row for callers; None: the first one in ``fields``."""
 
     name: ClassVar[str | None] = None
-    """The name of one row in the names of tools, such as "ticket"; None: that of the model."""
+    """The name of one row in the names of tools, such as "ticket"; None: the name of the model."""
     name_plural: ClassVar[str | None] = None
     """The name of several rows, such as "tickets"."""
     uri_scheme: ClassVar[str | None] = None
     """The scheme of the resource of a row; None: the name, "" for no resources."""
     permissions: ClassVar[Mapping[str, Any] | None] = {}
-    """Other permissions than those of the model, by operation; None: nobody needs any.
+    """Other permissions than the model's, by operation; None: nobody needs any.
 
-    They concern ``model`` alone, and never the models to which it is related.
+    They concern ``model`` alone, and never related models.
     """
     options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Further options of the tools, by operation, such as ``{"delete": {"scopes": [...]}}``."""
     group: ClassVar[str | None] = None
-    """The group of the components, by which a connection can select them."""
+    """The group of the components, which selects them for a connection."""
     confirm_delete: ClassVar[bool] = False
     """Whether the user is asked before a row is deleted."""
 
@@ -98,7 +98,7 @@ class BaseToolset(ABC):
         return form_class(**kwargs)
 
     def perform_create(self, frame: Frame, form: Any) -> Any:
-        """Save the row of a valid form; override it to set what callers do not write.
+        """Save the row of a valid form; override it to set fields that callers do not write.
 
         Set attributes of ``form.instance``, and then call ``form.save()``. Return the saved row if
         it is another one.

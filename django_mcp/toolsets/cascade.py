@@ -1,4 +1,4 @@
-"""What the deletion of a row takes along: rows that are deleted with it, and rows that change.
+"""Effects of the deletion of a row: rows that are deleted with it, and rows that change.
 
 This module does not know who may do that.
 """
@@ -26,7 +26,7 @@ class ProtectedRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """What happens when a row is deleted, as the database is now."""
+    """The effects of the deletion of a row, as the database is now."""
 
     deleted: Rows
     """The rows that are deleted, with the row itself, without the links of many-to-many fields."""
@@ -41,7 +41,7 @@ class Cascade:
 
 
 def collect(row: Model, using: str, most: int) -> Cascade:
-    """Return what the deletion of ``row`` takes along, at most ``most`` rows for each relation.
+    """Return the effects of the deletion of ``row``, at most ``most`` rows for each relation.
 
     Raises TooManyRows, and ProtectedRows for a row that cannot be deleted.
     """

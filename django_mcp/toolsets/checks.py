@@ -28,9 +28,9 @@ class _Reach:
     """How callers of one toolset reach the rows of one related model."""
 
     paths: list[str] = field(default_factory=list)
-    """By which they read them."""
+    """The tools that read them."""
     written: list[str] = field(default_factory=list)
-    """Fields in which they write their keys."""
+    """The fields for their keys when they are written."""
 
     @property
     def described(self) -> str:
@@ -43,7 +43,7 @@ def check_related_models(app_configs: Sequence[AppConfig] | None, **_: Any) -> l
     messages: list[CheckMessage] = []
     for server in registry.servers():
         for toolset in access.of_server(server):
-            # What is declared in a way that cannot work is reported with its server.
+            # A declaration that cannot work is reported with its server.
             with suppress(ConfigurationError):
                 messages += _unlimited(server, toolset)
     return messages

@@ -1,4 +1,4 @@
-"""What a toolset declares, read once: columns, filters, orderings, groups and aggregates.
+"""The declaration of a toolset, read once: columns, filters, orderings, groups and aggregates.
 
 Whatever is not here cannot be reached by a call: arguments are names in these tables.
 """
@@ -53,12 +53,12 @@ NUMBERS: Mapping[str, float] = {
 }
 """The least value of each limit."""
 MAX_ORDERED = 500
-"""Characters of the longest text by which rows are sorted: cursors contain it."""
+"""Characters of the longest text that rows are sorted by: cursors contain it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One value of each row, under the name by which it was declared."""
+    """One value of each row, under its declared name."""
 
     path: Path
     kind: Kind
@@ -76,7 +76,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What rows may be grouped by: a column, or the period of its date."""
+    """A grouping of rows: by a column, or by the period of its date."""
 
     name: str
     column: Column
@@ -127,7 +127,7 @@ class Declaration:
 
 
 def read(toolset: BaseToolset) -> Declaration:
-    """Return what a toolset declares; raises ConfigurationError, with the field and the remedy."""
+    """Read a toolset's declaration; raises ConfigurationError, with the field and the remedy."""
     reader = _Reader(toolset)
     model = toolset.model
     noted = reader.problems.noted
@@ -222,7 +222,7 @@ class _Reader:
         return Column(path=path, kind=kind_of(path.field, where))
 
     def key(self, columns: Sequence[Column], operations: Iterable[str]) -> Column:
-        """The column by which a single row is found: as declared, else a unique one of fields."""
+        """The column that identifies a single row: as declared, else a unique one of fields."""
         name = self._toolset.key
         if name is None:
             unique = [c for c in columns if _is_unique(c.path)]

@@ -1,4 +1,4 @@
-"""Deleting rows: whether the caller may delete and change what goes along, and asking the user."""
+"""Delete rows: check the rights for every affected row, and ask the user."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Deleter:
         return {key: value, "deleted": _counts(deleted)}
 
     def _delete(self, frame: Frame, row: Any, using: str) -> Rows:
-        """Delete the row, and return what was deleted.
+        """Delete the row, and return the deleted rows.
 
-        The method of a toolset may keep the row, and what depends on it. If it does not, the
+        The method of a toolset may keep the row, and its dependent rows. If it does not, the
         caller needs the same permissions as for any deletion.
         """
         consequences, refusal = self._consequences(frame, row)
@@ -69,7 +69,7 @@ class Deleter:
 
     @property
     def is_overridden(self) -> bool:
-        """Whether the toolset itself decides what happens to a row."""
+        """Whether the toolset itself decides about the deletion of a row."""
         return type(self.toolset).perform_delete is not BaseToolset.perform_delete
 
     def _consequences(self, frame: Frame, row: Model) -> tuple[Cascade, ToolError | None]:

@@ -1,6 +1,6 @@
 """Orderings, and pages that continue after the last row of the page before.
 
-A cursor has the values by which the last row was sorted, signed and encrypted for one caller and
+A cursor has the sort values of the last row, signed and encrypted for one caller and
 one request. Null sorts before everything else, in every database.
 """
 
@@ -122,5 +122,5 @@ def decode(
 
 
 def _value(term: Term, value: Any) -> Any:
-    """The Python value of a column, of which the cursor has the JSON."""
+    """The Python value of a column, made of the JSON in a cursor."""
     return None if value is None else term.column.path.field.to_python(value)

@@ -61,17 +61,17 @@ class Kind:
     annotation: Any
     """The type of an argument, with its bounds, for pydantic."""
     argument_schema: Schema | None = None
-    """The JSON Schema of an argument, if it is not that of a value."""
+    """The JSON Schema of an argument, if it differs from the value's."""
     name: str = "other"
     """The type in the table of ``field_types``."""
     write: Callable[[Any], Any] | None = None
-    """What a value is in JSON, if it is not what pydantic writes."""
+    """Converts a value to JSON, unless pydantic does."""
     max_length: int | None = None
     """Characters of a value; None if they are not limited."""
     is_bounded: bool = True
     """Whether all its values are short."""
     may_be_cut: bool = True
-    """Whether a beginning of a value says something: not that of a URL."""
+    """Whether the beginning of a value says something, unlike a URL's."""
 
     @property
     def input_schema(self) -> Schema:
@@ -93,7 +93,7 @@ def kind_of(field: Any, where: str) -> Kind:
 
 
 def _of_type(of_field: FieldType, field: Any) -> Kind:
-    """The kind of a type, with what the field says about its values."""
+    """The kind of a type, with the field's choices, limits and help text."""
     kind = Kind(
         family=FAMILIES.get(of_field.name, "other"),
         name=of_field.name,
@@ -142,7 +142,7 @@ def described(schema: Schema, field: Any, *, is_nullable: bool = False) -> Schem
 
 
 def title_of(field: Any) -> Any:
-    """The verbose name of a field, or of the model to which a reverse relation leads."""
+    """The verbose name of a field, or of the model of a reverse relation."""
     name = getattr(field, "verbose_name", None)
     name = field.related_model._meta.verbose_name if name is None else name
     return capfirst(name) if isinstance(name, str) else capitalized(name)
@@ -199,5 +199,5 @@ def _text(kind: Kind, field: Any) -> Kind:
 
 
 def of_name(name: TypeName) -> Kind:
-    """Return the kind of a type that no field has, such as that of the date of a time."""
+    """Return the kind of a type that no field has, such as the date of a time."""
     return _of_type(field_type(name), None)

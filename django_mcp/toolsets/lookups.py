@@ -35,7 +35,7 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """One argument that filters: its name, and the lookup into which it is compiled."""
+    """One argument that filters: its name, and its lookup in queries."""
 
     argument: str
     path: Path
@@ -164,7 +164,7 @@ TRANSFORMS: Mapping[str, tuple[frozenset[Family], Kind]] = {
 
 
 def filter_schema(item: Filter) -> Schema:
-    """The JSON Schema of the argument, with the title of its field and what it compares."""
+    """The JSON Schema of the argument, with the title of its field and its comparison."""
     schema = described(item.type.schema, item.path.titled)
     if item.phrase:
         schema["title"] = formatted("{}: " + item.phrase, title_of(item.path.titled))

@@ -128,7 +128,7 @@ class Reader:
         return {"items": shown, "next_cursor": next_cursor}
 
     def _bound_to(self, sent: Mapping[str, Any]) -> list[Any]:
-        """What a cursor is valid for: this toolset, with the same filters, search and order."""
+        """The purpose of a cursor: this toolset, with the same filters, search and order."""
         others = {name: value for name, value in sent.items() if name not in PAGING}
         return [self.name, to_jsonable_python(others)]
 
@@ -142,7 +142,7 @@ class Reader:
     def find(self, frame: Frame, value: Any, *, using: str | None = None) -> dict[str, Any] | None:
         """Return the row with this key; None if there is none, or the caller may not get it.
 
-        ``using``: the database to which the row was just written. Whether the caller may get it is
+        ``using``: the database that has just written the row. Whether the caller may get it is
         asked of the written object.
         """
         toolset = self.toolset
@@ -175,7 +175,7 @@ class Reader:
             return {"count": queryset.count()}
 
     def complete(self, typed: str, frame: Frame) -> Sequence[str]:
-        """Return keys that begin with what was typed, of rows that the caller may get.
+        """Return keys that begin with the typed text, of rows that the caller may get.
 
         They are among the first ``MAX_COMPLETIONS``: where object permissions deny some of those,
         there are fewer.
@@ -227,7 +227,7 @@ class Reader:
             return [*queryset]
 
     def _select(self, selected: list[Any], references: Sequence[str]) -> Sequence[int]:
-        """Select what is not selected yet, and return where each value is in a row."""
+        """Select the missing columns, and return the position of each value in a row."""
         for reference in references:
             if reference not in selected:
                 selected.append(reference)
@@ -280,7 +280,7 @@ PAGING = ("cursor", "limit")
 
 
 def _value(visible_rows: VisibleRows, column: Column, longest: int) -> Any:
-    """The name of a column, or an expression by which the database itself cuts a long text."""
+    """The name of a column, or an expression that lets the database cut a long text."""
     name = visible_rows.reference(column.path)
     kind = column.kind
     is_long = kind.max_length is None or kind.max_length > longest

@@ -17,7 +17,7 @@ from django_mcp.toolsets.lookups import filter_schema
 MAX_SEARCH = 200
 """Characters of the argument ``search``."""
 MAX_GROUPED = 3
-"""Columns by which rows are grouped at once."""
+"""Columns that rows are grouped by at once."""
 
 
 class Parameter(NamedTuple):
@@ -51,7 +51,7 @@ def input_of(parameters: Mapping[str, Parameter]) -> Input:
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     for index, (name, parameter) in enumerate(parameters.items()):
-        # A name of its own: those of some columns are methods of pydantic's models.
+        # A name of its own: some columns are named as methods of pydantic's models.
         kind: Any = parameter.annotation
         annotation = Annotated[kind, Field(alias=name)]
         fields[f"argument{index}"] = (annotation, ... if parameter.is_required else None)

@@ -22,7 +22,7 @@ class Heading(NamedTuple):
 
     label: str
     arguments: str | None
-    """Those of the call that sorts by the column, as JSON; None if callers cannot."""
+    """The arguments of a call that sorts by the column, as JSON; None if callers cannot."""
     direction: str
     """The value of ``aria-sort``."""
 
@@ -42,7 +42,7 @@ class TableView(TemplateView):
         self._declaration = declaration
 
     def fragment_of(self, value: Any, arguments: Json) -> str:
-        # The page that is shown does not belong to what a button changes.
+        # The shown page does not belong to the change of a button.
         kept = {name: given for name, given in arguments.items() if name != "cursor"}
         columns = [column.name for column in self._declaration.columns]
         rows = [[item[name] for name in columns] for item in value["items"]]

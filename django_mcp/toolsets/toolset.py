@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class ModelToolset(BaseToolset):
     """Offers the rows of a model as tools and resources.
 
-    Derive from it in an ``mcp.py``. Only what is listed can be reached: ``fields`` are the values
-    that callers receive, ``filter_fields`` the lookups by which they filter, and so on. Names with
+    Derive from it in an ``mcp.py``. Only listed fields can be reached: ``fields`` are the values
+    that callers receive, ``filter_fields`` the lookups they filter by, and so on. Names with
     ``__`` lead over relations to a single row. Callers need Django's permissions of the model, and
     see the rows of ``get_queryset``. One instance serves all calls: keep no state on it.
     """

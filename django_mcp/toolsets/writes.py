@@ -71,7 +71,7 @@ class Writer:
     def _save(
         self, frame: Frame, row: Any, sent: Mapping[str, Any], using: str, operation: str
     ) -> dict[str, Any]:
-        """Save a row, and return what the caller may see of it.
+        """Save a row, and return the fields that the caller may see.
 
         Runs in a transaction: a row that the caller could not see is rolled back by the error.
         """
@@ -114,7 +114,7 @@ class Writer:
         return row
 
     def _form(self, frame: Frame, instance: Any, sent: Mapping[str, Any]) -> Any:
-        """The bound form, in which fields that were not sent keep their values."""
+        """The bound form; fields that were not sent keep their values."""
         names = {name: _form_value(self.form_class.base_fields[name], sent[name]) for name in sent}
         form = self.toolset.get_form(frame, self.form_class, data=names, instance=instance)
         for name, field in form.fields.items():
@@ -172,7 +172,7 @@ class RelatedRows(QuerySet[Any]):
 
 
 class RowForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The base of forms for which a toolset has no class of its own.
+    """The base of forms for toolsets without a form class of their own.
 
     It asks managers for related rows when it is made, in a call: a manager may need to know the
     tenant, and there is none while a toolset is declared.
@@ -217,7 +217,7 @@ def _check_form_fields(
         if name not in writable
     ]
     kind = type(toolset)
-    # What the toolset itself sets is not known here.
+    # Fields that the toolset itself sets are not known here.
     sets_more = (
         kind.perform_create is not BaseToolset.perform_create
         or kind.get_form is not BaseToolset.get_form
@@ -302,7 +302,7 @@ def _form_value(field: forms.Field, value: Any) -> Any:
 
 
 def _problems(form: Any, sent: Mapping[str, Any], operation: str) -> Iterable[str]:
-    """What the form rejects, by field. Values that an update does not change are not checked."""
+    """The errors of the form, by field. Values that an update does not change are not checked."""
     for name in [*form.errors]:
         if operation == "update" and name not in sent and name != NON_FIELD_ERRORS:
             del form.errors[name]

@@ -1,4 +1,4 @@
-"""How messages arrive: a folder per family of transports, and what they share.
+"""Transports: a folder for each family, and modules that they share.
 
 The names below are for transports of other packages.
 """

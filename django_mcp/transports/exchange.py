@@ -1,4 +1,4 @@
-"""Calls that run in an event loop and in threads: those of every transport, and local ones."""
+"""Calls that run in an event loop and in threads: of every transport, and local ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LoopExchange(Exchange):
     in_pool: Callable[..., Awaitable[Any]] = staticmethod(pools.run)  # type: ignore[arg-type]
     """Runs a synchronous handler in a thread."""
     outer: Exchange | None = None
-    """The call within which this one is made: its client is sent what this one sends."""
+    """The outer call of this one: its client receives the messages of both."""
     written_by_threads = 0
     """Messages that handlers in threads have sent."""
     receive_message: Callable[[dict[str, Any]], object] | None = None
@@ -116,7 +116,7 @@ class LoopExchange(Exchange):
         return await self.outer.send_request(method, params, timeout=timeout)
 
     def _wait_for_loop(self) -> None:
-        """Block this thread until the event loop has done what this thread left to it.
+        """Block this thread until the event loop has done the work that this thread left to it.
 
         A handler may write many messages before the loop runs. It never waits for the client.
         """

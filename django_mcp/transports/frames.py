@@ -30,7 +30,7 @@ DEFAULT_LOG_LEVEL = "info"
 
 
 def counted_as(server: Server, principal: Principal, transport: Transport | None) -> str:
-    """The key under which sessions and streams count for the limits of their caller.
+    """The key of sessions and streams for the limits of their caller.
 
     An anonymous caller is limited on each server separately.
     """
@@ -39,7 +39,7 @@ def counted_as(server: Server, principal: Principal, transport: Transport | None
 
 
 def stateless(exchange: LoopExchange, request: Request, meta: RequestMeta) -> Frame:
-    """The Frame of a request without a session; ``meta`` is what it says about itself.
+    """The Frame of a request without a session, with its metadata.
 
     A retry, which brings responses of the client, continues with the assigns of the earlier one.
     Raises McpError for an invalid retry, and InvalidParams for an unknown log level.
@@ -79,7 +79,7 @@ def in_session(exchange: LoopExchange, request: Request | Notification, session:
 
 
 def of_request(exchange: LoopExchange, request: Request, session: Session | None) -> Frame:
-    """The Frame of a request on a connection; ``session`` is that of the connection, if any.
+    """The Frame of a request on a connection, with its ``session``, if any.
 
     Raises InvalidRequest for a request which must be sent before, or after, ``initialize``.
     """

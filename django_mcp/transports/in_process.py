@@ -89,7 +89,7 @@ class DjangoInProcessCaller:
     ) -> dict[str, Any] | None:
         registry.make_ready(server)
         try:
-            # Encoded and read, which also rejects what is not serializable.
+            # Encoded and read, which also rejects unserializable values.
             read = jsonrpc.read(jsonrpc.decode(jsonrpc.encode(message)))
         except McpError as error:
             return error.to_json_rpc(error.request_id, NEWEST)
@@ -113,7 +113,7 @@ class DjangoInProcessCaller:
         )
 
     def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What an asynchronous function returns; synchronous handlers run on this thread."""
+        """The result of an asynchronous function; synchronous handlers run on this thread."""
 
         async def run() -> T:
             return await function()

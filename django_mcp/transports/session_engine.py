@@ -121,7 +121,7 @@ class SessionEngine:
     async def call_init(
         self, exchange: LoopExchange, message: Notification, session: Session
     ) -> bool:
-        """Call the server's ``init`` and keep what it assigns; False if it failed."""
+        """Call the server's ``init`` and keep its assigns; False if it failed."""
         server = exchange.server
         session = session._replace(initialized=True)
         try:
@@ -141,7 +141,7 @@ class SessionEngine:
     async def notified(
         self, exchange: LoopExchange, message: Notification, session: Session
     ) -> None:
-        """Call the server's ``handle_notification`` and keep what it assigns."""
+        """Call the server's ``handle_notification`` and keep its assigns."""
         server = exchange.server
         if not server.has_hook("handle_notification"):
             return
@@ -157,7 +157,7 @@ class SessionEngine:
 
 
 def counted_as(server: Server, principal: Principal, transport: Transport | None) -> str:
-    """The key under which a session counts for the limit; empty if that is its principal.
+    """The key of a session for the limit; empty if it is its principal.
 
     It is hashed, because it contains the network address of the caller.
     """
@@ -176,7 +176,7 @@ class InFlightRequest(Protocol):
     """``key_of`` its id."""
 
     def cancel(self, reason: str | None) -> None:
-        """Stop it for its client, who needs no response, and what it waits for."""
+        """Stop it for its client, who needs no response, and stop its waits."""
 
 
 R = TypeVar("R", bound=InFlightRequest)

@@ -57,7 +57,7 @@ def _telemetry() -> Telemetry | None:
 
 
 async def start(server: Server) -> None:
-    """Start a server, after what is switched off in it is hidden."""
+    """Start a server, after its switched-off components are hidden."""
     await switches.loaded()
     await lifespan.start(server)
 

@@ -52,7 +52,7 @@ class Subscription:
         # The stream may be open for days, and its request may be large. The coroutines that wait
         # for its end refer to the parameters too, so they are cleared, not replaced.
         cast("dict[str, Any]", self._frame.message.params).clear()
-        # In this order: what is published once the client reads this is sent to it.
+        # In this order: once the client reads this, later notifications are sent to it.
         server = server_of(self._frame)
         # Changes of lists are announced without a URI.
         groups: list[str | None] = [None] if self._wanted.lists else []
@@ -115,7 +115,7 @@ class Subscription:
             self._send(method, uri)
 
     async def _send_task(self, task_id: str) -> None:
-        """Send the present state of a task, if it is still that of the caller (TASK-19)."""
+        """Send the present state of a task, if it still belongs to the caller (TASK-19)."""
         await self._changed_task(task_id, is_hint=True)
 
     async def _read_tasks(self) -> None:

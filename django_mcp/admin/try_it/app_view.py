@@ -27,7 +27,7 @@ SANDBOX = "allow-scripts allow-forms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppView:
-    """What the template and the script of the page need to show the view of a call."""
+    """The data of the template and the script that show the view of a call."""
 
     title: str
     uri: str

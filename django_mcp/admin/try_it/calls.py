@@ -1,4 +1,4 @@
-"""One request of the workbench, sent as the newest revision, and what comes back.
+"""One request of the workbench, sent as the newest revision, and its response.
 
 The caller is the one whom ``DjangoSessionAuthentication`` would make of the same user. Permissions,
 middleware, limits and the call log apply as to every other request.
@@ -48,9 +48,9 @@ CAPABILITIES: Json = {
     "elicitation": {"form": {}, "url": {}},
     "extensions": {**EXTENSION["extensions"], **metadata.CAPABILITY["extensions"]},
 }
-"""What the page can answer, follow and show."""
+"""The capabilities of the page."""
 LOOP_CHECK = 5.0
-"""Seconds after which a thread that waits for the event loop looks whether it has ended."""
+"""Seconds until a thread that waits for the event loop looks whether it has ended."""
 OF_A_FORM = frozenset({b"content-type", b"content-length"})
 """Headers that describe the form of the page, and not the message."""
 
@@ -79,7 +79,7 @@ def caller_of(request: HttpRequest, server: Server, scopes: Iterable[str]) -> Ca
         subject=str(user.pk),
         user=user,
         scopes=frozenset(scopes),
-        # What is tried may be one of those that are not listed.
+        # The component may be unlisted.
         selection=Selection(all_tools=True) if server.short_lists else None,
     )
     session: Any = getattr(request, "session", None)
@@ -139,7 +139,7 @@ async def exchange(
 
 
 END = Message("received", {})
-"""What follows the last notification."""
+"""The end of the notifications."""
 
 
 async def response_to(
@@ -208,7 +208,7 @@ async def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def on_thread(parts: AsyncGenerator[bytes, None]) -> Iterator[bytes]:
-    """Iterate on the thread of a WSGI server over what comes from the event loop."""
+    """Iterate on the thread of a WSGI server over messages from the event loop."""
     thread = event_loop.current()
     try:
         while (part := _result_of(thread, _next_of(parts))) is not None:

@@ -2,7 +2,7 @@
 
 The page carries it, encrypted and bound to its user, so that any worker answers the next step.
 
-| state | meaning | what moves it |
+| state | meaning | transitions |
 |---|---|---|
 | asked | the call requests input (``questions``) | answers: the call is sent again |
 | task | the call continues as a task (``task``) | a look at the task; answers are sent to it |
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """A call, and what is known of it so far."""
+    """A call, and its state so far."""
 
     user: str
     """The primary key of the user, as a string."""
@@ -56,7 +56,7 @@ class Conversation:
     task: str | None = None
     approval: str | None = None
     interval_ms: int = 0
-    """Time after which the page looks again; 0 where it does not."""
+    """Time until the page looks again; 0 where it does not."""
 
     @property
     def goes_on(self) -> bool:
@@ -92,7 +92,7 @@ class Conversation:
     def cancel(self) -> list[Step]:
         return [Step("tasks/cancel", {"taskId": self.task}), self.look()]
 
-    # What is known after it.
+    # The state after it.
 
     def add(self, message: Message) -> Conversation:
         """Return the conversation with one more message; a repeated look replaces the last one."""
@@ -104,7 +104,7 @@ class Conversation:
         return replace(self, messages=(*messages, message))
 
     def after_response(self) -> Conversation:
-        """Return the conversation in the state to which its last response leads."""
+        """Return the conversation in the state after its last response."""
         result = self.response.get("result")
         if not isinstance(result, dict):
             return self._ended()
@@ -149,7 +149,7 @@ class Conversation:
 
     @classmethod
     def from_token(cls, token: str, user: str, component: str) -> Conversation | None:
-        """Return the conversation of a page; None for that of somebody else, or for no token."""
+        """Return the conversation of a page; None for somebody else's, or without a token."""
         text = DjangoSigner().unsign(PURPOSE, token)
         if text is None:
             return None

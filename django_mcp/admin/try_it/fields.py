@@ -15,12 +15,12 @@ from django_mcp.admin.try_it.members import MISSING, Member, choices_of
 from django_mcp.core.protocol.errors import Json
 
 SHORT = 100
-"""Characters up to which a text has one line."""
+"""Characters of the longest text with one line."""
 NO_CHOICE = ("", "---------")
 
 
 def field_of(member: Member) -> forms.Field:
-    """Return the field of a value. It takes what the form can read; the tool validates it."""
+    """Return the field of a value. The form reads it, and the tool validates it."""
     make = _maker(member.schema)
     field = make(member)
     field.required = False
@@ -52,7 +52,7 @@ def value_of(member: Member, cleaned: Any) -> Any:
 
 
 def limits_of(schema: Json) -> str:
-    """Return what a value has to fit, in words: "1 to 50", "at most 200 characters"."""
+    """Return the limits of a value in words: "1 to 50", "at most 200 characters"."""
     limits = [_range(schema, "minimum", "maximum", ""), _lengths(schema)]
     if "exclusiveMinimum" in schema:
         limits.append(f"> {schema['exclusiveMinimum']}")
@@ -247,7 +247,7 @@ def _scalar(member: Member) -> forms.Field:
 
 
 def _scalar_types(schema: Json) -> list[Any]:
-    """Return the types between which a value may choose; none where it may be something else."""
+    """Return the alternative types of a value; none where it may be something else."""
     options = schema.get("anyOf") or schema.get("oneOf") or ()
     kinds = [option.get("type") if isinstance(option, Mapping) else None for option in options]
     return kinds if all(kind in SCALARS for kind in kinds) else []

@@ -1,4 +1,4 @@
-"""The members of a JSON object, each of which is entered in one field.
+"""The members of a JSON object, with one field for each.
 
 A member that is an object or a list is entered as JSON.
 """
@@ -91,7 +91,7 @@ def _properties(schema: Json) -> Mapping[str, Any] | None:
 
 def _member(root: Json, name: str, declared: Any, is_required: bool, initial: Any) -> Member:
     schema, is_nullable = _resolved(root, declared)
-    # Not the title of what it refers to, which is the name of a class.
+    # Not the title of the referenced schema, which is the name of a class.
     title = declared.get("title") if isinstance(declared, Mapping) else None
     return Member(
         name=name,
@@ -146,7 +146,7 @@ def _with_resolved_items(root: Json, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 COMBINING = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
-"""Keywords that a schema no longer has once what they name is merged into it."""
+"""Keywords that a schema no longer has once the named schemas are merged into it."""
 
 
 def _sketch(root: Json, declared: Any, depth: int) -> Any:

@@ -1,4 +1,4 @@
-"""The page on which a component is tried: its forms, and the steps of a call.
+"""The page that tries a component: its forms, and the steps of a call.
 
 A step is a post of one of its buttons. A browser with the script of the page reads the messages
 while they come, as lines of JSON; without it, it waits for the whole page.
@@ -30,7 +30,7 @@ from django_mcp.runtime import pools
 
 ARGUMENTS = "arguments"
 AS_JSON = "json"
-"""The parameter of the URL with which all arguments are one field."""
+"""The parameter of the URL that makes all arguments one field."""
 FOLDER = "admin/django_mcp/component"
 
 
@@ -63,7 +63,7 @@ class TryPage:
     # The steps.
 
     def prepare(self) -> list[Step]:
-        """Read what was posted, and return the requests to send; none where there is an error."""
+        """Read a posted form, and return the requests to send; none where there is an error."""
         data = self.request.POST
         if "run" in data:
             return self._begin()
@@ -109,7 +109,7 @@ class TryPage:
         return conversation.answer(answers)
 
     async def messages(self, steps: Sequence[Step]) -> AsyncGenerator[Message, None]:
-        """Send the requests; yield each message, and keep what becomes of the call."""
+        """Send the requests; yield each message, and keep the state of the call."""
         assert self.conversation is not None
         caller = calls.caller_of(self.request, self.server, self.conversation.scopes)
         for step in steps:
@@ -126,7 +126,7 @@ class TryPage:
                 pass
 
     async def lines(self, steps: Sequence[Step]) -> AsyncGenerator[bytes, None]:
-        """Yield what the script of the page reads: the messages, then the new parts of the page."""
+        """Yield the lines for the page's script: the messages, then the new parts of the page."""
         if steps:
             async with aclosing(self.messages(steps)) as messages:
                 async for message in messages:
@@ -134,7 +134,7 @@ class TryPage:
         yield _line(await pools.run_hook(self._parts))
 
     def _parts(self) -> dict[str, Any]:
-        """The new parts of the page, and a selector of what has the focus next."""
+        """The new parts of the page, and a selector for the next focus."""
         context = self.context
         parts: dict[str, Any] = {"type": "page", "focus": ""}
         if self.form is not None:
@@ -145,7 +145,7 @@ class TryPage:
         parts["result"] = render_to_string(f"{FOLDER}/try_result.html", context)
         return parts
 
-    # What the templates show.
+    # Data for the templates.
 
     @property
     def context(self) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def _line(event: Any) -> bytes:
 
 
 def _event(message: Message) -> dict[str, Any]:
-    """Return what the script reads of a message."""
+    """Return a message for the script."""
     event: dict[str, Any] = {"type": "message", **rendering.as_event(message)}
     if message.body.get("method") == "notifications/progress":
         params = message.body.get("params") or {}

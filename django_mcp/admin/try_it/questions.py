@@ -39,7 +39,7 @@ class Question:
 
 
 def questions_of(requests: Mapping[str, Json], data: QueryDict | None = None) -> list[Question]:
-    """Return the questions; ``data`` is what was posted as their answers."""
+    """Return the questions; ``data`` are the posted answers."""
     return [_question(key, request["params"], data) for key, request in requests.items()]
 
 

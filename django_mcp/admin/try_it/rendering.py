@@ -1,4 +1,4 @@
-"""What the page shows of a response: its content as a client would show it, or the error.
+"""Responses on the page: their content as a client would show it, or the error.
 
 Everything here is text for a template, which escapes it. Images and sounds are ``data:`` URLs of
 known media types, and links lead to ``http:``, ``https:`` and ``mailto:`` only.
@@ -25,7 +25,7 @@ SHOWN_MEDIA: Mapping[str, str] = {
     **dict.fromkeys(("audio/wav", "audio/x-wav", "audio/mpeg", "audio/ogg", "audio/webm"), "audio"),
     **dict.fromkeys(("audio/flac", "audio/mp4"), "audio"),
 }
-"""Media types that the page shows, none of which has scripts."""
+"""Media types that the page shows: none has scripts."""
 LINKS = frozenset({"http", "https", "mailto"})
 MAX_STRING = 2000
 """Characters of a string in a message that is shown, which may be an image."""
@@ -48,7 +48,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A response; ``messages`` are those of a prompt, with their roles."""
+    """A response; ``messages`` belong to a prompt, with their roles."""
 
     tone: Tone
     title: str
@@ -57,11 +57,11 @@ class Shown:
     messages: Sequence[tuple[str, Sequence[Block]]] = ()
     link: str = ""
     details: str = ""
-    """JSON of what has no form of its own."""
+    """JSON of values without a form of their own."""
 
 
 def shown(response: Json) -> Shown:
-    """Return what the page shows of a response."""
+    """Return the parts of a response for the page."""
     error = response.get("error")
     if error is not None:
         return _error(error)
@@ -130,7 +130,7 @@ def _result(result: Json) -> Shown:
 
 
 def held(response: Json) -> Shown:
-    """Return what the page shows of a call that waits for an approval."""
+    """Return the parts of a call that waits for an approval."""
     texts = [block.text for block in _result(response["result"]).blocks]
     link = next(filter(None, map(first_link, texts)), "")
     blocks = [Block(kind="text", text=text) for text in texts]
@@ -148,7 +148,7 @@ def _repeats(block: Block, structured: Any) -> bool:
 
 
 def block_of(block: Json) -> Block:
-    """Return what the page shows of a block of content."""
+    """Return the parts of a block of content."""
     show = BLOCKS.get(str(block.get("type")), _unknown)
     return show(block)
 
@@ -221,7 +221,7 @@ def _data(encoded: str, media_type: str, uri: str = "") -> Block:
 
 
 def safe_url(url: str) -> str:
-    """Return a URL to which a link may lead, or ""."""
+    """Return the URL if a link may lead there, else ""."""
     try:
         scheme = urlsplit(url).scheme.lower()
     except ValueError:
@@ -230,7 +230,7 @@ def safe_url(url: str) -> str:
 
 
 def first_link(text: str) -> str:
-    """Return the first web address in a text, such as that of the page of an approval."""
+    """Return the first web address in a text, such as the page of an approval."""
     for word in text.split():
         if word.startswith(("http://", "https://")):
             return safe_url(word.rstrip(".,;)"))
@@ -242,7 +242,7 @@ def first_link(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMessage:
-    """A message as it is on the wire, with a line that says what it is."""
+    """A message as it is on the wire, with a line that describes it."""
 
     direction: str
     summary: str
@@ -262,13 +262,13 @@ def shown_message(message: Message) -> ShownMessage:
 
 
 def as_event(message: Message) -> dict[str, str]:
-    """Return what the script of the page shows of a message."""
+    """Return a message for the script of the page."""
     label = _("sent") if message.direction == "sent" else _("received")
     return {"label": label, **asdict(shown_message(message))}
 
 
 def summary_of(body: Json) -> str:
-    """Return the method of a request or a notification, or what a response is."""
+    """Return the method of a request or a notification, or the kind of a response."""
     if "method" in body:
         params = body.get("params") or {}
         subject = params.get("name") or params.get("uri") or params.get("message") or ""
@@ -295,7 +295,7 @@ def _one_line(value: Any) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """Return a value with its long strings cut, such as those of images."""
+    """Return a value with its long strings cut, such as images."""
     if isinstance(value, str) and len(value) > MAX_STRING:
         rest = _("… and %(number)d more characters") % {"number": len(value) - MAX_STRING}
         return value[:MAX_STRING] + rest

@@ -1,4 +1,4 @@
-"""What is tried: the request for a component of each kind, and the values that it takes."""
+"""Components to try: the request for each kind, and the values that it takes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FORWARDED = frozenset(
         "resources/templates/list",
     }
 )
-"""What a view may request of its server."""
+"""The requests that a view may send to its server."""
 
 
 class NoView(LookupError):
@@ -90,7 +90,7 @@ class HostRequests(ABC):
         return self._list("resources/list", "resources", "uri").get(uri, {})
 
     def _list(self, method: str, member: str, key: str) -> dict[str, dict[str, Any]]:
-        """Return what is listed on all pages."""
+        """Return the list of all pages."""
         page = self._result(method, {})
         entries = {entry[key]: entry for entry in page[member]}
         while "nextCursor" in page:

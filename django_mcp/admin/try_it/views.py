@@ -1,4 +1,4 @@
-"""The pages on which a component is tried.
+"""The pages that try a component.
 
 Who runs a component here needs the permission ``django_mcp.try_component`` besides that to view
 components; the call itself is checked as one of the same user from anywhere else.
@@ -21,7 +21,7 @@ from django_mcp.admin.try_it.page import FOLDER, TryPage
 from django_mcp.models import Component
 
 LINES = "application/x-ndjson"
-"""What the script of the page accepts."""
+"""The media types that the script of the page accepts."""
 
 
 def try_component(request: HttpRequest, object_id: str, *, model_admin: Any) -> HttpResponseBase:
@@ -39,7 +39,7 @@ def try_component(request: HttpRequest, object_id: str, *, model_admin: Any) -> 
 
 
 def show_view(request: HttpRequest, object_id: str, *, model_admin: Any) -> HttpResponseBase:
-    """Return the view of a tool for its frame, or answer what the view has posted to the page."""
+    """Return the view of a tool for its frame, or answer a message of the view to the page."""
     component = _component(request, object_id, model_admin)
     if is_for_each_path(component):
         raise Http404
@@ -62,7 +62,7 @@ def _component(request: HttpRequest, object_id: str, model_admin: Any) -> Compon
 
 
 def is_for_each_path(component: Component) -> bool:
-    """Whether the path of the server has values, by which its authenticators may decide."""
+    """Whether the path of the server has values, since its authenticators may decide by them."""
     return "<" in component.entry.server.path
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 from django_mcp.auth.issuers.fetching import FETCH_TIMEOUT, NotFound, Unavailable, fetch_json
 
 DISCOVERY_TIMEOUT = 10.0
-"""Seconds for all URLs at which metadata may be."""
+"""Seconds for all possible URLs of metadata."""
 
 
 def discover(issuer: str) -> Mapping[str, Any]:
@@ -35,7 +35,7 @@ def discover(issuer: str) -> Mapping[str, Any]:
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
-    """The URLs at which issuers publish metadata: before their path, and after it."""
+    """The URLs of issuers' metadata: before their path, and after it."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     names = ("oauth-authorization-server", "openid-configuration")

@@ -1,4 +1,4 @@
-"""The keys of an issuer, by which its tokens are verified."""
+"""The keys of an issuer, which verify its tokens."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ logger = logging.getLogger("django_mcp")
 K = TypeVar("K")
 
 LOAD_TIMEOUT = 10.0
-"""Seconds for which a request waits for the keys of an issuer."""
+"""Seconds that a request waits for the keys of an issuer."""
 REFRESH_AFTER = 10 * 60.0
-"""Seconds after which keys are loaded again, while the present ones are used."""
+"""Seconds until keys are loaded again, while the present ones are used."""
 KEYS_LIFETIME = 24 * 60 * 60.0
-"""Seconds for which keys are used while they cannot be loaded again."""
+"""Seconds that keys are used while they cannot be loaded again."""
 
 
 class KeySet(Generic[K]):

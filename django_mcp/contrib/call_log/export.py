@@ -88,7 +88,7 @@ def _safe(cell: str) -> str:
 
 
 class _Lines(list[str]):
-    """A file of which only the lines are needed."""
+    """A file that keeps its lines only."""
 
     def write(self, line: str) -> None:
         self.append(line)

@@ -40,7 +40,7 @@ KINDS = (("tool", _("tool")), ("resource", _("resource")), ("prompt", _("prompt"
 
 class CallQuerySet(models.QuerySet["Call"]):
     def prune(self) -> int:
-        """Delete what is older than CALL_LOG_RETENTION, within a time; return how many."""
+        """Delete rows older than CALL_LOG_RETENTION, within a time; return how many."""
         retention = conf.get().call_log_retention
         if retention is None:
             return 0
@@ -68,7 +68,7 @@ class Call(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     called_at = models.DateTimeField(_("called"))
-    # The day of TIME_ZONE, by which rows are counted.
+    # The day in TIME_ZONE: rows are counted by it.
     day = models.DateField(_("day"))
     # No constraint: a user may be deleted before the row is written, or be in another database.
     user = models.ForeignKey(

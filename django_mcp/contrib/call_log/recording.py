@@ -1,6 +1,6 @@
 """From calls that are over to rows: a queue in memory, and a batch of rows once a second.
 
-The event loop appends what it has at hand; everything else happens on the thread that writes. A
+The event loop appends values that it has; everything else happens on the thread that writes. A
 batch that cannot be written goes back to the front of the queue, and is tried again. The queue is
 bounded: when the database is away for long, the oldest calls are dropped.
 
@@ -48,7 +48,7 @@ LOG_ARGUMENTS = "log_arguments"
 THREADS = "call log"
 """The threads that write: a database that hangs holds up nothing else."""
 EXIT_WITHIN = 5.0
-"""Seconds in which a process that exits waits for a batch that another thread writes."""
+"""Seconds that a process that exits waits for a batch that another thread writes."""
 
 # PostgreSQL reports a missing table as a ProgrammingError: the migration may follow.
 AWAY = (OperationalError, InterfaceError, ProgrammingError, StoreUnavailable)
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
 
 
 def record(frame: Frame, outcome: str, duration: float, response_size: int | None) -> None:
-    """Append a call that is over to the queue, of which a batch is written soon."""
+    """Append a call that is over to the queue: its batch is written soon."""
     request = frame.message
     method = request.method
     params = request.params
@@ -197,7 +197,7 @@ def _put_back(entries: list[Entry]) -> None:
 
 
 def _write_at_exit() -> None:
-    """Write what waits on this thread, since Python cannot start others any more."""
+    """Write the queue on this thread, since Python cannot start others any more."""
     try:
         while _waiting:
             # A thread that is writing is waited for, but not if its database hangs.
@@ -212,7 +212,7 @@ def _write_at_exit() -> None:
 
 
 def _forget() -> None:
-    """Begin anew in a forked process: the calls are those of its parent, and so are its threads."""
+    """Begin anew in a forked process: the calls and the threads belong to its parent."""
     global _writing
     _waiting.clear()
     _writing = threading.Lock()
@@ -221,7 +221,7 @@ def _forget() -> None:
 _waiting: deque[Entry] = deque(maxlen=MAX_WAITING)
 _writers = PerLoop(Writer)
 _writing = threading.Lock()
-"""Held while a batch is written, so that a process that exits knows what is left."""
+"""Held while a batch is written, so that a process that exits knows the rest."""
 
 atexit.register(_write_at_exit)
 register_at_fork(after_in_child=_forget)

@@ -204,9 +204,9 @@ def _naive_zone(connection: BaseDatabaseWrapper) -> tzinfo | None:
 
 
 def component_of(server: Server, kind: str, target: Any) -> str:
-    """The name or URI by which the server declares what was called; "" if it does not.
+    """The name or URI of the called component on the server; "" without one.
 
-    Clients choose names and URIs, of which there may be any number.
+    Clients choose names and URIs, and may send any number of them.
     """
     if not isinstance(target, str):
         return ""
@@ -220,7 +220,7 @@ def component_of(server: Server, kind: str, target: Any) -> str:
 
 
 def _fitting(column: str, value: Any) -> str:
-    """The text as the column takes it: cut, without what databases refuse."""
+    """The text as the column takes it: cut, without characters that databases refuse."""
     if value is None:
         return ""
     if not isinstance(value, str | int):
@@ -230,6 +230,6 @@ def _fitting(column: str, value: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _fitting_text(length: int, text: str) -> str:
-    """The same of a text, most of which are in many rows."""
+    """The same of a text; most texts are in many rows."""
     fitting = text.replace("\0", "")[:length]
     return fitting if fitting.isascii() else fitting.encode("utf-8", "replace").decode()

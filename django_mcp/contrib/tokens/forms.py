@@ -41,7 +41,7 @@ def known_scopes() -> list[str]:
 
 
 def needed_scopes() -> list[str]:
-    """Return the scopes without which a server of the site accepts no token."""
+    """Return the scopes that every token of a server of the site needs."""
     return sorted({scope for name in known_servers() for scope in registry.get(name).scopes})
 
 
@@ -65,7 +65,7 @@ class Names(forms.MultipleChoiceField):
         self.choices = [(name, name) for name in sorted(set(names))]
 
     def offer_scopes(self, scopes: Iterable[str]) -> None:
-        """Offer scopes by what they permit, and by their names where the site has no words."""
+        """Offer scopes with their descriptions, and with their names where the site has none."""
         offered = sorted(set(scopes))
         self.choices = [
             (scope, scope if words == scope else f"{words} ({scope})")
@@ -108,7 +108,7 @@ class TokenForm(forms.Form):
 
 
 class TokenAdminForm(forms.ModelForm):  # type: ignore[type-arg] # Generic for mypy only.
-    """A new token in the admin, or a change of what one is for."""
+    """A new token in the admin, or a change of an existing one."""
 
     scopes = Names(label=_("Scopes"), required=False, help_text=SCOPES_HELP)
     servers = Names(label=_("Servers"), required=False, help_text=SERVERS_HELP)

@@ -96,7 +96,7 @@ class TokenQuerySet(models.QuerySet["PersonalAccessToken"]):
 
 
 class PersonalAccessToken(models.Model):
-    """A token with which a program acts as its owner; ``issue`` of the manager creates one.
+    """A token of a program that acts as its owner; ``issue`` of the manager creates one.
 
     For a program that acts for nobody, the owner is a user of its own, without a password.
     """
@@ -116,7 +116,7 @@ class PersonalAccessToken(models.Model):
     scopes = models.JSONField(_("scopes"), default=list, blank=True)
     # The names of servers; empty: all of the site.
     servers = models.JSONField(_("servers"), default=list, blank=True)
-    # The groups of components; empty: those of all groups, and those without one.
+    # The groups of components; empty: all components, with a group or without.
     groups = models.JSONField(_("groups"), default=list, blank=True)
     read_only = models.BooleanField(
         _("read only"), default=False, help_text=_("Only what changes nothing.")

@@ -1,4 +1,4 @@
-"""The pages on which users create, list and revoke their own tokens.
+"""The pages where users create, list and revoke their own tokens.
 
 To change them, override the templates in ``django_mcp_tokens/``, or subclass the views.
 """
@@ -40,7 +40,7 @@ class TokensView(ProtectedPage, OwnTokens, FormView):  # type: ignore[type-arg] 
     form_class = TokenForm
 
     def get_scopes(self) -> Iterable[str] | None:
-        """Return the scopes from which the user may choose; None: all that the site names."""
+        """Return the scopes that the user may choose from; None: all that the site names."""
         return None
 
     def get_form_kwargs(self) -> dict[str, Any]:

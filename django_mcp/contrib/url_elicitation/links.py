@@ -23,7 +23,7 @@ MAX_MESSAGE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One elicitation: for whom it is, what the page shows, and until when it can be answered."""
+    """One elicitation: its user, the content of its page, and its expiry."""
 
     id: str
     user: str
@@ -49,12 +49,12 @@ class Link:
 
 
 def token_of(link: Link) -> str:
-    # Without escapes, of which one for each letter would be six bytes.
+    # Without escapes: one for each letter would be six bytes.
     return DjangoSigner().sign(PURPOSE, json.dumps(asdict(link), ensure_ascii=False))
 
 
 def shortened(message: str) -> str:
-    """Return the message as the link has it; a long one often repeats what a client has sent."""
+    """Return the message as the link has it; a long one often repeats input of a client."""
     # Half of a surrogate pair, which JSON may have, has no form in a link.
     text = message[:MAX_MESSAGE].encode(errors="replace").decode()
     return text if len(message) <= MAX_MESSAGE else f"{text[:-1]}…"

@@ -48,7 +48,7 @@ class PageAnswerManager(models.Manager["PageAnswer"]):
 
 
 class PageAnswer(models.Model):
-    """What a user answered on a page: the values are encrypted, and bound to the user."""
+    """The answer of a user on a page: the values are encrypted, and bound to the user."""
 
     id = models.CharField(primary_key=True, max_length=64)
     # The primary key as a string; no foreign key, because users may be in another database.

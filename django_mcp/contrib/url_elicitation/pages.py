@@ -1,4 +1,4 @@
-"""``elicit_page``: a handler sends its user to a page of the site and receives what they answer.
+"""``elicit_page``: a handler sends its user to a page of the site and receives the answer.
 
 The steps are written once, as a generator; a synchronous and an asynchronous function take them.
 
@@ -47,7 +47,7 @@ READY_PAGE = "django_mcp_elicitation:form"
 POLL_INTERVAL = 0.5
 """Seconds between two looks for the answer."""
 MAX_WAIT = 30.0
-"""Seconds for which a repeated call waits for the answer; the client then asks its user again.
+"""Seconds that a repeated call waits for the answer; the client then asks its user again.
 Longer, and clients with a timeout of a minute would end the call."""
 
 Page = type[forms.BaseForm] | str
@@ -138,7 +138,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Call a function that uses the database, and go on with what it returns."""
+    """Call a function that uses the database, and go on with its result."""
 
     function: Callable[[], Any]
 
@@ -287,7 +287,7 @@ def _link(frame: Frame, message: str, page: Page, timeout: float, identity: str)
 
 
 def _path_of(form: type[forms.BaseForm]) -> str:
-    """Return the path by which every worker finds the form; raises ConfigurationError."""
+    """Return the path of the form for every worker; raises ConfigurationError."""
     path = f"{form.__module__}:{form.__qualname__}"
     try:
         is_importable = resolve_name(path) is form
@@ -304,7 +304,7 @@ def _path_of(form: type[forms.BaseForm]) -> str:
 
 
 def _prefix(page: Page, message: str, key: str | None) -> str:
-    """Return what the key of the input request begins with; the id of the elicitation follows."""
+    """Return the beginning of the key of the input request; the id of the elicitation follows."""
     name = page if isinstance(page, str) else f"{page.__module__}:{page.__qualname__}"
     facts = "\0".join((name, message, key or ""))
     digest = sha256(facts.encode(errors="surrogatepass")).hexdigest()

@@ -23,7 +23,7 @@ from django_mcp.runtime.around import tenants
 from django_mcp.runtime.pages import ProtectedPage
 
 DECLINE = "decline"
-"""The name of the button with which the user answers nothing."""
+"""The name of the button that answers nothing."""
 
 
 def _is_for(link: Link, request: HttpRequest) -> bool:
@@ -104,7 +104,7 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
 
     def form_valid(self, form: forms.BaseForm) -> HttpResponseBase:  # type: ignore[override]
         names = {form.add_prefix(name) for name in form.fields}
-        # What was sent, not what it means: the handler validates it again, into the same types.
+        # The posted values: the handler validates them again, into the same types.
         sent = {
             key: values
             for key, values in self.request.POST.lists()
@@ -114,7 +114,7 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
 
 
 def _belongs_to_field(key: str, names: set[str]) -> bool:
-    """Whether a posted value is that of a field; a widget with parts numbers them: ``day_0``."""
+    """Whether a posted value belongs to a field; a widget with parts numbers them: ``day_0``."""
     return key in names or key.rpartition("_")[0] in names
 
 

@@ -42,7 +42,7 @@ class Kind:
     fails_fast: bool = False
     """Whether it stops at the first wrong item if it is told to."""
     keeps_numbers: bool = False
-    """Whether what is inside takes a JSON value, whose numbers are not strings."""
+    """Whether the type inside takes a JSON value, so that its numbers are not strings."""
     hashed: str | None = None
     """The member whose values are put into a hash table."""
     has_safe_hash: bool = False
@@ -181,7 +181,7 @@ def has_chosen_hash(core: Any) -> bool:
 
 
 def kinds_in(core: Any) -> frozenset[str]:
-    """The types of all core schemas in one; those of an unknown one only up to it."""
+    """The types of all core schemas in one, down to the first unknown one."""
     return frozenset(map(_type_of, _nodes(core)))
 
 
@@ -216,7 +216,7 @@ def _check_patterns(nodes: Collection[Node], what: str) -> None:
 
 
 def _check_unions(nodes: Collection[Node], what: str) -> None:
-    """Raise for a union of which several members contain the union itself."""
+    """Raise for a union if several of its members contain the union itself."""
     definitions = {node["ref"]: node for node in nodes if "ref" in node}
     reachable = {ref: _reachable(node, definitions) for ref, node in definitions.items()}
     recursive_refs = [ref for ref in definitions if ref in reachable[ref]]
@@ -235,7 +235,7 @@ def _check_unions(nodes: Collection[Node], what: str) -> None:
 
 
 def _reachable(node: Any, definitions: Mapping[str, Node]) -> set[str]:
-    """The names of the definitions to which references inside a core schema lead."""
+    """The names of the definitions that a core schema refers to."""
     refs: set[str] = set()
     pending = [node]
     while pending:
@@ -248,7 +248,7 @@ def _reachable(node: Any, definitions: Mapping[str, Node]) -> set[str]:
 
 
 def _has_safe_members(node: Node) -> bool:
-    """Whether ``_has_safe_hash`` is true of what a core schema puts into a hash table."""
+    """Whether the values that a core schema puts into a hash table have safe hashes."""
     hashed = KNOWN[_type_of(node)].hashed
     if hashed is None or node.get(hashed) is None:
         return True

@@ -1,4 +1,4 @@
-"""Arguments of types that JSON does not have, and repairs of what models send instead of a value.
+"""Arguments of types that JSON does not have, and repairs of the values that models send.
 
 An adapter says how a class in an annotation is listed and validated. A conversion changes values of
 one type wherever they are, such as in a field of a model: ``bytes`` are base64. ``apps.py`` adds
@@ -29,14 +29,14 @@ MAX_REPAIRS = 16
 
 
 class Conversion(NamedTuple):
-    """What is done with a value before or after pydantic validates it."""
+    """A function that changes a value before or after pydantic validates it."""
 
     moment: Literal["before", "after"]
     function: Callable[[Any], Any]
 
 
 Adapter = Callable[[type, Sequence[Any]], Any]
-"""Returns the metadata for a class, given that of its annotation; None for any other class."""
+"""Returns the metadata for a class, given its annotation's metadata; None for other classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def decode_base64(value: Any) -> Any:
 
 
 def base64_schema(listed: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of bytes, whose lengths are those of base64."""
+    """Return the JSON Schema of bytes, with lengths in characters of base64."""
     sizes = {name: size for name, size in listed.items() if name in ("minLength", "maxLength")}
     encoded = {name: -(-size // 3) * 4 for name, size in sizes.items()}
     return {"type": "string", "contentEncoding": "base64", **encoded}
@@ -102,7 +102,7 @@ def converting(core: Any) -> Any:
         return type(core)(map(converting, core))
     if not isinstance(core, dict):
         return core
-    function = core.get("function")  # That of a named tuple is its class.
+    function = core.get("function")  # A named tuple has its class here.
     validator = function.get("function") if isinstance(function, dict) else None
     if isinstance(getattr(validator, "__self__", None), EncodedBytes):
         return core  # It decodes by itself.
@@ -111,7 +111,7 @@ def converting(core: Any) -> Any:
     }
     kind = str(core.get("type"))
     conversion = FROM_BASE64 if kind == "bytes" else CONVERSIONS.get().get(kind)
-    # What its author wants without or with a time zone stays.
+    # An author's choice about time zones stays.
     if conversion is None or "tz_constraint" in core:
         return changed
     convert = {"type": "no-info", "function": conversion.function}
@@ -190,7 +190,7 @@ async def _avalue(given: Any, frame: Any) -> Any:
 
 
 def _several(given: Any) -> list[Any]:
-    """The Deferred arguments of which a collection consists."""
+    """The Deferred arguments in a collection."""
     members = [*given] if isinstance(given, list | tuple | set | frozenset) else []
     return members if all(isinstance(member, Deferred) for member in members) else []
 
@@ -209,7 +209,7 @@ CONTAINERS = frozenset(
 def repaired(
     arguments: dict[str, Any], problems: Sequence[Any], optional: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """Return arguments in which the values of some errors are repaired, or None.
+    """Return arguments with repairs of the values that caused errors, or None.
 
     Null for an argument that is ``optional`` means that it is not given. A string with the JSON of
     an object or a list becomes that value, where one is expected, and a float without a fraction
@@ -229,7 +229,7 @@ def repaired(
 
 
 def without_nulls(arguments: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
-    """Return the arguments without those of ``names`` that are null; None if there are none."""
+    """Return the arguments without null values of ``names``; None if there are none."""
     nulls = {name for name in names if arguments.get(name, False) is None}
     if not nulls:
         return None
@@ -242,7 +242,7 @@ def optional_names(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _replaced(value: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> Any:
-    """Return ``value`` with a change of what is at ``path``; the same object if nothing changed.
+    """Return ``value`` with the member at ``path`` changed; the same object if nothing changed.
 
     The end of a path may be the name of a member of a union, which is in no value.
     """
@@ -269,7 +269,7 @@ def _as_container(text: Any) -> Any:
 
 
 def decode_containers(arguments: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
-    """Return arguments in which those of ``names`` that are strings are decoded, or None."""
+    """Return the arguments after decoding the strings among ``names``, or None."""
     changed = {n: _as_container(arguments[n]) for n in arguments.keys() & set(names)}
     if all(arguments[name] is value for name, value in changed.items()):
         return None

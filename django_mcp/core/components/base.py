@@ -26,7 +26,7 @@ Permission = str | Callable[[Any], bool | Awaitable[bool]]
 USER_CHECKS = ("login_required", "staff_member", "superuser")
 """Short words for permissions that need no query."""
 WhenDenied = Literal["hidden", "challenged"]
-"""What a caller who may not use a component is answered: as if it did not exist, or a challenge
+"""The answer to a caller who may not use a component: as if it did not exist, or a challenge
 where logging in, or more scopes, would help."""
 Invoke = Callable[[Any, Any], Any]
 
@@ -40,7 +40,7 @@ class ConfigurationError(ValueError):
 
 
 class Problems:
-    """Collects what is wrong with a declaration, so that one run reports all of it."""
+    """Collects the errors of a declaration, so that one run reports all of them."""
 
     def __init__(self) -> None:
         self._messages: dict[str, None] = {}
@@ -78,7 +78,7 @@ def listed(option: str, names: Any) -> tuple[str, ...]:
 
 
 SIMILARITY = 0.85
-"""Of a name to a known one, from which on it is a typo even where authors have names of their own:
+"""From this similarity on, a name is a typo of a known one, even where authors add names:
 "permissions", but not "operations" for "annotations"."""
 
 
@@ -157,7 +157,7 @@ class UnserializableResult(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class CacheHint:
-    """How long, in milliseconds, and for whom a client may cache a response.
+    """The cache hints of a response: a time in milliseconds, and a scope.
 
     ``public`` lets a shared cache return it to other callers: use it only where all callers get
     the same response.
@@ -213,7 +213,7 @@ class Component(ABC):
     cache: CacheHint | None = None
     order: int = 0
     group: str | None = None
-    """The group by which a connection selects it."""
+    """The group that selects it for a connection."""
     is_in_every_selection: bool = False
     """Whether it is there whatever a connection selects: a tool that only leads to others."""
     always_load: bool = False
@@ -299,7 +299,7 @@ class Component(ABC):
         return dict(self.spec)
 
     def _describe(self, **own: Any) -> dict[str, Any]:
-        """The members of every kind, around those of its own; absent ones are left out."""
+        """The members of every kind, around its own members; absent ones are left out."""
         members = {
             "name": self.name,
             "title": self.listed_title,
@@ -311,7 +311,7 @@ class Component(ABC):
         return {name: member for name, member in members.items() if member is not None}
 
 
-# The options that extensions add to those of a kind.
+# The options of a kind that extensions add.
 
 OPTION_KINDS = ("tool", "resource", "prompt")
 """The kinds of components; templates have the options of resources."""
@@ -334,12 +334,12 @@ class Option:
     read: Callable[[Any, str], Any] = _as_it_is
     kinds: Collection[str] = ("tool",)
     meta: Callable[[Any], Json] | None = None
-    """Returns members of ``_meta`` of the component, of what was read. The author's own ``meta``
+    """Returns members of ``_meta`` for the value of ``read``. The author's own ``meta``
     overrides them."""
     check: Callable[[Any, Component], None] | None = None
-    """Raises ConfigurationError for what was read and the component, which is registered then."""
+    """Checks the value of ``read`` and the registered component; raises ConfigurationError."""
     label: Any = None
-    """The heading under which ``mcp_show`` and the workbench print what was read; None: nowhere."""
+    """The heading of the value in ``mcp_show`` and the workbench; None: it is not printed."""
     only_on_server: str | None = None
     """Why a component that is registered for one session cannot have it; None: it can."""
 

@@ -37,7 +37,7 @@ from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.texts import similar
 
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
-"""What a client accepts as the name of a tool (specification, server/tools, "Tool Names")."""
+"""The names of tools that clients accept (specification, server/tools, "Tool Names")."""
 
 GROUP = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The name of a group, which stands in a URL between commas."""
@@ -68,7 +68,7 @@ class Options(TypedDict, total=False):
     order: int | None
     """Smaller numbers are listed first; names decide among equals."""
     group: str | None
-    """The group by which a connection can select it: ``/mcp?groups=tickets``."""
+    """The group that selects it for a connection: ``/mcp?groups=tickets``."""
     requests_input: bool | None
     """Whether the handler requests input from the client; its writes before that are rolled back
     where the client sends the input by a retry."""
@@ -100,7 +100,7 @@ class ComponentAttributes:
 
 
 DECLARED: WeakSet[type[ComponentAttributes]] = WeakSet()
-"""The classes of which components were made, for a check of those that were forgotten."""
+"""The classes that became components, for the check that finds forgotten ones."""
 
 VIEW_PERMISSION: Port[Callable[[ViewPermission, Any], Any]] = Port("asks classes of permissions")
 """Asks a permission class of REST framework."""
@@ -252,7 +252,7 @@ class ComponentSource:
         return values
 
     def _meta(self, options: Mapping[str, Any]) -> Json | None:
-        """The author's ``meta``, which overrides that of the options of extensions."""
+        """The author's ``meta``, which overrides the options of extensions."""
         described: dict[str, Any] = {}
         for name, read_value in options.items():
             describe = OPTIONS.of(self.kind)[name].meta
@@ -347,7 +347,7 @@ def read(
             f"{target!r} is no component: give a function, or a class derived from {base.__name__}"
         )
     declared: Any = signatures.underlying(function) if instance is None else type(target)
-    # Its own docstring: ``inspect.getdoc`` would return that of the base class.
+    # Its own docstring: ``inspect.getdoc`` also reads the base class.
     signature, docstring = _documented(
         signatures.read(function), declared.__doc__ or "", function.__doc__ or ""
     )

@@ -19,7 +19,7 @@ _MENTIONS_PARAMETERS = re.compile(
 
 class Docstring(NamedTuple):
     text: str
-    """The docstring without what it says about parameters."""
+    """The docstring without its section about parameters."""
     parameters: Mapping[str, str]
     """The description of each parameter that has one."""
 
@@ -51,7 +51,7 @@ def read(docstring: str, names: Collection[str]) -> Docstring:
 def _composed(
     parsed: docstring_parser.Docstring, compose: Callable[[docstring_parser.Docstring], str]
 ) -> str:
-    """The rest of a docstring: its text, what it returns, and its other sections."""
+    """The rest of a docstring: its text, the section about returns, and other sections."""
     returns = parsed.returns
     parsed.meta = [each for each in parsed.meta if each is not returns]
     text = compose(parsed).strip()

@@ -1,4 +1,4 @@
-"""What a handler returns: the JSON Schema of its return annotation, and values of it as JSON.
+"""Output of handlers: the JSON Schema of a return annotation, and its values as JSON.
 
 The adapter and its serializer are compiled once, at registration.
 """
@@ -95,7 +95,7 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
 
 
 class _Adapted(NamedTuple):
-    """What pydantic makes of a type, and what follows from that."""
+    """The core schema and the serializer that pydantic makes of a type."""
 
     adapter: TypeAdapter[Any]
     schema: dict[str, Any]
@@ -114,7 +114,7 @@ BUILT_IN = (bool, bytes, dict, float, frozenset, int, list, NoneType, set, str, 
 
 
 def _is_built_in(kind: Any) -> bool:
-    """Whether a type consists of built-in ones, of which pydantic always makes the same."""
+    """Whether a type consists of built-in ones, which pydantic always serializes alike."""
     outer = get_origin(kind) or kind
     is_known = any(outer is known for known in (*UNIONS, *BUILT_IN))
     return is_known and all(map(_is_built_in, get_args(kind)))
@@ -137,7 +137,7 @@ class OutputJsonSchema(UntitledJsonSchema):
 
 MET_FORMATS = frozenset({"binary", "date", "ipv4", "ipv6", "uuid"})
 """Formats of JSON Schema that all values of a type of Python have. A time may lack an offset, a
-duration may have fractions or a sign, and an address may have other letters than those of ASCII."""
+duration may have fractions or a sign, and an address may have letters outside of ASCII."""
 
 
 def drop_formats(schema: dict[str, Any]) -> None:
@@ -183,7 +183,7 @@ WITHOUT_FLOATS = frozenset(
         "url", "uuid",
     }
 )  # fmt: skip
-"""Core schemas whose values are no floats, but for those of the schemas inside them."""
+"""Core schemas for values that are not floats, apart from the schemas inside them."""
 CONTAINERS: Mapping[str, str] = {
     "dict": "values_schema",
     "frozenset": "items_schema",
@@ -243,7 +243,7 @@ def _is_plain_schema(node: Mapping[str, Any]) -> bool:
 def _plain_encoder(
     adapter: TypeAdapter[Any], encode: Callable[[Any], bytes]
 ) -> Callable[[Any], bytes]:
-    """``encode`` for a plain type, of which orjson writes the same bytes.
+    """``encode`` for a plain type: orjson writes the same bytes.
 
     The validator rejects numbers that are not finite: orjson writes them as null, and to look for
     them in the JSON takes longer.

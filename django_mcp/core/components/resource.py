@@ -80,7 +80,7 @@ class ReadComponent(Component):
 
 
 def _impossible(schema: Json, variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield what values a variable may have that has one of them: only those are known."""
+    """Yield the variables whose values are listed, with these values."""
     for name, member in schema["properties"].items():
         reference = str(member.get("$ref", "")).rpartition("/")[2]
         choices = schema.get("$defs", {}).get(reference, member).get("enum")
@@ -153,7 +153,7 @@ class ResourceOptions(Options, total=False):
     """In bytes; templates have none."""
     model: Any
     """A Django model. When an object is saved or deleted, the subscribers of its resource are
-    notified, or those of the one resource without variables."""
+    notified, or the one resource without variables."""
 
 
 def resource_component(

@@ -96,7 +96,7 @@ class Response:
     ) -> ContentResponse:
         """Return the text of a Django template, as the result of a tool, a resource or a prompt.
 
-        The MIME type is derived from the name. Raises what the template engine raises.
+        The MIME type is derived from the name. Errors of the template engine are raised.
         """
         text = TEMPLATE_RENDERER.get()(template_name, context or {})
         kind = mime_type or mimetypes.guess_type(template_name)[0] or "text/plain"
@@ -184,7 +184,7 @@ class ToolResponse(Response):
         return self.add(_read_file(file, **{**NO_FILE_OPTIONS, **options}).block())
 
     def error(self, message: str) -> Self:
-        """Mark the result as an error, and add a message from which the model can act."""
+        """Mark the result as an error, and add a message that tells the model what to do."""
         return replace(self.text(message), is_error=True)
 
     def to_protocol(self) -> dict[str, Any]:
@@ -228,7 +228,7 @@ class PromptResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class ResourceResponse(Response):
-    """The result of reading a resource: its contents, and those of related resources."""
+    """The result of reading a resource: its contents, and the contents of related resources."""
 
     contents: Mapping[str, Any] | None = None
     """The contents of the resource itself, without its URI."""

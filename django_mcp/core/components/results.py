@@ -124,7 +124,7 @@ def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
 
 
 def _messages(value: Any) -> Iterable[Any]:
-    """What a prompt returns: one message, a list of them, or none."""
+    """The return value of a prompt: one message, a list of them, or none."""
     if not isinstance(value, list | tuple):
         return () if value is None else (value,)
     if isinstance(value, tuple) and len(value) == 2 and value[0] in ROLES:

@@ -138,7 +138,7 @@ def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool)
 def _input_of_parameters(
     parameters: Sequence[Parameter], where: str, strict_numbers: bool
 ) -> InputSchema:
-    """The input of any parameters, of which pydantic makes a model."""
+    """The input of any parameters: pydantic makes a model of them."""
     parameters = [p._replace(annotation=adapted(p.annotation)) for p in parameters]
     names = _field_names([p.name for p in parameters])
     fields: dict[str, Any] = {
@@ -158,7 +158,7 @@ Validate = Callable[[dict[str, Any]], Any]
 
 
 def _dropping_nulls(names: Sequence[str], validate: Validate) -> Validate:
-    """``validate``, for which null means that one of ``names`` is not given."""
+    """``validate``, but a null for one of ``names`` means that it is not given."""
 
     def validate_given(arguments: dict[str, Any]) -> Any:
         without = without_nulls(arguments, names)
@@ -310,7 +310,7 @@ def _declared_schema(schema: Json, where: str) -> InputSchema:
 
 
 def _with_unknown(schema: Json, arguments: Mapping[str, Any]) -> str | None:
-    """What is said of arguments that a schema does not have, and of no others; None without any."""
+    """The error for arguments that are not in the schema, if there are no others; else None."""
     if schema.get("additionalProperties") is not False or "patternProperties" in schema:
         return None
     accepted = [*schema.get("properties", ())]
@@ -422,7 +422,7 @@ class _Validation:
         self._accepted = accepted
         self._optional = optional
         has_chosen_hash = argument_types.has_chosen_hash(core)
-        # Not read before: what a conversion costs is known, unlike that of other functions.
+        # Not read before: the cost of a conversion is known, unlike other functions.
         core = converting(core)
         failing_fast = argument_types.prepared(core, fail_fast=True)
         self._validate = private.new_validator(failing_fast).validate_python
@@ -447,7 +447,7 @@ class _Validation:
             return self._repaired(arguments, error, self._validate)
 
     def _validate_if_small(self, arguments: dict[str, Any]) -> Any:
-        """Validate arguments, or repaired ones, of which there may be more."""
+        """Validate arguments, or repaired ones; a repair may need further repairs."""
         if not argument_types.is_small(arguments, argument_types.MAX_NODES):
             raise LargeArguments
         return self._validate(arguments)

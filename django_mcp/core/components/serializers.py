@@ -16,9 +16,9 @@
 | anything else | an error with the remedy | ``json_fallback`` |
 
 A type has the entry of its nearest base that has one: of the site, else of this package.
-Those of this package are in ``runtime.django_types.values``. An entry for a type
+The entries of this package are in ``runtime.django_types.values``. An entry for a type
 that pydantic serializes by itself is found by a search of every result (``must_walk``). pydantic
-also serializes a declared return type, and asks ``json_fallback`` about what it does not know.
+also serializes a declared return type, and asks ``json_fallback`` about unknown types.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Unsupported:
 
     words: Callable[[type], str]
     as_rows: Serializer | None = None
-    """What it is for a declared pydantic model, whose fields are read from attributes."""
+    """Its form for a declared pydantic model, whose fields are read from attributes."""
     as_content: Serializer | None = None
-    """What it is as a result by itself; inside another value it is rejected."""
+    """Its form as a result by itself; inside another value it is rejected."""
 
     def __call__(self, value: Any) -> NoReturn:
         raise UnserializableResult(self.describe(type(value)))
@@ -161,7 +161,7 @@ def must_walk() -> bool:
 
 
 def converted(value: Any) -> Any:
-    """Return ``value`` itself as its entry in the table says, not what it contains."""
+    """Convert ``value`` itself by its entry in the table, but not its members."""
     serialize = find(type(value))
     if serialize is None:
         return value
@@ -169,7 +169,7 @@ def converted(value: Any) -> Any:
 
 
 def deeply_converted(value: Any, *, rows: bool = False) -> Any:
-    """Return ``value`` with what it contains as the table says; the same object if nothing is.
+    """Convert ``value`` and its members by the table; return the same object if nothing changes.
 
     With ``rows``, types may have another form: one whose attributes are read.
     """
@@ -251,7 +251,7 @@ def has_serializer(annotation: Any) -> bool:
 
 
 def classes(annotation: Any) -> Iterator[type]:
-    """Yield the classes in an annotation: those of ``list[Book] | None`` are list and Book.
+    """Yield the classes in an annotation: list and Book for ``list[Book] | None``.
 
     A class whose values have an adapter of their own as arguments is left out.
     """
@@ -347,8 +347,8 @@ TABLES = (
         "Series of pandas, which keeps its index, or .to_dicts() of a DataFrame of polars",
     ),
 )
-"""Protocols of libraries for tables and arrays, by which their types are known without an import.
-What they mean by a missing value is theirs to say, so they are not converted in silence."""
+"""Protocols of libraries for tables and arrays, which identify their types without an import.
+They have their own meaning of a missing value, so they are not converted silently."""
 
 
 def not_serializable(value: Any, error: Exception) -> UnserializableResult:

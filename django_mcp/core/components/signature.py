@@ -75,7 +75,7 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a handler, and what it returns."""
+    """The parameters of a handler, and its return annotation."""
 
     where: str
     """The handler in messages: its module and name."""
@@ -163,9 +163,9 @@ def _check_async(function: Callable[..., Any], where: str) -> None:
 
 
 def layers(function: Any) -> Iterator[Any]:
-    """Yield a function, and the functions inside it: what its decorators and partials call.
+    """Yield a function, and the functions inside it that decorators and partials call.
 
-    A decorator without ``functools.wraps`` does not say what it calls.
+    A decorator without ``functools.wraps`` hides the function that it calls.
     """
     pending = [function]
     for layer in pending:
@@ -186,7 +186,7 @@ def replaces(value: Any, function: Callable[..., Any]) -> bool:
 
 
 def _contents(function: Any) -> Iterator[Any]:
-    """What a decorator may have kept: variables of its function, or attributes of its object."""
+    """Objects that a decorator may hold: variables of its function, or attributes of its object."""
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # A variable without a value yet.
             yield cell.cell_contents
@@ -194,7 +194,7 @@ def _contents(function: Any) -> Iterator[Any]:
 
 
 def is_for_views(function: Any) -> bool:
-    """Whether ``function`` is a decorator of Django's views, or what one of them returned."""
+    """Whether ``function`` is a decorator of Django's views, or the result of one."""
     code = getattr(function, "__code__", None)
     module = getattr(function, "__globals__", {}).get("__name__", "")
     # With a dot at the end, so that "…views" is not the beginning of "…viewsets".
@@ -341,7 +341,7 @@ def _name_of(where: str) -> str:
 
 
 def hides_parameters(function: Any) -> bool:
-    """Whether ``function`` is what a decorator without functools.wraps returned.
+    """Whether ``function`` is the result of a decorator without functools.wraps.
 
     Such a function takes any arguments, and its closure contains the function that it calls.
     """

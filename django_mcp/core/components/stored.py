@@ -22,7 +22,7 @@ from django_mcp.core.ports import Port
 AnyComponent = TypeVar("AnyComponent", bound=Component)
 
 CACHED_SPECS = 1024
-"""Restored components to cache, of each kind: every request of a session needs those of it."""
+"""Restored components to cache, of each kind: every request of a session needs its own."""
 
 
 def canonical(spec: Mapping[str, Any]) -> bytes:
@@ -35,7 +35,7 @@ def canonical(spec: Mapping[str, Any]) -> bytes:
 
 
 IS_STORABLE: Port[Callable[[str], bool]] = Port("says which modules may be stored")
-"""Whether functions of a module may be stored: those of installed apps may."""
+"""Whether functions of a module may be stored: it belongs to an installed app."""
 
 
 def restore(
@@ -61,7 +61,7 @@ def placeholder(params: Any) -> None:
 
 
 def _path(function: Any) -> str:
-    """The path by which any process finds ``function``: ``shop.mcp:search``."""
+    """The path of ``function`` for any process: ``shop.mcp:search``."""
     if isinstance(function, str):
         return function
     path = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"

@@ -43,7 +43,7 @@ HOST_META = {
     "search_hint": "anthropic/searchHint",
     "max_result_chars": "anthropic/maxResultSizeChars",
 }
-"""The options, and the members of ``_meta`` in which hosts read them."""
+"""The options, and the members of ``_meta`` where hosts read them."""
 MAX_RESULT_CHARS = 500_000
 """The most that a host accepts."""
 
@@ -52,7 +52,7 @@ MAX_RESULT_CHARS = 500_000
 class Approval:
     """Who has to approve a call before it runs: the option ``approval`` of a tool.
 
-    ``permission`` is that of the approvers, or a function of the validated arguments and the Frame
+    ``permission`` names the approvers, or is a function of the validated arguments and the Frame
     that returns it, or None for a call that needs no approval. With ``four_eyes``, the approver
     must be somebody else than the caller.
     """
@@ -89,7 +89,7 @@ class Tool(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolComponent(Component):
-    """A tool as a server has it: what it is listed as, and how it is called."""
+    """A tool of a server: its descriptor, and how it is called."""
 
     kind: ClassVar[str] = "tool"
     input: InputSchema
@@ -103,7 +103,7 @@ class ToolComponent(Component):
     search_hint: str | None = None
     """Words that ``find_tools`` finds it by, in addition to its name and description."""
     view: View | None = None
-    """The page in which a host shows its results."""
+    """The page where a host shows its results."""
     app_only: bool = False
     """Whether hosts offer it to their views only. This is no permission."""
 
@@ -168,7 +168,7 @@ class ToolOptions(Options, total=False):
     """Seconds after which a running call is continued as a task, where the server decides; 0: at
     once. By default at once for "required", and after 5 seconds for "optional"."""
     annotations: Json | None
-    """What clients are told besides the hints, such as ``{"category": "billing"}``; any keys."""
+    """Annotations for clients besides the hints, such as ``{"category": "billing"}``; any keys."""
     read_only: bool | None
     destructive: bool | None
     idempotent: bool | None
@@ -180,11 +180,11 @@ class ToolOptions(Options, total=False):
     always_load: bool | None
     """List it even if the server or the host lists few tools, and lets models search the others."""
     search_hint: str | None
-    """Words by which a search finds it, in addition to its name and description."""
+    """Words that a search finds it by, in addition to its name and description."""
     max_result_chars: int | None
     """The characters of a result that a host should pass on to the model without cutting it."""
     ui: View | None
-    """The view in which hosts show its results: ``template_view(…)`` of ``django_mcp.ui``."""
+    """The view where hosts show its results: ``template_view(…)`` of ``django_mcp.ui``."""
     app_only: bool | None
     """Hosts let views call it, and do not show it to models. It needs permissions like any tool:
     the server cannot tell who calls."""
@@ -267,7 +267,7 @@ def _annotations(source: ComponentSource) -> dict[str, Any]:
 
 
 def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str, Any]:
-    """Add what hosts read in ``_meta``; the author's own ``meta`` overrides it."""
+    """Add the members of ``_meta`` for hosts; the author's own ``meta`` overrides them."""
     options = {option: source.get(option) for option in HOST_META}
     characters = options["max_result_chars"]
     is_count = type(characters) is int and 0 < characters <= MAX_RESULT_CHARS

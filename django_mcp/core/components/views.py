@@ -1,6 +1,6 @@
-"""Views of MCP Apps: the page in which a host shows the results of a tool.
+"""Views of MCP Apps: pages where hosts show the results of a tool.
 
-The names are those of the extension ``io.modelcontextprotocol/ui``, revision 2026-01-26. What a
+The names are from the extension ``io.modelcontextprotocol/ui``, revision 2026-01-26. What a
 view is rendered from is not known here: ``django_mcp.ui`` has views from templates.
 """
 
@@ -35,12 +35,12 @@ PERMISSIONS = {
     "geolocation": "geolocation",
     "clipboard_write": "clipboardWrite",
 }
-"""What a view may ask of the browser, and how the extension spells it."""
+"""Permissions of the browser for a view, and their names in the extension."""
 
 _HOST = r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 ORIGIN = re.compile(rf"(?:https|wss)://(?:\*\.)?{_HOST}(?::[0-9]{{1,5}})?", re.ASCII)
 LOCAL_ORIGIN = re.compile(r"(?:http|ws)://(?:localhost|127\.0\.0\.1)(?::[0-9]{1,5})?", re.ASCII)
-"""Without TLS, only what runs on the machine of a developer."""
+"""Without TLS, only servers on the machine of a developer."""
 DOMAIN = re.compile(rf"(?:https://)?{_HOST}", re.ASCII)
 
 
@@ -54,7 +54,7 @@ def renders_apps(capabilities: Json) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a host has to allow a view, and how it should be framed."""
+    """The origins and permissions that a host grants a view, and how it is framed."""
 
     csp: Mapping[str, tuple[str, ...]]
     permissions: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class View(ABC):
     @property
     @abstractmethod
     def listed_uri(self) -> str:
-        """The URI with the version of its contents, by which hosts cache it."""
+        """The URI with the version of its contents: hosts cache by it."""
 
     @abstractmethod
     def page(self) -> str:
@@ -141,7 +141,7 @@ class View(ABC):
 
 
 def tool_meta(view: View | None, *, app_only: bool) -> dict[str, Any]:
-    """Return what a tool's ``_meta`` says about its view, under all names that hosts read."""
+    """Return the members of a tool's ``_meta`` about its view, under all names that hosts read."""
     ui: dict[str, Any] = {"visibility": ["app"] if app_only else ["model", "app"]}
     meta: dict[str, Any] = {"ui": ui, "openai/widgetAccessible": True}
     if app_only:

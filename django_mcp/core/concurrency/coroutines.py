@@ -24,9 +24,9 @@ def start_task(
 ) -> asyncio.Task[T]:
     """Create a task on the running loop; from Python 3.12 on, it begins at once.
 
-    ``loop`` is the running loop, where the caller has it. What waits for nothing is over when this
-    returns, without an iteration of the loop: an ASGI server takes most messages at once. On
-    Python 3.11, and on a loop that makes its tasks itself, it begins with the next iteration.
+    ``loop`` is the running loop, where the caller has it. A coroutine that never waits has ended
+    when this returns, without an iteration of the loop: an ASGI server takes most messages at once.
+    On Python 3.11, and on a loop that makes its tasks itself, it begins with the next iteration.
     """
     loop = loop or asyncio.get_running_loop()
     if sys.version_info >= (3, 12) and loop.get_task_factory() is None:  # pragma: no cover

@@ -4,7 +4,7 @@ Callers share the slots fairly, by the rule of ``thread_pool``: one gets a furth
 it holds fewer than are free, and callers are served in turn. Work that waits for a person holds
 none.
 
-The states of a slot, and what moves it:
+The states of a slot, and its transitions:
 
 ========= ========================================= ==============================================
 state     what its work does                        next, and what moves it
@@ -66,10 +66,10 @@ class FairSlots:
         _all.add(self)
 
     def _begin(self) -> None:
-        """Set the state in which nothing runs."""
+        """Set the initial state: nothing runs."""
         self.lock = threading.Lock()
         self._queues: dict[Hashable, deque[Slot]] = {}
-        """Those with a slot that waits, in the order in which callers are served."""
+        """The callers with a slot that waits, in the order of service."""
         self._held: Counter[Hashable] = Counter()
         self._aside: Counter[Hashable] = Counter()
 
@@ -109,7 +109,7 @@ class FairSlots:
             queue = self._queues.pop(slot.caller)
             queue.popleft()
             if queue:
-                self._queues[slot.caller] = queue  # Behind those of others.
+                self._queues[slot.caller] = queue  # Behind the queues of others.
             self.move(slot, State.HELD)
             if not slot.wake():  # Its event loop is closed.
                 self.move(slot, State.OUTSIDE)
@@ -136,7 +136,7 @@ class Slot:
         self._users = 0
         """Those who need the slot: the coroutine within ``async with``, and its threads."""
         self._waits = 0
-        """How many waits of the work, for which it is aside, are not over."""
+        """How many waits of the work are not over; it is aside meanwhile."""
 
     async def __aenter__(self) -> None:
         await self._take(State.WAITING)

@@ -29,7 +29,7 @@ def without_control_exceptions(function: Callable[P, T], /, *args: P.args, **kwa
 
 
 def is_interrupted_by_user(error: BaseException) -> bool:
-    """Whether ``error`` may be the Ctrl-C of a user, and not what the code has raised itself.
+    """Whether ``error`` may be the Ctrl-C of a user, and not an error of the code.
 
     Python raises it in its main thread, unless SIGINT has a handler of its own. ``asyncio.run`` and
     ASGI servers have one, which ends them in order.

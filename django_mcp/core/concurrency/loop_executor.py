@@ -22,7 +22,7 @@ class LoopExecutor(Executor):
     """
 
     def __init__(self, pool: ThreadPool, caller: Callable[[], Hashable] | None = None) -> None:
-        """``caller`` returns the caller on whose behalf the current code runs."""
+        """``caller`` returns the caller that the current code runs for."""
         self._pool = pool
         self._caller = caller
 

@@ -59,7 +59,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
         self._moved = moved
         self._waiting = _Selector()
         self._lent_to: int | None = None
-        """The thread that runs callbacks instead of that of the loop."""
+        """The thread that runs callbacks instead of the loop's own."""
         self._lent: deque[asyncio.Handle] = deque()
         """The callbacks that this thread has to run."""
         self._is_beginning = False
@@ -67,11 +67,11 @@ class SharedLoop(asyncio.SelectorEventLoop):
         self._first_step: Callable[..., object] = _do_nothing
         self._from_threads: deque[asyncio.Handle] = deque()
         self._must_wake = False
-        """Whether the thread of the loop waits too long for what has been added meanwhile."""
+        """Whether the thread of the loop waits too long for timers or files added meanwhile."""
         self._helpers: list[Helper] = []
         super().__init__(self._waiting)
         self._no_handle = asyncio.Handle(_do_nothing, (), self)
-        """What stands for the handle of a first step, of which asyncio keeps none."""
+        """A placeholder for the handle of a first step: asyncio keeps none."""
         # asyncio installs these hooks on the thread of the loop alone.
         self._generator_hooks = private.generator_hooks(self)
         self.set_task_factory(_create_task)
@@ -83,7 +83,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
     # For other threads.
 
     def run_here(self, function: Callable[..., object] | None = None, *args: Any) -> None:
-        """Call ``function``, and run what is ready then, on this thread.
+        """Call ``function``, and run the callbacks that are ready then, on this thread.
 
         Raises RuntimeError if the loop is closed.
         """
@@ -138,7 +138,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
         return task
 
     def is_lent_here(self) -> bool:
-        """Whether this thread runs the loop in place of that of the loop."""
+        """Whether this thread runs the loop in place of the loop's own thread."""
         return self._lent_to == threading.get_ident()
 
     def add_helper(self, helper: Helper) -> None:
@@ -150,7 +150,7 @@ class SharedLoop(asyncio.SelectorEventLoop):
         try:
             self._helpers.remove(helper)
         except ValueError:
-            # It was asked to run what others have passed on.
+            # It was asked to run callbacks that others passed on.
             if not runs:
                 self._wake_thread()
 
@@ -268,9 +268,9 @@ class _Selector(DefaultSelector):
         super().__init__()
         self.lock = threading.Lock()
         self.until = 0.0
-        """The time until which the thread of the loop waits at most."""
+        """The thread of the loop waits until this time at most."""
         self.has_changed = False
-        """Whether another thread has added or removed what the thread of the loop waits for."""
+        """Whether another thread has added or removed a timer or file of the loop."""
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         self.until = inf if timeout is None else monotonic() + timeout
@@ -340,7 +340,7 @@ def _create_task(
 
 
 def _do_nothing() -> None:
-    """Run only what is ready."""
+    """Run ready callbacks only."""
 
 
 def _raise(error: BaseException) -> None:

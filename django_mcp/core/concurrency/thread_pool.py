@@ -3,7 +3,7 @@
 At exit, Python joins the threads of a ``ThreadPoolExecutor``: a handler that blocks would keep the
 process from ending.
 
-The states of a thread, and what moves it:
+The states of a thread, and its transitions:
 
 =========== ========================================== =============================================
 state       what it does                               next, and what moves it
@@ -49,7 +49,7 @@ class Outcome(Protocol):
 
 
 Job = tuple[Outcome, Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-"""A function to call, its arguments, and what takes its result."""
+"""A function to call, its arguments, and the receiver of its result."""
 
 WATCH_INTERVAL = 1.0
 """Seconds between two looks at the functions that wait for a thread, at most."""
@@ -64,7 +64,7 @@ class PoolEnded(RuntimeError):
 
 
 class _Queue:
-    """The functions of one caller that wait, each with the time until which it may."""
+    """The functions of one caller that wait, each with its latest time."""
 
     __slots__ = ("caller", "jobs")
 
@@ -116,7 +116,7 @@ class ThreadPool(Executor):
         """Set the state of a pool without threads."""
         self._lock = threading.Lock()
         self._queues: dict[Hashable, _Queue] = {}
-        """Those with a function, in the order in which they are served."""
+        """The callers with a function, in the order of service."""
         self._held: dict[Hashable, int] = {}
         """How many threads each caller has."""
         self._busy = 0
@@ -173,7 +173,7 @@ class ThreadPool(Executor):
 
     def _is_full(self, most: int) -> bool:
         number = sum(len(queue.jobs) for queue in self._queues.values())
-        # A function for which a thread is free does not wait.
+        # A function does not wait where a thread is free.
         free = self.size - self._busy
         return number >= most + free
 
@@ -290,7 +290,7 @@ class ThreadPool(Executor):
             _, job = queue.jobs.popleft()
             del self._queues[caller]
             if queue.jobs:
-                self._queues[caller] = queue  # Behind those of others.
+                self._queues[caller] = queue  # Behind the queues of others.
             self._busy += 1
             if caller is not None:
                 self._held[caller] = self._held.get(caller, 0) + 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
 
 WAITS = "waits until a person has approved it"
-"""The words by which the caller of a held call knows that it is one."""
+"""The words that tell the caller that a call is held."""
 STATUS_TOOL = "approval_status"
 """The tool that says what became of a held call."""
 _ID = re.compile(rf'{STATUS_TOOL} with id="([\w-]+)"')
@@ -72,7 +72,7 @@ class HeldCall:
 
 
 def id_in(text: str) -> str | None:
-    """Return the id with which the text of a result says to call the status tool, or None."""
+    """Return the id for the status tool in the text of a result, or None."""
     match = _ID.search(text)
     return None if match is None else match[1]
 
@@ -162,7 +162,7 @@ async def verify(task_id: str) -> None:
 
 
 async def _permission(frame: Frame, tool: ToolComponent, validated: Any) -> str | None:
-    """The permission that an approver needs; raises TypeError for what is none."""
+    """The permission that an approver needs; raises TypeError for any other value."""
     declared = None if tool.approval is None else tool.approval.permission
     if declared is None or isinstance(declared, str):
         return declared

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 calls = logging.getLogger("django_mcp.calls")
 
 TARGETS: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
-"""The parameter which names what is called, by method."""
+"""The parameter with the name of the component, by method."""
 
 is_recorded = ContextVar("django_mcp.is_recorded", default=True)
 """Whether calls are recorded: the test client turns it off, since its rows would be rolled back."""

@@ -42,7 +42,7 @@ class CallsInFlight:
     def __init__(self) -> None:
         self.calls: dict[Exchange, None] = {}
         self.arriving: dict[Exchange, None] = {}
-        """Those of which the body has not arrived yet. They count for nobody."""
+        """The calls whose body has not arrived yet. They count for nobody."""
         self._counts: Counter[str] | None = None
         self.is_ticking = False
         self._is_closed = False

@@ -93,7 +93,7 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
 
 def _is_declared(frame: Frame) -> bool:
     capability = CAPABILITIES.get(frame.message.method)
-    # That of an extension finds itself whether it is declared.
+    # The method of an extension checks itself whether it is declared.
     return capability is None or frame.server.capabilities.has(capability)
 
 

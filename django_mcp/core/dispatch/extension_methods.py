@@ -62,7 +62,7 @@ def _function(extension: Extension, method: Method) -> Run:
 
 
 def _validator(method: Method) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    """Return what makes the arguments of a method of its parameters; it raises InvalidParams."""
+    """Return a function that makes the arguments of a method; it raises InvalidParams."""
     if method.params is None:
         return lambda params: ()
     schema = schemas.input_of(method.params, f"the method {method.name}", strict_numbers=True)

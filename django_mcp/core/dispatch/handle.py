@@ -110,9 +110,9 @@ class Site:
 
 
 def answer(frame: Frame, site: Site) -> Awaitable[bytes]:
-    """The response to the request on ``frame``; only what ends its task is raised.
+    """The response to the request on ``frame``; only errors that end its task are raised.
 
-    What the handler changed in its session is committed before the response is returned.
+    Changes of the session by the handler are committed before the response is returned.
     ``frame.exchange`` has the error in it, if it is one, and how the call has ended.
     """
     answer_next: Answer = _answer
@@ -149,7 +149,7 @@ async def _answer(frame: Frame, site: Site) -> bytes:
 
 
 async def _keep(frame: Frame, after: Frame, site: Site) -> None:
-    """Commit and publish what the handler changed in its session; raises McpError."""
+    """Commit and publish the handler's changes of its session; raises McpError."""
     session_id = frame.get_mcp_session_id()
     if session_id is None:
         frame.exchange.opened = after if frame.message.method == "initialize" else None
@@ -221,7 +221,7 @@ async def _once(answer_next: Answer, frame: Frame, site: Site) -> bytes:
 def encode_raised(frame: Frame, raised: BaseException) -> bytes:
     """The response for an exception; to be called from within ``except``.
 
-    Raised again is a cancellation of which the server does not know: the client, which needs no
+    A cancellation that the server does not know of is raised again: the client, which needs no
     response, or the end of the process.
     """
     exchange = frame.exchange
@@ -295,7 +295,7 @@ TAIL = "tail"
 
 
 def _make_tail(frame: Frame) -> bytes | None:
-    """What follows the structured content in each result of a server and revision, as JSON.
+    """The members after the structured content in results of a server and revision, as JSON.
 
     None where it is not always the same: a text is translated, or the revision has no structure.
     """
@@ -346,7 +346,7 @@ NOT_JSON = "Return values that JSON has: strings, numbers, booleans, None, lists
 
 
 def described(request: RequestInfo) -> str:
-    """The method of a request, and what it names, for the log."""
+    """The method of a request, and the name in it, for the log."""
     params = request.params or {}
     name = params.get("name", params.get("uri"))
     return f"{request.method} of {quoted(name)}" if isinstance(name, str) else request.method

@@ -74,7 +74,7 @@ async def validate_large(schema: InputSchema, arguments: dict[str, Any]) -> Any:
 
 
 _VALIDATION = LoopExecutor(ThreadPool(1, "django-mcp-validation"), current_caller)
-"""The thread on which large arguments are validated."""
+"""The thread that validates large arguments."""
 
 Read = Callable[[Frame, Any], Result]
 """Converts a handler's return value into a result."""
@@ -97,7 +97,7 @@ Handler = Component | Completer | HookHandler
 
 
 class Surrounding(Protocol):
-    """What surrounds handlers, such as a transaction; it is made for one server and handler."""
+    """A context around handlers, such as a transaction; it is made for one server and handler."""
 
     def call(self, frame: Frame, function: Callable[..., Any], /, *args: Any) -> Any:
         """Call ``function``, which runs a synchronous handler."""
@@ -109,7 +109,7 @@ class Surrounding(Protocol):
 
 
 Surround = Callable[[Server, Any], Surrounding | None]
-"""Returns what surrounds a handler, which is given as it was registered, if anything does."""
+"""Returns the context around a handler, which is given as it was registered, if there is one."""
 
 AROUND_HANDLER: Port[Sequence[Surround]] = Port("surrounds handlers", default=())
 """From the inside: the transactions of ATOMIC_REQUESTS, and ``around_call`` of the server."""
@@ -152,7 +152,7 @@ class Invocation(NamedTuple):
 
     handler: Handler
     around: Sequence[Surrounding]
-    """What surrounds it, from the inside."""
+    """The contexts around it, from the inside."""
     read: Read
     """Makes the result of what the handler returned. It runs where the handler runs: a lazy query
     that a synchronous handler returns is evaluated on its thread."""
@@ -177,7 +177,7 @@ class Invocation(NamedTuple):
         cancellation = frame.cancellation
         if cancellation.is_cancelled:
             raise Cancelled
-        # A handler that runs again, with the input, must not find what it wrote before.
+        # A handler that runs again, with the input, must not find its earlier writes.
         rolls_back = handler.requests_input and frame.client.is_multi_round_trip
         failure: Exception | None = None
         # What is logged while a component is looked up, and about a failure, is not for the client.
@@ -303,7 +303,7 @@ def _ended_with(error: BaseException, handler: Handler | None) -> RuntimeError:
 def _is_closed(raised: BaseException) -> bool:
     """Whether the coroutine that caught GeneratorExit is being closed, as its event loop ends.
 
-    What it awaits is closed before it, so that nothing was raised there.
+    An awaited coroutine is closed before it, so that nothing was raised there.
     """
     trace = raised.__traceback__
     return trace is not None and trace.tb_next is None
@@ -330,14 +330,14 @@ async def _read_queries(returned: Any, frame: Frame, read: Read) -> Answer:
 
 
 def _invoke(handler: Handler, arguments: tuple[Any, ...], frame: Frame, read: Read) -> Answer:
-    """Call a synchronous handler and read what it returns, on the same thread."""
+    """Call a synchronous handler and read its result, on the same thread."""
     try:
         invoke: Any = handler.invoke  # Never None: see handler_of.
         returned = invoke(*arguments, frame)
     except CONTROL as error:
         if is_interrupted_by_user(error):
             raise
-        # Where it is raised: further out, it would be that of a function of this package.
+        # Where it is raised: further out, it would come from a function of this package.
         raise _ended_with(error, handler) from error
     return _read(returned, frame, read)
 

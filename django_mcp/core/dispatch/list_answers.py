@@ -1,4 +1,4 @@
-"""What permissions have answered for the pages of one list, so that each is asked once for all.
+"""Answers of permissions for the pages of one list: each permission is asked once for all.
 
 The cursor of the next page names the answers, which are kept in this process for a minute, and for
 a bounded number of components. Another worker asks again. A call always asks.

@@ -45,7 +45,7 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
 
 
 def _lists_few(frame: Frame, kind: str) -> bool:
-    """Whether the list has a chosen few tools, with which a model finds the others."""
+    """Whether the list has a few chosen tools only, which find the others."""
     if kind not in frame.server.short_lists:
         return False
     selection = frame.principal.selection

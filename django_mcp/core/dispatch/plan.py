@@ -23,7 +23,7 @@ every list       those of          components that use an extension (``server.ex
 AROUND_HANDLER is in ``invocation``, and ``runtime`` adds its steps. The other lists are here, with
 the condition of each step. A step before the handler returns the answer to the call, or None where
 the call goes on; one after the result returns the result. The middleware of a server is a chain in
-its plans as well (``dispatcher``); ``handle.answer`` adds what surrounds every request.
+its plans as well (``dispatcher``); ``handle.answer`` adds the steps around every request.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ async def _raise(
 
 class Plan(NamedTuple):
     component: Any
-    """A Component, of the kind for which its method has made the plan."""
+    """A Component, of the kind that its method makes plans for."""
     unknown: Callable[[str], McpError]
-    """The error for a key by which the caller knows no component."""
+    """The error for a key that the caller knows no component by."""
     before_arguments: Sequence[BeforeArguments]
     validate: Callable[[Arguments], Any]
     before_handler: Sequence[BeforeHandler]
     invocation: Invocation
-    """Runs the handler, with what is around it, and makes its result."""
+    """Runs the handler with the contexts around it, and makes its result."""
     invalid: Callable[[Frame, Plan, Arguments, InvalidArguments], Awaitable[Answer]] = _raise
     """Answers a call with invalid arguments, or raises."""
 
@@ -153,7 +153,7 @@ async def check_permission(frame: Frame, plan: Plan, arguments: Arguments | None
 
 
 async def check_direct(frame: Frame, plan: Plan, arguments: Arguments) -> None:
-    """Reject what a model calls through another tool: hosts hide tools of views from the model."""
+    """Reject calls through another tool: hosts hide tools of views from the model."""
     if frame.private.get("is_indirect"):
         raise plan.unknown(plan.component.key)
 
@@ -219,7 +219,7 @@ def _has_fragment(component: Component, revision: Revision) -> bool:
 
 
 class Steps(NamedTuple):
-    """The steps at a place, each with the components and revisions for which it is there."""
+    """The steps at a place, each with a condition on components and revisions."""
 
     place: str
     steps: Sequence[tuple[Callable[[Component, Revision], bool], Callable[..., Any]]]

@@ -31,7 +31,7 @@ def checked(frame: Frame, component: Component, result: dict[str, Any]) -> dict[
 
 
 def check_fragment(frame: Frame, component: Component, html: str) -> None:
-    """Raise the same for what a view shows of a result."""
+    """Raise the same for the part of a result that a view shows."""
     limit = frame.server.options.max_result_size
     size = _bytes_of(html, limit)
     if size > limit:

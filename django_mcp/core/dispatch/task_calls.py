@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
 
 TASK_AFTER = 5.0
-"""Seconds after which a running call is continued as a task: somebody who waits for longer wants to
+"""Seconds until a running call is continued as a task: somebody who waits for longer wants to
 do something else meanwhile. ``task_after`` of a tool overrides it."""
 EXTENSION: Json = {"extensions": {tasks.EXTENSION: {}}}
-"""What a client of the extension declares."""
+"""The declaration of a client of the extension."""
 
 
 class TaskTerms(NamedTuple):
     """How a call becomes a task."""
 
     after: float
-    """Seconds for which the call may end without a task."""
+    """Seconds in which the call may end without a task."""
     ttl_ms: int | None = None
     """The lifetime that the client requests."""
 

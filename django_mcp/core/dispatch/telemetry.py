@@ -1,6 +1,6 @@
 """OpenTelemetry: a span and a duration for each request, and the durations of sessions.
 
-Names and attributes are those of the semantic conventions for MCP (gen-ai/mcp, "Server" and
+Names and attributes are from the semantic conventions for MCP (gen-ai/mcp, "Server" and
 "Metrics"), without the arguments and results, which they leave to opt in. Without an SDK,
 which the site configures, nothing is made.
 """
@@ -73,8 +73,8 @@ def is_configured() -> bool:
 async def traced(answer_next: Answer, frame: Frame, site: Site) -> bytes:
     """What ``answer_next`` returns; the request is a span, and its duration is recorded.
 
-    The parent is the span of the client, from ``_meta``; that of the HTTP request is linked to it,
-    and so is the earlier attempt of a call that brings requested input. Whatever the request
+    The parent is the span of the client, from ``_meta``; the span of the HTTP request is linked to
+    it, and so is the earlier attempt of a call that brings requested input. Whatever the request
     starts, as a task or an approved call does, has the new span as its parent.
     """
     began = perf_counter()
@@ -127,7 +127,7 @@ def _transport_name(transport: Transport | None) -> str:
 
 
 def _attributes(frame: Frame) -> Attributes:
-    """What spans and metrics have: each has few values, whatever clients send."""
+    """Attributes of spans and metrics: each has few values, whatever clients send."""
     method = frame.message.method
     is_known = method in frame.revision.requests
     attributes = {
@@ -141,7 +141,7 @@ def _attributes(frame: Frame) -> Attributes:
 
 
 def _target(frame: Frame) -> Attributes:
-    """The tool or prompt; none for a name that is unknown, of which a client may send any number.
+    """The tool or prompt; none for an unknown name, since a client may send any number of them.
 
     It is read at the end, when the components of the server have been built.
     """
@@ -167,7 +167,7 @@ def _details(frame: Frame) -> Attributes:
 
 
 def _with_parent(frame: Frame) -> Frame:
-    """The Frame whose trace is the current span: for handlers, and for what runs later."""
+    """The Frame whose trace is the current span: for handlers, and for later work."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     if not carrier:

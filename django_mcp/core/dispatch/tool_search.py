@@ -1,4 +1,4 @@
-"""``find_tools`` and ``call_tool``: what a server with ``tool_search`` lists beside a chosen few.
+"""``find_tools`` and ``call_tool``, which a server with ``tool_search`` lists beside chosen tools.
 
 A call of ``call_tool`` becomes a call of the tool that it names where its message is read, so that
 permissions, validation, tasks, approvals, middleware and logs concern that tool alone.
@@ -35,7 +35,7 @@ SHOWN = (
     "annotations",
     "execution",
 )
-"""What a model reads of a tool before it calls it."""
+"""The description of a tool for a model that may call it."""
 
 
 async def find_tools(
@@ -97,7 +97,7 @@ def add(server: Server, component: Component) -> None:
     # Whether a call can be a task depends on the tool that it names.
     call = tool_component(call_tool, always_load=True, title="Call a tool", task_support="optional")
     for tool in (find, call):
-        # What a connection selects is asked of the tools which they lead to.
+        # The selection of a connection is checked for the tools that they call.
         server.components.add(replace(tool, is_in_every_selection=True))
 
 

@@ -49,7 +49,7 @@ ASKED_TOGETHER = 50
 
 
 class Access(NamedTuple):
-    """Whether a caller may use a component, and what the caller is answered otherwise."""
+    """Whether a caller may use a component, and the answer otherwise."""
 
     is_permitted: bool
     challenge: AuthenticationRequired | None = None
@@ -136,9 +136,9 @@ def _find(frame: Frame, kind: str, key: str) -> Component | None:
 
 
 async def check_groups(frame: Frame, answers: Answers | None = None) -> None:
-    """Raise UnknownGroup if the connection selects a group of which the caller may see nothing.
+    """Raise UnknownGroup if the connection selects a group that is hidden from the caller.
 
-    ``answers`` are those of the list for which it is checked.
+    ``answers`` belong to the list that it is checked for.
     """
     selection = frame.principal.selection
     if selection is None or selection.groups is None:
@@ -186,7 +186,7 @@ async def listed(
 ) -> list[Component]:
     """Return the first components, at most ``most``, that are in the caller's lists.
 
-    ``answers`` are those of the pages before, to which this one adds.
+    ``answers`` are from the pages before; this page adds its own.
     """
     shown: list[Component] = []
     for start in range(0, len(components), most):
@@ -270,9 +270,9 @@ async def find_access(frame: Frame, component: Component) -> Access:
 async def find_accesses(
     frame: Frame, components: Sequence[Component], answers: Answers | None = None
 ) -> list[Access]:
-    """Return the access to each component; what has to be asked is asked in one hop.
+    """Return the access to each component; all questions are asked in one hop.
 
-    ``answers`` has what was asked for the same list before, and gets what is asked now.
+    ``answers`` has earlier answers for the same list, and gets the new ones.
     """
     permissions_held = await _permissions_held(frame, components, answers)
     return [
@@ -282,7 +282,7 @@ async def find_accesses(
 
 
 class Explanation(NamedTuple):
-    """What a caller has, and what is missing, for one component."""
+    """The rights of a caller, and the missing ones, for one component."""
 
     access: Access
     is_selected: bool
@@ -372,7 +372,7 @@ def _at_hand(frame: Frame, component: Component) -> bool | None:
 
 
 Answer = bool | Awaitable[bool] | Exception
-"""What a permission was answered: an awaitable that a function returned, or what it raised."""
+"""The answer of a permission: an awaitable that a function returned, or its exception."""
 
 
 async def _ask(frame: Frame, components: Sequence[Component]) -> Mapping[Component, bool]:
@@ -404,7 +404,7 @@ def _ask_in_thread(frame: Frame, components: Iterable[Component]) -> dict[int, A
 
 
 def _answer(frame: Frame, component: Component) -> Answer:
-    """Ask for the permission of a component; return what it raises, except Ctrl-C of a user."""
+    """Ask for the permission of a component; return its exception, except Ctrl-C of a user."""
     permission = component.permission
     try:
         if isinstance(permission, str):
@@ -425,7 +425,7 @@ def _names_of(server: Server) -> Iterator[str]:
 
 
 async def _settled(frame: Frame, component: Component, answer: Answer | None) -> bool:
-    """Return an answer as bool; None stands for that of an asynchronous function."""
+    """Return an answer as bool; None stands for the answer of an asynchronous function."""
     try:
         if answer is None:
             answer = component.permission(frame)  # type: ignore[operator, misc]

@@ -1,1 +1,1 @@
-"""What a handler sees of one request: the Frame and the values that it holds."""
+"""A request as handlers see it: the Frame and its values."""

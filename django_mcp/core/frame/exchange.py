@@ -52,7 +52,7 @@ class Exchange(Cancellation):
     is_task_run = False
     """Whether this is the run of a task, whose middleware ran when its client made the call."""
     may_listen = True
-    """Whether the client may open a stream for what belongs to none of its requests."""
+    """Whether the client may open a stream for messages that belong to none of its requests."""
     request_headers: RequestHeaders | None = None
     """The headers which repeat parts of the body, where transport and revision have them."""
 
@@ -60,7 +60,7 @@ class Exchange(Cancellation):
     task: asyncio.Task[Any] | None = None
     """The task that answers it, up to the end of its response."""
     ended_by: str | None = None
-    """The reason for which the server ended it early, if it did: the response is an error."""
+    """The reason if the server ended it early: the response is an error."""
     counted_as: str | None = None
     """The key of its caller, once calls are counted by caller."""
     is_bound_here = False
@@ -99,14 +99,14 @@ class Exchange(Cancellation):
                 self.task.cancel()
 
     def abandon_requests(self, reason: str) -> None:
-        """Give up what the call has asked its client, which cannot respond any more."""
+        """Give up the requests of the call: its client cannot respond any more."""
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function where it may block; clean up its database connections."""
         return _returned(function, args)
 
     def run_hook(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        """``run`` for what is no handler, and must not wait for one: a permission function."""
+        """Run a function that is not a handler, such as a permission: it waits for no handler."""
         return _returned(function, args)
 
     def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:

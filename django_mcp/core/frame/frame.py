@@ -210,7 +210,7 @@ class Frame:
         return (self.transport.query_params or {}).get(name)
 
     def get_path_param(self, name: str) -> str | None:
-        """Return what the path of the server captured, for ``path="orgs/<slug:org>/mcp"``.
+        """Return the captured values of the server's path, for ``path="orgs/<slug:org>/mcp"``.
 
         The value is converted, as for a view. None over stdio or where the path has no such name.
         A task, and a call that was approved, have the values of the call that was made.
@@ -345,7 +345,7 @@ class Frame:
         return self._register(TemplateComponent.kind, {"template": template, **options})
 
     def get_components(self) -> list[Component]:
-        """Return the components of this session, without those of the server."""
+        """Return the components of this session, without the server's."""
         specs = self.private.get("components", {}).values()
         return [KINDS[spec["kind"]].from_spec(spec) for spec in specs]
 
@@ -424,7 +424,7 @@ class Frame:
 MADE_WHEN_READ = frozenset({"client", "transport", "session"})
 """The fields that a Frame of a transport makes when they are first read."""
 DERIVED = ("message", "server", "revision")
-"""What a Frame derives from ``request`` and ``private``."""
+"""The values that a Frame derives from ``request`` and ``private``."""
 CLASSES = (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)
 KINDS: Mapping[str, Any] = {component.kind: component for component in CLASSES}
 """The classes of components that a session may have, by their kind."""

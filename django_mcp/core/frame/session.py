@@ -19,7 +19,7 @@ from django_mcp.core.protocol.errors import Json
 
 @lru_cache(maxsize=1024)
 def address(session_id: str) -> str:
-    """The hash by which stores, channel groups and logs know a session: its id is a credential."""
+    """The hash of a session for stores, channel groups and logs: its id is a credential."""
     return sha256(session_id.encode()).hexdigest()
 
 
@@ -53,7 +53,7 @@ class Session(NamedTuple):
     principal: str
     version: str
     caller: str = ""
-    """What sessions are counted by, if not by the principal: anonymous callers have none."""
+    """The key that sessions are counted by, since anonymous callers have no principal."""
     client_info: Json = EMPTY
     client_capabilities: Json = EMPTY
     init_meta: Json = EMPTY
@@ -70,7 +70,7 @@ class Session(NamedTuple):
     private: Json = EMPTY
     """Private data under a site's own keys."""
     subscriptions: frozenset[str] = frozenset()
-    """URIs of the resources to whose updates the client is subscribed."""
+    """URIs of the resources that the client is subscribed to."""
     anonymous_at: str | None = None
     """The endpoint of the anonymous caller that opened it; None for the session of a principal."""
     log_position: int | None = None
@@ -78,7 +78,7 @@ class Session(NamedTuple):
     opened_at: float | None = None
     """When it was opened, in seconds since the epoch; None where its duration is not measured."""
     cancelled: Mapping[str, float] = EMPTY
-    """The times at which requests were cancelled, by key, for the workers that answer them."""
+    """The times when requests were cancelled, by key, for the workers that answer them."""
 
     @property
     def address(self) -> str:
@@ -146,7 +146,7 @@ FLUSHED = (
     "subscriptions",
     "cancelled",
 )
-"""What a session loses when a principal takes it over from an anonymous caller."""
+"""The fields that a session loses when a principal takes it over from an anonymous caller."""
 
 
 MAX_NOTES = 20

@@ -131,7 +131,7 @@ TRANSPORTS: Mapping[str, Any] = {"http": HttpTransport, "stdio": StdioTransport}
 
 
 def caller_key(principal: Principal, transport: Transport | None) -> str:
-    """Return the key by which every limit counts a caller: for anonymous ones, with their address.
+    """Return the key of a caller for every limit: for anonymous ones, with their address.
 
     The address is the one that the ASGI server passes on, which knows the trusted proxies. Of an
     IPv6 address only the network counts, because one client has all the addresses of a /64. What

@@ -17,7 +17,7 @@ KEYWORDS: Mapping[str, frozenset[str]] = {
     "boolean": frozenset({"type"}),
     "array": frozenset({"type", "items", "minItems", "maxItems"}),
 }
-"""The keywords of a property of each type, besides those of every property."""
+"""The keywords of a property of each type, besides the keywords of every property."""
 
 COMMON = frozenset({"title", "description", "default"})
 FORMATS = frozenset({"email", "uri", "date", "date-time"})

@@ -33,7 +33,7 @@ class McpError(Exception):
     reason: ClassVar[str] = "internal_error"
     default_message: ClassVar[str] = "Internal error"
     retry_after: ClassVar[int | None] = None
-    """Seconds after which a client may send its request again. HTTP has a header for it."""
+    """Seconds until a client may send its request again. HTTP has a header for it."""
     request_id: str | int | None = None
     """The id for the response, if it could be read before the error was raised."""
 
@@ -183,7 +183,7 @@ class TransportError(McpError):
 class ClientError(McpError):
     """The client answered a request of the server with an error.
 
-    ``message``, ``data`` and ``code`` are those of the client's answer. The code has no meaning in
+    ``message``, ``data`` and ``code`` are from the client's answer. The code has no meaning in
     a response to the client. If a handler does not catch the error, a tool reports it to the model,
     and any other handler fails with an internal error.
     """
@@ -241,7 +241,7 @@ class InvalidParams(ProtocolError):
 
 
 class UnknownGroup(InvalidParams):
-    """The URL of the connection selects a group of which this caller may see nothing.
+    """The URL of the connection selects a group that is hidden from this caller.
 
     Over HTTP the status is 400 in every revision: the URL is wrong, not the message.
     """

@@ -1,4 +1,4 @@
-"""Headers that repeat parts of the body, by which a gateway can route (streamable-http).
+"""Headers that repeat parts of the body, so that gateways can route (streamable-http).
 
 A header that differs from the body is rejected. Header names are in lower case, as in ASGI.
 """
@@ -141,8 +141,8 @@ def collect(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
 def decode_value(raw: bytes, *, header: bytes = NAME) -> str:
     """Return the string that a header value encodes; raise HeaderMismatch if it is invalid.
 
-    ``=?base64?…?=`` encodes what a header cannot contain. A value without one of the markers is
-    literal, but an invalid value between the markers is an error.
+    ``=?base64?…?=`` encodes characters that a header cannot contain. A value without one of the
+    markers is literal, but an invalid value between the markers is an error.
     """
     text = _text(raw, header)
     encoded = _ENCODED.fullmatch(text)
@@ -236,7 +236,7 @@ def _text(raw: bytes, header: bytes) -> str:
 
 
 def _only(headers: Headers, header: bytes) -> bytes:
-    """Return the value of a header that must be sent once: proxies differ in which they read."""
+    """Return the value of a header that must be sent once: proxies read different ones."""
     values = headers.get(header, ())
     if len(values) != 1:
         raise _mismatch(header, "is sent more than once" if values else "is missing")

@@ -38,14 +38,14 @@ OBJECTS = ("elicitation", "experimental", "extensions", "roots", "sampling", "ta
 
 
 def check_capabilities(capabilities: Json, where: str) -> None:
-    """Raise InvalidParams for a capability that is no object: nobody knows what it declares."""
+    """Raise InvalidParams for a capability that is not an object."""
     for name in OBJECTS:
         if name in capabilities and type(capabilities[name]) is not dict:
             raise InvalidParams(f"{where}.{name} must be an object")
 
 
 def check_client(members: Json) -> None:
-    """Raise InvalidParams if what is kept of a client is larger than MAX_CLIENT."""
+    """Raise InvalidParams if the data to store of a client is larger than MAX_CLIENT."""
     if len(jsonrpc.encode(members)) > MAX_CLIENT:
         names = " and ".join(members)
         raise InvalidParams(f"{names} may have at most {MAX_CLIENT} bytes together")

@@ -118,7 +118,7 @@ class Unreadable(NamedTuple):
 
 
 def _read_leniently(data: bytes) -> list[Any] | None:
-    """Return the messages of a batch, of which some are Unreadable; None if ``data`` is not JSON.
+    """Return the messages of a batch, Unreadable ones included; None if ``data`` is not JSON.
 
     Raises InvalidRequest, with the id, for a single message: the client waits for its response.
     """
@@ -188,7 +188,7 @@ _LARGE = 4096
 _BYTES_OF_LARGE = 64
 """The average size of a value in a large message of few values."""
 _MANY_TEXTS = 64
-"""The length of a list from which ``join`` is the fastest way to look at it."""
+"""From this length on, ``join`` is the fastest way to look at a list."""
 _TEXTS_AT_ONCE = 512
 _MANY_DIGITS = b"0" * len(str(MAX_INTEGER))
 """The digits of a large integer, after ``_DIGITS_AS_ZERO``."""
@@ -335,7 +335,7 @@ def _read_response(value: dict[str, Any], identity: Any) -> Response:
     error = value.get("error")
     if ("result" in value) == ("error" in value):
         raise _invalid('A message has a "method", a "result" or an "error"', identity)
-    # The ids of the server's own requests are signed, and longer than those of clients.
+    # The ids of the server's own requests are signed, and longer than ids of clients.
     if not is_id(identity, MAX_CURSOR):
         raise _invalid_id(identity, MAX_CURSOR)
     if "result" in value and type(result) is not dict:

@@ -1,4 +1,4 @@
-"""Limits of what a client may send, and of how much of it an error or a log line repeats.
+"""Limits of messages from clients, and of the parts that errors and log lines repeat.
 
 Callers without a name are counted by their network.
 """
@@ -13,9 +13,9 @@ MAX_IDENTIFIER = 256
 MAX_URI = 2_048
 """Characters of the URI of a resource."""
 MAX_CURSOR = 4_096
-"""Characters of what the server signs and a client sends back: a cursor, the id of a request."""
+"""Characters of a signed value that a client sends back: a cursor, the id of a request."""
 MAX_CLIENT = 16_384
-"""Bytes of JSON of what a client says about itself: clientInfo, capabilities, _meta."""
+"""Bytes of JSON about a client: clientInfo, capabilities, _meta."""
 MAX_VALUES = 100_000
 """JSON values of a message: processing one costs up to a microsecond and 200 bytes."""
 MAX_INTEGER = 2**63

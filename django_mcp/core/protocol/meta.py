@@ -12,7 +12,7 @@ KEY = re.compile(rf"(?:(?P<prefix>{LABEL}(?:\.{LABEL})*)/)?{NAME}")
 
 OWNERS = frozenset({"mcp", "modelcontextprotocol"})
 SPECIFIED = "io.modelcontextprotocol"
-"""The prefix under which the specification and its official extensions name their own keys."""
+"""The prefix of keys of the specification and its official extensions."""
 
 
 def check_keys(meta: Mapping[str, Any]) -> None:

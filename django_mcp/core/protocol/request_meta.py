@@ -1,4 +1,4 @@
-"""Reading a message that a client has posted, and what a stateless request says about itself.
+"""Read a message that a client has posted, and the metadata of a stateless request.
 
 The order of the checks is observable, because clients probe with invalid requests.
 """
@@ -38,7 +38,7 @@ OF_NO_CLIENT: RequestMeta = {
     "protocol_version": NEWEST.version,
     "client_capabilities": {},
 }
-"""What a message says of itself that names no client."""
+"""The metadata of a message that names no client."""
 
 
 def has_request_meta(params: Json) -> bool:
@@ -47,13 +47,13 @@ def has_request_meta(params: Json) -> bool:
 
 
 def is_stateless(version: str | None) -> bool:
-    """Whether a version, such as that of a header, is a revision without sessions."""
+    """Whether a version, such as the value of a header, is a revision without sessions."""
     named = BY_VERSION.get(version or "")
     return named is not None and named.statefulness is Statefulness.STATELESS
 
 
 def are_stateless(headers: RequestHeaders) -> bool:
-    """Whether the version header is that of a revision without sessions.
+    """Whether the version header names a revision without sessions.
 
     A gateway may send it in an open session too. Then the revision of the session holds.
     """
@@ -66,7 +66,7 @@ def read_message(
     served: Mapping[str, Revision],
     versions: Sequence[str] = (),
 ) -> tuple[Message | list[Any], RequestMeta | None]:
-    """Read what was posted: a message or a batch, and its metadata if it belongs to no session.
+    """Read a posted message or batch, and its metadata if it belongs to no session.
 
     Raises the error of the first check that fails, with the id of the request. The other arguments
     are those of ``read``. The metadata of a notification are not read.
@@ -96,7 +96,7 @@ def read(
 ) -> RequestMeta:
     """Return the metadata of ``request``; raise the error of the first check that fails.
 
-    ``headers`` are those of the HTTP request, or None for other transports; ``served`` maps the
+    ``headers`` are from the HTTP request, or None for other transports; ``served`` maps the
     supported versions to their revisions. A server without any lists all its ``versions``, of which
     the client may open a session.
     """

@@ -23,7 +23,7 @@ LISTS: Mapping[str, str] = {
     "promptsListChanged": "prompts",
     "resourcesListChanged": "resources",
 }
-"""The capability to whose list each member of a filter belongs."""
+"""The capability of the list that each member of a filter selects."""
 
 _PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
 

@@ -1,6 +1,6 @@
 """Tasks: the table of their life cycle, and the JSON objects that clients receive.
 
-The protocol has two forms of tasks: those of 2025-11-25, and those of the extension
+The protocol has two forms of tasks: the tasks of 2025-11-25, and the extension
 ``io.modelcontextprotocol/tasks``. A ``Task`` has the names of the extension, and this module
 describes it in both forms. Every change is a function from one task to the next.
 Times are strings (RFC 3339) and are made elsewhere: this module reads no clock.
@@ -33,7 +33,7 @@ from django_mcp.core.protocol.errors import Json
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-"""The key of ``_meta`` by which messages of 2025-11-25 name their task (TASK-54)."""
+"""The key of ``_meta`` with the task of messages of 2025-11-25 (TASK-54)."""
 STATUS_NOTIFICATION = "notifications/tasks/status"
 """Of 2025-11-25."""
 LISTEN_NOTIFICATION = "notifications/tasks"
@@ -84,7 +84,7 @@ SHOWN: Mapping[Status, Status] = {
     Status.DECLINED: Status.COMPLETED,
     Status.EXPIRED: Status.COMPLETED,
 }
-"""What clients read instead of the statuses that the protocol does not have."""
+"""The statuses for clients, instead of statuses that the protocol does not have."""
 
 
 class TaskEnded(Exception):
@@ -261,7 +261,7 @@ def decline(task: Task, text: str) -> Task:
 
 
 def expire(task: Task, text: str) -> Task:
-    """Return the task on which nobody has decided, with a result that says so."""
+    """Return a task that nobody has decided, with a result that says so."""
     return become(task, Status.EXPIRED, message="", result=_refusal(text))
 
 
@@ -289,7 +289,7 @@ def in_session(task: Task) -> dict[str, Any]:
 
 
 def session_message(task: Task) -> str:
-    """Return the status message; that of an error result says what went wrong (TASK-28)."""
+    """Return the status message; an error result's message describes the error (TASK-28)."""
     result = task.result or {}
     if task.shown_status is not Status.COMPLETED or not result.get("isError"):
         return task.message
@@ -304,7 +304,7 @@ def created_in_session(task: Task) -> dict[str, Any]:
 
 
 def in_extension(task: Task) -> dict[str, Any]:
-    """Return the Task of the extension, without what belongs to its status."""
+    """Return the Task of the extension, without members for its status."""
     return {
         "taskId": task.id,
         "status": str(task.shown_status),
@@ -340,7 +340,7 @@ DETAILS: Mapping[Status, Callable[[Task], Json]] = {
     Status.COMPLETED: lambda task: {"result": task.result},
     Status.FAILED: lambda task: {"error": task.error},
 }
-"""The members that a DetailedTask has in addition to those of a Task, by its status."""
+"""The members that a DetailedTask adds to a Task, by its status."""
 
 
 def related(task_id: str) -> dict[str, Any]:

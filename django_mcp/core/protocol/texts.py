@@ -73,7 +73,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
 def listed(option: str, names: Any, error: type[Exception] = ValueError) -> tuple[str, ...]:
     """Return the names of an option.
 
-    Raises ``error`` for a string, of which Python would take each character for a name, and for
+    Raises ``error`` for a string, since Python would take each character for a name, and for
     anything else than strings.
     """
     if isinstance(names, str | bytes):

@@ -36,7 +36,7 @@ _QUOTED = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]++|%[0-9A-Fa-f]{2}
 
 
 class _Operator(NamedTuple):
-    """A row of the table in RFC 6570, appendix A, and the characters at which a match stops."""
+    """A row of the table in RFC 6570, appendix A, and the characters that end a match."""
 
     first: str
     separator: str
@@ -118,7 +118,7 @@ class UriTemplate:
         return cls(text, names, specificity, parts, _compiled(text, parts), segments)
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the variables with which this template expands to ``uri``, or None."""
+        """Return the variables that expand this template to ``uri``, or None."""
         if len(uri) > MAX_LENGTH:
             return None
         try:
@@ -164,7 +164,7 @@ def is_uri(text: str) -> bool:
 
 
 def is_uri_template(text: str) -> bool:
-    """Whether a template expands to URIs, in which characters outside ASCII are encoded."""
+    """Whether a template expands to URIs: characters outside ASCII are encoded in them."""
     return is_uri(_NOT_ASCII.sub("%C3", _EXPRESSION.sub("x", text)))
 
 
@@ -281,7 +281,7 @@ def _insert_values(text: str, part: _Expression, stops: str, steps: list[_Step])
 
 
 def _openings(text: str, steps: Sequence[_Step]) -> Iterator[str]:
-    """Yield the strings with which ``steps`` can begin; "" is the end of the URI."""
+    """Yield the strings that ``steps`` can begin with; "" is the end of the URI."""
     if not steps:
         yield ""
         return
@@ -416,7 +416,7 @@ def _expanded(part: _Expression, values: Mapping[str, str | int | float | None])
 
 
 def _quoted(text: str, safe: str) -> str:
-    """Percent-encode what is not unreserved, not in ``safe`` and not percent-encoded already."""
+    """Percent-encode characters that are not unreserved, in ``safe`` or encoded already."""
     if _QUOTED.fullmatch(text):
         return text
     pieces = enumerate(_TRIPLET.split(text))

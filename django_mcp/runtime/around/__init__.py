@@ -1,1 +1,1 @@
-"""What a site has around its views, for what this package answers in their place."""
+"""The middleware and hooks around a site's views, for responses of this package in their place."""

@@ -20,7 +20,7 @@ from django.utils.module_loading import import_string
 from django_mcp.runtime import private
 
 Convert = Callable[[Any], Any]
-"""Returns a function of the same colour that returns a response for what is raised."""
+"""Returns a function of the same colour that returns a response for an exception."""
 
 
 class MiddlewareChain(BaseHandler):

@@ -1,7 +1,8 @@
 """The tenant of a request: the setting TENANT names a function of the site that knows it.
 
 It is read once for each HTTP request, after FIRST_MIDDLEWARE and before the authenticators, so
-that they find the users of the right schema. The principal has it, and so has what is bound to one.
+that they find the users of the right schema. The principal has it, and so has everything that is
+bound to a principal.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def function() -> Any:
 
 
 def of_request(request: HttpRequest) -> str:
-    """Return the tenant of a request of the site, such as that of a page; empty without one.
+    """Return the tenant of a request of the site, such as a page; empty without one.
 
     Raises TypeError if the function returns something else than a string or None.
     """
@@ -43,7 +44,7 @@ async def aof_request(request: HttpRequest) -> str:
 
 
 def is_of(request: HttpRequest, principal_key: str) -> bool:
-    """Whether what is bound to a principal belongs to the tenant of a request of the site."""
+    """Whether an object that is bound to a principal belongs to the tenant of a request."""
     if function() is None:
         return True
     return base.tenant_of_key(principal_key) == of_request(request)

@@ -1,4 +1,4 @@
-"""Which exceptions of Django are expected failures, and what the caller receives for them."""
+"""Django's exceptions that are expected failures, and their answers to callers."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ FAILURES: Mapping[type[Exception] | str, Failure] = {
     "rest_framework.exceptions.NotAuthenticated": Failure("permission_denied"),
     "rest_framework.exceptions.AuthenticationFailed": Failure("permission_denied"),
 }
-"""The names are those of Django REST framework, which may not be installed."""
+"""The names are from Django REST framework, which may not be installed."""

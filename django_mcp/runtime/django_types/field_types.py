@@ -1,4 +1,4 @@
-"""The types of Django's fields: the one table from which forms, toolsets and REST take schemas.
+"""The types of Django's fields: the one table of schemas for forms, toolsets and REST.
 
 | a field of a model or a form | type | a value is written as |
 |---|---|---|
@@ -72,7 +72,7 @@ class FieldType:
     sent: Any = str
     """The type of an argument that a form validates, for pydantic."""
     write: Callable[[Any], Any] | None = None
-    """What a value is in JSON, if it is not what pydantic writes."""
+    """Converts a value to JSON, unless pydantic does."""
 
 
 def _date(value: date) -> date:
@@ -120,7 +120,7 @@ def _simple(name: str, annotation: Any, schema: Schema, sent: Any = SHORT) -> Fi
 
 
 def _string(name: str, annotation: Any, sent: Any = str, **members: Any) -> FieldType:
-    """A type of which not every value is as its arguments should be."""
+    """A type for arguments that has stricter rules than values in rows."""
     argument = {**STRING, **members}
     return FieldType(name=name, annotation=annotation, value=STRING, argument=argument, sent=sent)
 
@@ -193,7 +193,7 @@ MODEL_FIELDS: Mapping[type[Any], TypeName] = {
     models.TextField: "text",
     models.JSONField: "json",
 }
-"""The type of each class of fields; a subclass has that of its nearest base."""
+"""The type of each class of fields; a subclass has the type of its nearest base."""
 
 
 def of_model_field(field: Any) -> FieldType | FieldKind | None:
@@ -208,7 +208,7 @@ def of_model_field(field: Any) -> FieldType | FieldKind | None:
 
 
 def alias_of(field: Any) -> str:
-    """The alias of the database from which a field is read."""
+    """The alias of the database that a field is read from."""
     return router.db_for_read(field.model) if hasattr(field, "model") else "default"
 
 
@@ -255,7 +255,7 @@ class Argument:
     """For pydantic."""
     schema: Schema
     labels: Any = ""
-    """What the choices mean, for a description; lazy if a label is."""
+    """The meaning of the choices, for a description; lazy if a label is."""
 
 
 def of_form_field(field: forms.Field, *, is_nullable: bool = True) -> Argument | None:
@@ -421,4 +421,4 @@ FORM_FIELDS: Mapping[type[forms.Field], TypeName | Callable[[Any], Argument]] = 
     forms.RegexField: _regex,
     forms.CharField: _text("text"),
 }
-"""The argument for each class of fields; a subclass has that of its nearest base."""
+"""The argument for each class of fields; a subclass has the argument of its nearest base."""

@@ -1,4 +1,4 @@
-"""What the value of a FileField is in a result: one absolute URL, whatever shows it."""
+"""Values of a FileField in results: one absolute URL everywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def url_of(file: FieldFile) -> str | None:
 
 
 def url_of_column(field: models.FileField, name: Any) -> str | None:
-    """Return the same for what a database has in the column of a field: the name of a file."""
+    """Return the same for the name of a file, as it is in the column of a field."""
     instance: Any = None  # A storage needs none for a URL.
     return url_of(field.attr_class(instance, field, name)) if name else None
 
@@ -40,7 +40,7 @@ def _absolute(url: str) -> str:
 def _site_url() -> str | None:
     """Return BASE_URL, else the origin that the request of the current call names.
 
-    On a site with tenants, the request comes first: its host may be that of the tenant.
+    On a site with tenants, the request comes first: its host may belong to the tenant.
     """
     site = conf.get()
     frame = current_frame.get()

@@ -127,4 +127,4 @@ SCHEMAS: Mapping[type[forms.Field], Callable[[Any], Schema]] = {
         "maxLength": field.max_length,
     },
 }
-"""The schema of each class of fields; a subclass has that of its nearest base."""
+"""The schema of each class of fields; a subclass has the schema of its nearest base."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ANONYMOUS = "django.contrib.auth.models.AnonymousUser"
 """Its module can be imported only once apps are loaded."""
 SCOPE_KEY = "django_mcp.request"
-"""The key under which the ASGI scope has the request that Django's middleware has seen."""
+"""The key of the request of Django's middleware in the ASGI scope."""
 
 
 def of_frame(frame: Frame) -> HttpRequest:
@@ -57,7 +57,7 @@ def of_caller(request: HttpRequest, user: Any, session: Any) -> HttpRequest:
 
 
 def _without_http(frame: Frame) -> HttpRequest:
-    """A request whose URLs are those of the site."""
+    """A request that builds URLs of the site."""
     server = frame.private.get("server")
     base = urlsplit(conf.get().base_url or "http://localhost")
     scope = {

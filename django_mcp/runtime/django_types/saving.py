@@ -20,7 +20,7 @@ KEY_CHANGED = "The primary key of a row cannot be changed."
 
 
 class ChangedKey(ToolError):
-    """The caller gave a row another primary key, which may be that of another row."""
+    """The caller gave a row another primary key, which another row may have."""
 
     def __init__(self, field: str) -> None:
         super().__init__(f"{field}: {KEY_CHANGED}")
@@ -51,7 +51,7 @@ class KeyGuard:
         self._before = self._key()
 
     def changed(self) -> str | None:
-        """Return the name of a field by which the key of an existing row was changed, or None.
+        """Return the name of a field that changes the key of an existing row, or None.
 
         No key is no key of another row: such an object is copied.
         """
@@ -80,7 +80,8 @@ class KeyGuard:
         del instance.save_base
         if instance._state.adding:
             if always_inserts or any(self._changed()):
-                # Of all tables: True inserts in that of the model alone, and updates its parents'.
+                # Of all tables: True inserts in the model's own table alone, and updates its
+                # parents'.
                 options["force_insert"] = (Model,)
                 options["force_update"] = False
             instance.save_base(**options)

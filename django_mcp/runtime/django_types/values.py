@@ -1,4 +1,4 @@
-"""What values of Django's own types become in a result, or why they are refused."""
+"""Values of Django's own types in results, and the errors for unsupported ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from django_mcp.runtime import private
 from django_mcp.runtime.django_types import files
 
 MAX_DEPTH = 20
-"""Levels of a result in which queries are searched."""
+"""Levels of a result that are searched for queries."""
 
 TOOLSET = "declare a ModelToolset (django_mcp.toolsets)"
 
@@ -109,7 +109,7 @@ def _as_rows(query: Iterable[Any]) -> list[Any]:
 
 
 def _unwrapped(value: Any) -> Any:
-    # What is pickled is the object itself.
+    # The object itself is pickled.
     _, (wrapped,) = value.__reduce__()
     return wrapped
 
@@ -208,7 +208,7 @@ TABLE: Mapping[type | str, Serializer] = {
     ),
     "rest_framework.request.Request": Unsupported(REQUEST_WORDS),
 }
-"""Django's types; names are those of types that need no import here, or may not be installed."""
+"""Django's types; types that need no import here, or may not be installed, are names."""
 
 
 @cache

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 ARRIVE_WITHIN = 0.3
-"""Seconds in which the requests of accepted connections arrive."""
+"""Seconds until the requests of accepted connections have arrived."""
 TICK = 0.05
 
 
@@ -113,7 +113,7 @@ class Daphne(AsgiServer):
         deadline = loop.time() + seconds
         while loop.time() < deadline and any(map(self._is_busy, self._servers)):
             await asyncio.sleep(TICK)
-        # What the last of them has written is sent in the next iterations of the reactor.
+        # The last response is sent in the next iterations of the reactor.
         await asyncio.sleep(TICK)
 
     def _is_busy(self, server: Any) -> bool:

@@ -49,7 +49,7 @@ def handle_signals() -> None:
 def _handle(number: int, frame: FrameType | None) -> Any:
     """Tell the event loops; call the former handler now, or when its ASGI server may stop."""
     handler = _handlers[number]
-    here = running_loop()  # That of the main thread, where Python calls the handlers of signals.
+    here = running_loop()  # Of the main thread, where Python calls the handlers of signals.
     is_watched = here is not None and _watchers.get(here) is not None
     # The second signal is passed on at once.
     server = asgi_servers.find(handler) if is_watched and number not in _delayed else None
@@ -70,7 +70,7 @@ def _begin(begin: Begin, server: AsgiServer, pass_on: Callable[[], Any]) -> None
 
 
 class _Watcher:
-    """What an event loop does when the process receives a signal to stop."""
+    """The function of an event loop for a signal to stop."""
 
     begin: Begin
 

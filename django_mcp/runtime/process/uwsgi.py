@@ -1,4 +1,4 @@
-"""uWSGI, of which older versions run the threads of Python only if they are told to."""
+"""uWSGI: its older versions run threads of Python only with an option."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_THREADS = (
 
 
 def check_threads() -> None:
-    """Log an error if this process is a worker of uWSGI in which no other thread can run."""
+    """Log an error if this process is a worker of uWSGI without other threads."""
     # Only uWSGI itself has this module.
     uwsgi = sys.modules.get("uwsgi")
     if uwsgi is not None and not getattr(uwsgi, "has_threads", True):

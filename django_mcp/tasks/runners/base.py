@@ -1,4 +1,4 @@
-"""The interface of runners, which decide in which process a task runs."""
+"""The interface of runners, which choose the process of a task."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ FALLBACK = "default"
 """The name of the app that Celery makes where there is none. It has a broker that nobody chose."""
 
 
-# A message is acknowledged after the run: that of a worker which died before it started the task is
+# A message is acknowledged after the run: one whose worker died before it started the task is
 # delivered again. One that had started it is harmless, because a task is started once.
 @shared_task(
     name="django_mcp.run_task", ignore_result=True, acks_late=True, reject_on_worker_lost=True
@@ -25,7 +25,7 @@ def run_task(task_id: str) -> None:
 
 
 class CeleryRunner(Runner):
-    """Sends tasks to Celery; ``options`` are those of ``apply_async``, such as ``queue``."""
+    """Sends tasks to Celery; ``options`` are options of ``apply_async``, such as ``queue``."""
 
     def __init__(self, **options: Any) -> None:
         if current_app.main == FALLBACK:

@@ -1,1 +1,1 @@
-"""Queries: declared paths, the rows that a caller may see, and what a query may contain."""
+"""Queries: declared paths, the rows that a caller may see, and a check of each query."""

@@ -1,4 +1,4 @@
-"""Declared paths, such as ``customer__name``: which field they lead to, over which relations."""
+"""Declared paths, such as ``customer__name``: the field at the end, and the relations before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Relations = tuple[str, ...]
 """The names of the relations from a model, such as ``("customer", "city")``."""
 
 ColumnKey = tuple[Relations, str]
-"""What identifies a column in a query: the relations to its table, and its attribute name."""
+"""The identity of a column in a query: the relations to its table, and its attribute name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

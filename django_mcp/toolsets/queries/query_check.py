@@ -1,6 +1,6 @@
 """The check of a query of a toolset after it is built, and before it runs.
 
-It is built from what the declaration lists, and from nothing else (``toolsets.reading``). This
+It is built from listed fields, and from nothing else (``toolsets.reading``). This
 module does not trust that: it walks over the query, and rejects any column, lookup, join or
 function that the declaration does not list. It knows nothing of arguments.
 """
@@ -26,12 +26,12 @@ FUNCTIONS = (Aggregate, Substr, TruncBase, Transform, VisibleValue)
 
 
 class UnlistedColumn(Exception):
-    """The query uses what its toolset does not list. For the log: it names columns."""
+    """The query uses columns that its toolset does not list. For the log: it names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """What a query may use."""
+    """The columns and joins that a query may use."""
 
     selected: Collection[ColumnKey] = ()
     ordered: Mapping[str, ColumnKey] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Allowed:
 
 
 def check(query: Query, allowed: Allowed) -> None:
-    """Raise UnlistedColumn if the query selects, compares, sorts or joins what is not allowed."""
+    """Raise UnlistedColumn if the query uses a column or join that is not allowed."""
     _Check(query, allowed).run()
 
 

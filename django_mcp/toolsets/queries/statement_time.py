@@ -24,7 +24,7 @@ STEPS = 10_000
 def limited(using: str, seconds: float) -> Iterator[None]:
     """Limit each statement of the block; raises ToolError for one that takes longer.
 
-    What a database cannot do with the values of a caller is a ToolError as well.
+    A database error about the values of a caller is a ToolError as well.
     """
     connection = connections[using]
     limit = LIMITS.get(connection.vendor)

@@ -1,4 +1,4 @@
-"""What one caller may see in one call: its rows, and those to which its rows are related."""
+"""The visible rows of one caller in one call, and the rows related to them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class VisibleRows:
 
     queryset: QuerySet[Any]
     limits: dict[Relations, Rows] = field(default_factory=dict)
-    """The visible rows of each relation of which not all are visible."""
+    """The visible rows of each relation, if not all are visible."""
     aliases: dict[str, str] = field(default_factory=dict)
 
     def reference(self, path: Path) -> str:
@@ -70,9 +70,9 @@ class VisibleRows:
 def visible(
     queryset: QuerySet[Any], model: type[Model], where: str, *, using: str | None = None
 ) -> QuerySet[Any]:
-    """Return the rows of a queryset of the site, as a query of which nothing else is known.
+    """Return the rows of a queryset of the site, as a query without its other parts.
 
-    Only its rows are taken over: what it selects, joins and annotates stays in a subquery.
+    Only its rows are taken over: its columns, joins and annotations stay in a subquery.
     Raises ImproperlyConfigured for a queryset of another model, or of a part of the rows.
     """
     if not isinstance(queryset, QuerySet) or queryset.model._meta.concrete_model is not (

@@ -333,7 +333,7 @@ class Connection:
     async def _commit(
         self, session_id: str, principal: str, changes: Sequence[Change]
     ) -> Session | None:
-        # The session is that of the connection, whose principal never changes.
+        # The session belongs to the connection, whose principal never changes.
         self.session = await self._store.update(session_id, changes)
         if self.session is not None:
             await self._subscribe_to(self.session.subscriptions)
@@ -401,7 +401,7 @@ class Connection:
             background.spawn(self._change([Change(*change) for change in message["changes"]]))
 
     async def _change(self, changes: Sequence[Change]) -> None:
-        """Commit what a task changed in the session, after the request that began the task."""
+        """Commit a task's changes of the session, after the request that began the task."""
         if self.session is not None:
             await self._commit(self.session.id, self.session.principal, changes)
             await self._publish(self.server, self.session.id, changes)

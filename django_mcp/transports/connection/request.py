@@ -1,4 +1,4 @@
-"""One message on a connection: what its call may send, and what ends it.
+"""One message on a connection: the messages of its call, and its end.
 
 | state | meaning | who moves it |
 |---|---|---|
@@ -29,7 +29,7 @@ SESSION = ""
 """The key of requests in flight: a connection has one session at most."""
 
 Send = Callable[[bytes], None]
-"""Sends a response, or adds it to those of a batch."""
+"""Sends a response, or adds it to a batch."""
 
 
 async def yield_once() -> None:
@@ -56,7 +56,7 @@ class ConnectionExchange(LoopExchange):
         self.pending_requests = PendingRequests()
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Send a notification before the response; those of several requests interleave."""
+        """Send a notification before the response; several requests may interleave."""
         encoded = jsonrpc.encode(message)
         if self._is_here():
             self._send(encoded)

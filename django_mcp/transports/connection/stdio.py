@@ -5,9 +5,9 @@ standard input and writes to the real standard output (see ``guarded_stdio``).
 
 | state of the output | meaning | who moves it |
 |---|---|---|
-| idle | what is written goes to the client at once | ``write``: waiting |
+| idle | written messages go to the client at once | ``write``: waiting |
 | waiting | lines wait; above MAX_WAITING no message is read | the client reads: idle |
-| broken | what is written is dropped | ``give_up``, or an error of the pipe |
+| broken | written messages are dropped | ``give_up``, or an error of the pipe |
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MAX_UNREAD = 64 * MAX_WAITING
 
 
 class StdoutSink:
-    """Writes what the client accepts; where ``out`` does not block, the rest follows later."""
+    """Writes as much as the client accepts; if ``out`` does not block, the rest follows later."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -82,7 +82,7 @@ class StdoutSink:
             await self._written.wait()
 
     def give_up(self) -> None:
-        """Drop what waits for the client, and what follows."""
+        """Drop waiting messages, and all later ones."""
         self.is_broken = True
         if self._waiting:
             self._waiting.clear()
@@ -90,7 +90,7 @@ class StdoutSink:
             self._written.set()
 
     def _write(self, data: bytes | bytearray) -> int:
-        """Write what the pipe takes; return how many bytes need not be written again.
+        """Write as much as the pipe takes; return how many bytes need not be written again.
 
         These are all of them if the client has gone.
         """

@@ -1,4 +1,4 @@
-"""The page that a browser gets at an endpoint: what it is, and how people connect their programs.
+"""The page that a browser gets at an endpoint: it explains how to connect programs.
 
 It names nothing that the server offers: whoever opens it is not authenticated.
 """

@@ -19,7 +19,7 @@ MAX_REQUESTED = 2_000
 """Bytes of ``Access-Control-Request-Headers`` which are read."""
 EXPOSED_HEADERS = b"WWW-Authenticate, Mcp-Session-Id, Retry-After"
 MAX_AGE = b"3600"
-"""Seconds for which a browser may cache a preflight."""
+"""Seconds that a browser may cache a preflight."""
 
 
 def allowing(origin: bytes, send: Send) -> Send:

@@ -1,10 +1,10 @@
 """Django's middleware around HTTP requests to MCP servers, where two settings ask for it.
 
-That of FIRST_MIDDLEWARE runs before the authenticators, that of DJANGO_MIDDLEWARE after them, in
+FIRST_MIDDLEWARE runs before the authenticators, DJANGO_MIDDLEWARE after them, in
 one chain.
 
-The middleware sees ``frame.django_request``; what it sets there, its context variables and its
-database connections are those of the handler, which runs on the thread of its request.
+The middleware sees ``frame.django_request``; its attributes there, its context variables and its
+database connections are shared with the handler, which runs on the thread of its request.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class DjangoMiddleware(MiddlewareChain):
         self.authenticates = authenticates
 
     def resolve_request(self, request: DjangoRequest) -> Any:
-        """The view, instead of that of ROOT_URLCONF; ``process_view`` receives it."""
+        """The view, instead of one of ROOT_URLCONF; ``process_view`` receives it."""
         match = ResolverMatch(mcp_endpoint, (), request.mcp_path_params, url_name="mcp")  # type: ignore[attr-defined]
         request.resolver_match = match
         return match
@@ -157,7 +157,7 @@ mcp_endpoint.csrf_exempt = True  # type: ignore[attr-defined]
 
 
 class View:
-    """The innermost part: it answers, and collects what the middleware may still change."""
+    """The innermost part: it answers, and collects the response for the middleware to change."""
 
     def __init__(self, http: HttpRequest, principal: Principal, send: Send, serve: Serve) -> None:
         self._http = http
@@ -200,11 +200,11 @@ class View:
         return response
 
     async def __call__(self, message: Message) -> None:
-        """Collect a part of the response, or pass on that of a stream."""
+        """Collect a part of the response, or pass it on for a stream."""
         if message["type"] == "http.response.start":
             self._start = message
             self._has_answered = True
-            self._body.clear()  # An error replaces what it has interrupted.
+            self._body.clear()  # An error replaces the interrupted response.
             self.is_stream = (b"content-type", b"text/event-stream") in message["headers"]
         elif not self.is_stream:
             self._body.append(message.get("body", b""))
@@ -261,10 +261,10 @@ def _identity(request: DjangoRequest) -> tuple[Any, bool]:
 
 
 def _rejection(response: HttpResponseBase, http: HttpRequest) -> HttpError:
-    """What a client is answered if the middleware answers instead of the server.
+    """The answer to a client if the middleware responds instead of the server.
 
     Clients read JSON-RPC, so a page becomes its status; a redirect to the login page becomes 401
-    with a challenge, at which clients let their user log in.
+    with a challenge: clients let their user log in.
     """
     status = response.status_code
     location = response.headers.get("Location")

@@ -1,6 +1,6 @@
 """The HTTP endpoint of a server: POST, GET and DELETE.
 
-One coroutine takes a request from its headers to its response; what is known of the request is its
+One coroutine takes a request from its headers to its response; the state of the request is its
 ``HttpExchange``. It does without the dispatch loop of Channels, which takes four fifths of the
 throughput of a bare application, and receives nothing while a handler runs.
 """
@@ -94,7 +94,7 @@ class Endpoint:
                 await closing
 
     def verb(self, exchange: HttpExchange, method: str) -> Verb:
-        """What answers an HTTP method; raises HttpError for one that is not allowed.
+        """The function for an HTTP method; raises HttpError for one that is not allowed.
 
         Without sessions there is only POST (HTTP-15).
         """
@@ -143,7 +143,7 @@ async def _within(
 
 
 async def _find_tenant(scope: Any) -> None:
-    """Set the tenant of a request, on which authenticators depend."""
+    """Set the tenant of a request: authenticators depend on it."""
     scope[TENANT_KEY] = await tenants.aof_request(django_requests.of_scope(scope))
 
 
@@ -205,4 +205,4 @@ async def delete(exchange: HttpExchange) -> None:
 
 
 VERBS: Mapping[str, Verb] = {"GET": get, "DELETE": delete}
-"""What answers the methods of sessions."""
+"""The functions for the methods of sessions."""

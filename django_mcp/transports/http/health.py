@@ -22,9 +22,9 @@ from django_mcp.transports.http.request import Asgi
 logger = logging.getLogger("django_mcp")
 
 VALID_FOR = 1.0
-"""Seconds for which a result is answered again."""
+"""Seconds that a result is answered again."""
 ANSWER_WITHIN = 2.0
-"""Seconds in which the stores and the layer have to answer, all together."""
+"""Seconds for the answers of the stores and the layer, all together."""
 NOBODY = "readyz"
 """The session that is looked up, and the group that is sent to. There is none of that name."""
 

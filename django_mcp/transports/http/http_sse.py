@@ -6,11 +6,11 @@ can forward a POST, over the channel layer alone.
 
 | state of a stream | meaning | who moves it |
 |---|---|---|
-| opened | its worker subscribes to what is posted | ``serve``: connected |
-| connected | what the client posts goes to the ``Connection`` | the client, ``end``: closed |
+| opened | its worker subscribes to posted messages | ``serve``: connected |
+| connected | posted messages go to the ``Connection`` | the client, ``end``: closed |
 | closed | nothing is forwarded, and the calls of the connection are cancelled | nobody |
 
-The states of its response are those of ``SseStream``, those of its session of ``Connection``.
+Its response has the states of ``SseStream``, and its session the states of ``Connection``.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ KEY = "key"
 SEPARATOR = "@"
 """Between the name of a connection and the channel of its worker."""
 IDLE_AFTER = 3.0
-"""Seconds without a message after which the process may end a connection when it stops."""
+"""Seconds without a message until a process that stops may end a connection."""
 PURPOSE = "http_sse"
-"""What the name is encrypted for. No other principal can post to a connection."""
+"""The purpose of the name's encryption. No other principal can post to a connection."""
 
 
 class HttpSseEndpoint(Endpoint):
@@ -130,7 +130,7 @@ async def _forward(channel: str, group: str, posted: bus.Message) -> None:
 
 
 def group_of(name: str) -> str:
-    """The group of those who receive what is posted to a connection: one stream."""
+    """The group that receives messages posted to a connection: one stream."""
     return bus.group("connection", name)
 
 
@@ -186,4 +186,4 @@ VERBS: Mapping[str, tuple[str, Verb]] = {
     STREAM: ("GET", open_stream),
     MESSAGES: ("POST", take),
 }
-"""The HTTP method of each endpoint, and what answers it."""
+"""The HTTP method of each endpoint, and its function."""

@@ -1,11 +1,11 @@
 """The SSE stream that carries a subscriptions/listen request over HTTP.
 
-| state of the request | what its response is | who moves it |
+| state of the request | its response | who moves it |
 |---|---|---|
 | not accepted | JSON, an error | ``listen``, after the checks of dispatch: accepted |
 | accepted | the last event of a ``ListenStream`` | nobody |
 
-The states of the stream are those of ``SseStream``, those of its filter of ``Subscription``.
+The stream has the states of ``SseStream``, and its filter the states of ``Subscription``.
 """
 
 from __future__ import annotations

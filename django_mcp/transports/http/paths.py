@@ -26,14 +26,14 @@ class Match(NamedTuple, Generic[T]):
     captured: Mapping[str, Any]
 
     def enter(self, scope: Any) -> None:
-        """Note in the scope what was captured, as a URLRouter does it."""
+        """Note the captured values in the scope, as a URLRouter does."""
         if self.captured:
             scope["url_route"] = {"args": (), "kwargs": self.captured}
             scope[PATH_KEY] = self.path
 
 
 def leave(scope: Any, suffix: str) -> None:
-    """Note that what follows the path of the endpoint is not a part of it."""
+    """Note that the rest of the path is not a part of the endpoint's."""
     if PATH_KEY in scope:
         scope[PATH_KEY] = scope[PATH_KEY].removesuffix(suffix)
 

@@ -35,9 +35,9 @@ as under WSGI."""
 MAX_ORIGIN_LENGTH = 300
 """Bytes of a Host or an Origin. A DNS name has at most 253; longer values are not cached."""
 BODY_TIMEOUT = 30.0
-"""Seconds within which the body of a request has to arrive."""
+"""Seconds for the arrival of a request's body."""
 SINGLE_VALUED = (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-site")
-"""Headers on which the checks before the body depend. One with two values is rejected, because
+"""Headers for the checks before the body. One with two values is rejected, because
 a gateway may have checked the other value."""
 OTHER_SITES = frozenset({b"cross-site", b"same-site"})
 """Values of Sec-Fetch-Site for a request that a page of another site makes."""
@@ -66,7 +66,7 @@ class WaitingThread(Protocol):
 
 
 class HttpRequest:
-    """What a client has sent, and whether it may be answered."""
+    """The headers and body of a client's request, and their checks."""
 
     authentication: Authentication
     content = b""
@@ -91,7 +91,7 @@ class HttpRequest:
         return HttpError(challenge.status, challenge.message, headers)
 
     def challenge(self, error: AuthenticationRequired, revision: Revision) -> HeaderPairs:
-        """The headers of a response with ``error``, which say what the caller needs."""
+        """The headers of a response with ``error``, which name the rights that the caller needs."""
         status = revision.http_status(error)
         name = error.reason if status == 403 else ""
         challenge = Challenge(status=status, message=error.message, error=name, scopes=error.scopes)
@@ -164,7 +164,7 @@ class HttpRequest:
         return HttpError(408, f"Send the body within {BODY_TIMEOUT:g} s", headers)
 
     async def read_parts(self, message: Mapping[str, Any], limit: int) -> bytes:
-        """The body, of which ``message`` is the first part; ends early above ``limit``."""
+        """The body, with ``message`` as its first part; ends early above ``limit``."""
         parts: list[bytes] = []
         size = 0
         while True:

@@ -3,11 +3,11 @@
 The stream is opened by the first notification. A call that sends none is answered as JSON, without
 a task, a future or a queue.
 
-| response | when | what moves it |
+| response | when | transitions |
 |---|---|---|
 | none yet | nothing was written | ``write``, ``keep_alive``: stream; ``finish``: closed |
 | stream | its writer has events, or has started | ``finish``, or the client goes: closed |
-| closed | its writer is closed | nothing; what is written later is dropped |
+| closed | its writer is closed | none; later messages are dropped |
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ Written = TypeVar("Written", bytes, dict[str, Any])
 WAIT_FOR_LOOP_EVERY = 500
 """After so many messages a handler's thread waits for the event loop, but not for the client."""
 LARGE = 64 * 1024
-"""Bytes of a message after which a handler's thread waits for the event loop as well. So many bytes
-of events are sent at once, and not kept for later events."""
+"""Bytes. From this size of a message on, a handler's thread waits for the event loop as well. So
+many bytes of events are sent at once, and not kept for later events."""
 COALESCING_TIME = 0.001
-"""Seconds after a flush in which further events are kept, to be sent together."""
+"""Seconds after a flush: further events are kept meanwhile, to be sent together."""
 YIELD_EVERY = 16
 """After so many flushes a handler yields to the event loop, even if the network takes all."""
 
 SILENT = 1.0
-"""Seconds after which a handler that waits for a client which does not read lends its thread."""
+"""Seconds until a handler lends its thread while it waits for a client that does not read."""
 NOT_READ = "The client does not read the response"
 
 JSON_HEADERS: HeaderPairs = (
     (b"content-type", b"application/json"),
-    # Proxies do not know cacheScope, and must not store what one client may read.
+    # Proxies do not know cacheScope, and must not store responses for one client.
     (b"cache-control", b"no-store"),
 )
 
@@ -86,7 +86,7 @@ JSON_HEADERS: HeaderPairs = (
 class State(Enum):
     """Where the messages to the ASGI server go.
 
-    | state | what is sent goes to | who moves it |
+    | state | messages go to | who moves it |
     |---|---|---|
     | ``UNANSWERED`` | the ASGI server; an error becomes the response | ``sending_to`` |
     | ``IN_MIDDLEWARE`` | the view, whose response the middleware may change | its end: unanswered |
@@ -107,16 +107,16 @@ IN_MIDDLEWARE = State.IN_MIDDLEWARE
 BEGUN = State.BEGUN
 
 UNUSED = StreamWriter(None, None)  # type: ignore[arg-type]
-"""The writer of a response of which nothing was written."""
+"""The writer of a response that nothing was written of."""
 CLOSED = StreamWriter(None, None)  # type: ignore[arg-type]
 """The writer of a response which is no stream, and complete."""
 CLOSED.close()
 
 
 class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
-    """One HTTP request: what was sent, what its call may do, and its response.
+    """One HTTP request: its headers and body, the actions of its call, and its response.
 
-    | phase | meaning | what moves it |
+    | phase | meaning | transitions |
     |---|---|---|
     | new | its headers are checked | ``read_body`` |
     | arriving | its body has to arrive within ``BODY_TIMEOUT`` | ``begin``; ``stop`` |
@@ -136,7 +136,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     request_id: RequestId | None = None
     """The id of the message, once it is parsed."""
     listens = False
-    """Whether it is a request to listen, of which progress and logs are not sent (SUB-08)."""
+    """Whether it is a request to listen: its progress and logs are not sent (SUB-08)."""
     _in_flight: CallsInFlight
     _state = UNANSWERED
     _view: View
@@ -144,7 +144,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     _stream: ListenStream | None = None
     """The stream of a request to listen that was accepted."""
     _headers: HeaderPairs = ()
-    """Headers of the response besides those of every one."""
+    """Headers of the response besides the usual ones."""
     _has_dropped = False
     _flushes = 0
     _flushed_at = 0.0
@@ -155,7 +155,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     """The time of the loop at its first tick."""
     _ticks = 0
     _keepalive_at = 0.0
-    """The age in seconds at which the next keepalive comment is sent."""
+    """The age in seconds for the next keepalive comment."""
     _waiting: asyncio.Task[None] | None = None
     """Waits for the disconnect, once the call takes long."""
 
@@ -192,7 +192,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
 
     @property
     def stream_key(self) -> str:
-        """By what the open streams of the caller are counted."""
+        """The key that counts the open streams of the caller."""
         return frames.counted_as(self.server, self.principal, self.transport)
 
     async def reauthenticate(self) -> Principal:
@@ -303,7 +303,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         meta = frame.message.params.get("_meta", ())
         return request_meta.LOG_LEVEL not in meta and "progressToken" not in meta
 
-    # What a handler sends.
+    # Messages of a handler.
 
     def write(self, message: dict[str, Any], /) -> None:
         if self.accepts_stream and not self.listens:
@@ -340,7 +340,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     def _write_from_thread(self, write: Callable[[Written], None], data: Written) -> None:
         """Call ``write`` in the event loop.
 
-        The event loop bounds what is kept for a client that does not read. The thread does not wait
+        The event loop bounds the messages for a client that does not read. The thread does not wait
         for such a client, because the calls of others need it.
         """
         self.loop.call_soon_threadsafe(write, data)

@@ -29,12 +29,12 @@ from django_mcp.transports.http import sse_stream
 
 STOPPING = "The server is stopping"
 LATE = 1.0
-"""Seconds for which further calls are accepted: a request that was on its way when the process was
+"""Seconds that further calls are accepted: a request that was on its way when the process was
 told to stop is answered, since no proxy would send it again."""
 TICK = 0.05
-"""Seconds between two looks at what is not finished."""
+"""Seconds between two looks at unfinished calls."""
 ANSWER_WITHIN = 2.0
-"""Seconds in which cancelled calls send their errors, or store them for clients that reconnect."""
+"""Seconds for cancelled calls to send their errors, or store them for clients that reconnect."""
 
 
 class Shutdown:

@@ -9,7 +9,7 @@
 While ``check`` authenticates the caller again, events wait. Whether the response can be written is
 the state of its ``StreamWriter``.
 
-Many streams are idle for hours, so an open one has no task of its own: that of its request waits,
+Many streams are idle for hours, so an open one has no task of its own: its request's task waits,
 and another one exists only while events are sent.
 """
 
@@ -36,7 +36,7 @@ from django_mcp.transports.http.stream_writer import StreamWriter
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
 CHECK_AFTER = 60.0
-"""Seconds within which an open stream is re-authenticated."""
+"""Seconds until an open stream is re-authenticated."""
 CHECK_TIMEOUT = 30.0
 """Seconds which that may take."""
 LOOK_AGAIN = 0.05
@@ -48,7 +48,7 @@ sessions, and the anonymous callers behind one proxy may count as one caller."""
 
 TOO_MANY = "Too many streams are open: close one of them first"
 RETRY_AFTER = 2
-"""Seconds after which a stream that was rejected may be requested again."""
+"""Seconds until a rejected stream may be requested again."""
 RETRY_HEADERS: HeaderPairs = ((b"retry-after", b"%d" % RETRY_AFTER),)
 PROBES = (0.0, 0.5, 1.0)
 """Seconds after which the streams of a WSGI server are written to, when one has no thread. The
@@ -64,7 +64,7 @@ class AuthenticatedRequest(Protocol):
 
     @property
     def stream_key(self) -> str:
-        """By what the open streams of the caller are counted."""
+        """The key that counts the open streams of the caller."""
 
     @property
     def occupies_thread(self) -> bool: ...
@@ -115,12 +115,12 @@ class SseStream:
 
     @property
     def is_busy(self) -> bool:
-        """Whether what the stream carries has to be finished before the process may end it."""
+        """Whether the stream has to be finished before the process may end it."""
         return False
 
     @property
     def is_stuck(self) -> bool:
-        """Whether what was sent before has not been accepted."""
+        """Whether earlier messages have not been accepted yet."""
         return self._writer.is_closed or self._writer.is_sending
 
     # Events.
@@ -195,7 +195,7 @@ class SseStream:
         await self._writer.end(last)
 
     def probe(self) -> None:
-        """Send a keepalive comment, if the client has taken what was sent before."""
+        """Send a keepalive comment, if the client has taken all earlier messages."""
         if self._writer.has_started and not self.is_stuck:
             self.enqueue(sse.KEEP_ALIVE)
 
@@ -246,7 +246,7 @@ class SseStream:
 
 
 class _Streams:
-    """The streams of an event loop, to which it has no reference while none is open."""
+    """The streams of an event loop. It has no reference to them while none is open."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
@@ -272,7 +272,7 @@ class _Streams:
         return occupied < conf.get().wsgi_streams
 
     def probe(self) -> None:
-        """Write to the streams that occupy threads, so that those of clients that have gone end.
+        """Write to the streams that occupy threads, so that they end if their clients have gone.
 
         A WSGI server notices that a client has gone when it writes, and keeps the thread till then.
         """

@@ -5,7 +5,7 @@
 | ``OPEN`` | events are accepted; the first one starts the response | the owner |
 | ``ENDED`` | nothing more is accepted; ``send_last`` completes the response | ``close`` |
 | ``LOST`` | the client has disconnected | ``lose``, or the ASGI server, by an ``OSError`` |
-| ``CUT_OFF`` | the client did not read what was sent | ``cut_off``: the owner, or a limit here |
+| ``CUT_OFF`` | the client did not read its messages | ``cut_off``: the owner, or a limit here |
 
 No way leads back. While events wait, a task of the writer's own sends them, so that the cancelled
 task of a handler tears none of them apart. It begins with the next iteration of the event loop:
@@ -26,7 +26,7 @@ from django_mcp.transports.http.request import HeaderPairs, Send
 MAX_WAITING = 1024 * 1024
 """Bytes that may wait for a client."""
 STALLED = 60.0
-"""Seconds after which a client that takes none of what is sent counts as disconnected."""
+"""Seconds until a client that takes no bytes counts as disconnected."""
 
 HEADERS: HeaderPairs = (
     (b"content-type", b"text/event-stream"),
@@ -57,7 +57,7 @@ class StreamWriter:
     has_started = False
     """Whether the ASGI server has its status and headers."""
     headers: HeaderPairs = ()
-    """Headers of the response besides those of every stream."""
+    """Headers of the response besides the usual ones of streams."""
     before_start: Callable[[], Awaitable[None]] | None = None
     """Awaited before the response starts."""
     on_lost: Callable[[], None] | None = None
@@ -66,7 +66,7 @@ class StreamWriter:
     """The events that wait for the network. Nearly always it is one, which is not copied."""
     _sender: asyncio.Task[None] | None = None
     _sending_since: float | None = None
-    """When the ASGI server was given what it has not accepted yet."""
+    """The time of the message that the ASGI server has not accepted yet."""
     _is_held = False
 
     def __init__(self, send: Send, loop: asyncio.AbstractEventLoop) -> None:
@@ -85,7 +85,7 @@ class StreamWriter:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the ASGI server has not accepted yet what it was given."""
+        """Whether the ASGI server has not accepted a message yet."""
         return self._sending_since is not None
 
     @property
@@ -99,7 +99,7 @@ class StreamWriter:
 
     @property
     def silence(self) -> float:
-        """For how many seconds the ASGI server has not accepted what it was given."""
+        """For how many seconds the ASGI server has not accepted a message."""
         return 0.0 if self._sending_since is None else self._loop.time() - self._sending_since
 
     @property

@@ -1,6 +1,6 @@
 """The metadata of a server as a protected resource (RFC 9728), at its well-known paths.
 
-Clients look at three: the well-known path before that of the endpoint, the same behind it, and the
+Clients look at three: the well-known path before the endpoint's, the same behind it, and the
 well-known path alone. A server which accepts no access tokens answers 404 as JSON at all of them:
 an HTML page makes clients fail, and a document would make them start a login.
 """
@@ -39,7 +39,7 @@ def behind(by_path: Mapping[str, Authentication]) -> dict[str, Asgi]:
 def below(by_path: Mapping[str, Authentication]) -> Asgi:
     """Return the ASGI application of the well-known path and of all paths below it.
 
-    The path alone is that of an endpoint at the root; without one, it is answered for the first
+    The path alone belongs to an endpoint at the root; without one, it is answered for the first
     server which accepts access tokens.
     """
     servers = tuple(by_path.values())

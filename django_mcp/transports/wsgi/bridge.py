@@ -83,7 +83,7 @@ class Bridge:
         """The whole body, if it is short: it needs no switch to this thread."""
         self._has_body = False
         """Whether the application has received the whole body."""
-        # What the application waits for.
+        # The future that the application waits for.
         self._asked_for_body: asyncio.Future[BodyPart] | None = None
         self._unwritten: asyncio.Future[None] | None = None
         self._disconnected = asyncio.Event()

@@ -65,7 +65,7 @@ def _header(variable: str) -> bytes:
 
 
 def _client(environ: Mapping[str, Any]) -> tuple[str, int] | None:
-    """The address of the client, of which some servers do not pass the port."""
+    """The address of the client; some servers do not pass the port."""
     address = environ.get("REMOTE_ADDR")
     return (address, _number(environ.get("REMOTE_PORT"))) if address else None
 
@@ -86,9 +86,9 @@ class BodyPart(NamedTuple):
 
 
 IDLE = 60.0
-"""Seconds in which a client has to take or send something, or it counts as disconnected."""
+"""Seconds until a client counts as disconnected that neither takes nor sends anything."""
 MAX_READING = 90.0
-"""Seconds in which a client has to send its whole body. The application has a shorter limit of its
+"""Seconds for a client to send its whole body. The application has a shorter limit of its
 own; this one frees the thread of the server that reads."""
 
 

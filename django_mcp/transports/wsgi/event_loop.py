@@ -2,7 +2,7 @@
 
 The threads of the server run the loop as well, while they wait for it: see ``shared_loop``.
 
-| state | meaning | what moves it |
+| state | meaning | transitions |
 |---|---|---|
 | none | no request has come yet, or the process was forked since | ``current``: running |
 | running | requests are answered | an exception that ends event loops: ended |
@@ -48,7 +48,7 @@ class EventLoopThread:
         self.loop = SharedLoop(move_locals)
         self.has_ended = False
         self.reading: set[RequestBody] = set()
-        """The bodies for which threads of the server wait."""
+        """The bodies that threads of the server wait for."""
         self._waiting: set[Waiting] = set()
         self._tasks: set[asyncio.Task[None] | None] = set()
         """The loop itself has only weak references to its tasks."""
@@ -63,7 +63,7 @@ class EventLoopThread:
             raise LoopEnded from None
 
     def run_here(self, function: Callable[..., object] | None = None, *args: Any) -> None:
-        """Call ``function``, and what is ready then, on this thread; raises LoopEnded."""
+        """Call ``function``, and then ready callbacks, on this thread; raises LoopEnded."""
         try:
             self.loop.run_here(function, *args)
         except RuntimeError:

@@ -5,7 +5,7 @@ the waiting thread it takes none, like a view of Django. But then this thread ca
 the handler ends: neither notifications, nor keepalive comments, nor the error of a call that took
 too long. So only handlers that were fast in this process run there.
 
-| state of a handler | where it runs | what moves it |
+| state of a handler | where it runs | transitions |
 |---|---|---|
 | unproven | pool | the last of PROVEN fast calls in a row: fast |
 | fast | waiting thread | a call that was not fast, or sent something: unproven |
@@ -39,11 +39,11 @@ MAX_DURATION = 0.5
 PROVEN = 10
 """Calls in a row that prove a handler to be fast."""
 MOST = 10_000
-"""Handlers of which the calls are counted."""
+"""Handlers with counted calls."""
 
 
 def runner(exchange: LoopExchange, handler: Hashable) -> Callable[..., Awaitable[Any]]:
-    """Return what runs a handler on this thread, or in the pool: the port of ``transports.http``.
+    """Return the function that runs a handler on this thread, or in the pool.
 
     To be called for a call that sends nothing before its response.
     """
@@ -65,7 +65,7 @@ async def _run(
 
 
 async def _until_written(loop: asyncio.AbstractEventLoop) -> None:
-    """Wait for what the thread has passed to the loop, which precedes the response."""
+    """Wait for messages that the thread has passed to the loop: they precede the response."""
     written = loop.create_future()
     loop.call_soon_threadsafe(written.set_result, None)
     await written

@@ -1,4 +1,4 @@
-"""``frame.client``: what a handler may send to the client or request from it.
+"""``frame.client``: notifications and requests of a handler to its client.
 
 Sending never blocks and works from synchronous and asynchronous handlers; the async twins, such as
 ``alog``, also wait until the stream has room. Input requests have three implementations with one
@@ -6,7 +6,7 @@ interface: ``bidirectional`` sends them on the open stream and waits for the res
 ``multi_round_trip`` ends the call and reads the responses when the client calls again; ``task``
 stores them until the client reads the task.
 
-An input request passes through these methods, of which the last one is the implementation:
+An input request passes through these methods; the last one is the implementation:
 ``elicit`` and its like → ``_one`` or ``_all``, which block → ``_aone`` → ``_aall``, which checks
 what the client supports → ``_answers``.
 """
@@ -99,8 +99,8 @@ def _awaiting(
 class Client(ABC):
     """The client which sent one request.
 
-    ``capabilities`` is what it declares. ``log_level`` is the least severe level that it wants;
-    None disables log messages.
+    ``capabilities`` are declared by the client. ``log_level`` is the least severe level that it
+    wants; None disables log messages.
     """
 
     is_multi_round_trip = False
@@ -230,7 +230,7 @@ class Client(ABC):
     ) -> ElicitResult[Any]:
         """Request a form from the user; see ``input_requests.form``.
 
-        ``key`` names the input request among those of this handler; ``timeout`` is in seconds.
+        ``key`` names the input request within this handler; ``timeout`` is in seconds.
         Raises MissingClientCapability before anything is sent, ClientError when the client
         responds with an error, and TimeoutError when it does not respond.
         """
@@ -281,7 +281,7 @@ class Client(ABC):
     aask = _awaiting(ask)
 
     def with_assigns(self, assigned: Json) -> Client:
-        """Return the client of a Frame to which ``assigned`` was assigned."""
+        """Return the client of a Frame after ``assigned`` was assigned."""
         return self
 
     def earlier_response(self, prefix: str) -> tuple[str, Json] | None:
@@ -317,7 +317,7 @@ class Client(ABC):
         """Return the responses to input requests which the client supports."""
 
     def _key(self, request: InputRequest[Any]) -> str:
-        """Return the name of an input request for which the handler gave no ``key``."""
+        """Return the name of an input request without a ``key`` of the handler."""
         return request.method
 
     def _params(self, request: InputRequest[Any]) -> dict[str, Any]:
@@ -331,7 +331,7 @@ class Client(ABC):
         return params
 
     def _require(self, requests: InputRequests) -> None:
-        """Raise MissingClientCapability for what the client or the revision does not support."""
+        """Raise MissingClientCapability unless the client and the revision support it."""
         for request in requests.values():
             warn_deprecated(self._revision, request.method)
             if not self._supports(request):
@@ -354,7 +354,7 @@ LATER = (
 
 
 class McpDeprecationWarning(DeprecationWarning):
-    """A handler uses what the newest revision of MCP deprecates."""
+    """A handler uses a feature that the newest revision of MCP deprecates."""
 
 
 def warn_deprecated(revision: Revision, method: str) -> None:

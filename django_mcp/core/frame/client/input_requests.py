@@ -1,6 +1,6 @@
 """Input requests: a form, a page to visit, a message from the client's model, the client's roots.
 
-An InputRequest is a value: what is sent, which capability it needs, and how the response is read.
+An InputRequest is a value: the request, the capability it needs, and a reader of the response.
 """
 
 from __future__ import annotations

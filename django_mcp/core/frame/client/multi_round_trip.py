@@ -99,7 +99,7 @@ class Collected:
 
 @dataclass(eq=False, repr=False)
 class MultiRoundTripClient(Client):
-    """A client which calls again with ``responses``: those of this call and of earlier ones."""
+    """A client that calls again with ``responses`` of this call and of earlier ones."""
 
     is_multi_round_trip = True
 

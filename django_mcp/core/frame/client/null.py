@@ -11,7 +11,7 @@ from django_mcp.core.protocol.revisions import NEWEST
 
 
 class NullClient(BidirectionalClient):
-    """Drops what it is sent; an input request raises ConnectionError."""
+    """Drops notifications; an input request raises ConnectionError."""
 
     def __init__(self) -> None:
         super().__init__(None, NEWEST, {}, NULL_EXCHANGE)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ request and think about it."""
 
 
 class RetryInput(NamedTuple):
-    """What a repeated call brings: responses, and what was assigned before the input request."""
+    """The input of a repeated call: responses, and values assigned before the input request."""
 
     responses: Mapping[str, Json] = {}
     assigns: Json = {}
@@ -44,7 +44,7 @@ def is_retry(params: Json) -> bool:
 def read(
     server: Server, revision: Revision, principal: str, method: str, params: Json
 ) -> RetryInput:
-    """Return what the call brings; raises InvalidParams for an invalid state.
+    """Return the input of the call; raises InvalidParams for an invalid state.
 
     Only responses to the input requests that the state names are read: a client cannot confirm
     what it was not asked. All others are ignored (MRTR-12), and the input is requested again,

@@ -1,4 +1,4 @@
-"""The client of a tool call that runs as a task: what is sent and requested is stored.
+"""The client of a tool call that runs as a task: its messages and requests are stored.
 
 ``TaskRun`` is the interface to the stored task. A call of the stateless revision that may be
 continued as a task has a ``HandOverClient``, which requests input by multi round-trips until then.

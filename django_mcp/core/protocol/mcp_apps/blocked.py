@@ -1,4 +1,4 @@
-"""What the policy of a view blocks, as far as its HTML shows.
+"""Find blocked parts of a view: its policy is compared with its HTML.
 
 URLs that a script puts together are not found.
 """
@@ -20,7 +20,7 @@ class Blocked(NamedTuple):
     directive: str
     """The directive of the policy, such as ``img-src``."""
     source: str
-    """The URL, or what blocks a script, such as ``eval``."""
+    """The URL, or the blocked function of a script, such as ``eval``."""
     line: int
     """The line of the HTML, from 1."""
 
@@ -68,7 +68,7 @@ RELATIONS: Mapping[str, str] = {
 """The directives for the relations of a ``link``; others load nothing."""
 
 SEVERAL = ("srcset",)
-"""Attributes with several URLs, each of which may be followed by a size."""
+"""Attributes with several URLs; a size may follow each of them."""
 
 FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}", re.IGNORECASE)
 IMPORT = re.compile(r"""@import\s+(?:url\(\s*)?["']?([^"')\s;]+)""", re.IGNORECASE)
@@ -91,7 +91,7 @@ COMPILERS = ("eval", "Function")
 
 
 def find(html: str, csp: Json | None) -> list[Blocked]:
-    """Return what a host blocks in a view with this HTML and ``_meta.ui.csp``."""
+    """Return the parts that a host blocks in a view with this HTML and ``_meta.ui.csp``."""
     parser = _Parser()
     parser.feed(html)
     parser.close()

@@ -1,4 +1,4 @@
-"""Reading the metadata of MCP Apps in what a server lists and returns."""
+"""Read the metadata of MCP Apps in lists and results of a server."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The Content-Security-Policy of a view, which hosts derive from its ``_meta.ui.csp``.
 
-The directives are those of the specification of MCP Apps, section "Content Security Policy".
+The directives are from the specification of MCP Apps, section "Content Security Policy".
 """
 
 from __future__ import annotations

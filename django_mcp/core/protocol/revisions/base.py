@@ -21,7 +21,7 @@ from django_mcp.core.protocol.schema.compiler import (
 from django_mcp.core.protocol.texts import resolved
 
 VIEW = "ui"
-"""The member of ``_meta`` in which MCP Apps describe the view of a tool, and the policy of one."""
+"""The member of ``_meta`` where MCP Apps describe the view of a tool, or its policy."""
 
 
 class Statefulness(Enum):
@@ -32,7 +32,7 @@ class Statefulness(Enum):
 
 
 class Structured(Enum):
-    """What a tool's structured content may be."""
+    """The types of a tool's structured content."""
 
     NOTHING = auto()
     OBJECT = auto()
@@ -72,7 +72,7 @@ class Feature(Enum):
     SAMPLING_TOOLS = auto()
     """Sampling messages may hold several blocks, tool uses and tool results."""
     ARGUMENT_ERRORS_AS_RESULTS = auto()
-    """The model reads what is wrong with a tool's arguments, in a result with ``isError``."""
+    """The model reads errors of a tool's arguments, in a result with ``isError``."""
     TASKS = auto()
     """The client requests a task, and receives its result in a request of its own."""
     TASKS_EXTENSION = auto()
@@ -87,7 +87,7 @@ Trim = Callable[["Revision", dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """One published revision of MCP; ``requests`` and ``notifications`` are those of clients."""
+    """One published revision of MCP; clients send ``requests`` and ``notifications``."""
 
     version: str
     statefulness: Statefulness
@@ -123,7 +123,7 @@ class Revision:
     ) -> Revision:
         """Return the next revision, derived from this one.
 
-        ``adds`` and ``drops`` say what is added to fields and removed from them, by field.
+        ``adds`` and ``drops`` are the members that are added to fields and removed, by field.
         ``changed`` are new values of fields. A set of names may be one string, separated by
         spaces; the value for a field that maps names to sets or numbers is a mapping.
         """
@@ -165,9 +165,9 @@ class Revision:
         return described
 
     def _with_view(self, value: Json, known: dict[str, Any]) -> dict[str, Any]:
-        """Add to ``known``, a part of ``value``, what it says about a view.
+        """Add the metadata of a view in ``value`` to ``known``, a part of it.
 
-        Hosts read it in any revision, also in those in which tools and resources have no ``_meta``.
+        Hosts read it in any revision, even where tools and resources have no ``_meta``.
         """
         meta = value.get("_meta")
         if meta is not None and "_meta" not in known and VIEW in meta:
@@ -196,7 +196,7 @@ class Revision:
         return json if is_object else b'{"result":%b}' % json
 
     def describe_capabilities(self, capabilities: Json) -> dict[str, Any]:
-        """Return those of the server's capabilities and flags that this revision has."""
+        """Return the server's capabilities and flags that this revision has."""
         described = {}
         for name, flags in capabilities.items():
             members = self.capabilities.get(name)
@@ -264,7 +264,7 @@ def names(value: str | Iterable[Any]) -> frozenset[Any]:
 
 
 def _add(present: Any, added: Any) -> Any:
-    """Return a field with what is added: a set, or a mapping to sets or to numbers."""
+    """Return a field with added members: a set, or a mapping to sets or to numbers."""
     if isinstance(present, frozenset):
         return present | names(added)
     merged = dict(present)
@@ -277,7 +277,7 @@ def _add(present: Any, added: Any) -> Any:
 
 
 def _drop(present: Any, dropped: Any) -> Any:
-    """Return a field without what is dropped: a set, or a mapping to sets."""
+    """Return a field without dropped members: a set, or a mapping to sets."""
     if isinstance(present, frozenset):
         return present - names(dropped)
     return {name: value - names(dropped.get(name, ())) for name, value in present.items()}

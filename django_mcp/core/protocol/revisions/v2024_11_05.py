@@ -1,4 +1,4 @@
-"""2024-11-05: the first revision, from which all others are derived."""
+"""2024-11-05: the first revision. All others are derived from it."""
 
 from django_mcp.core.protocol.revisions.base import (
     Feature,

@@ -1,4 +1,4 @@
-"""Compile a JSON Schema once; the Validator describes in sentences what does not match it.
+"""Compile a JSON Schema once; the Validator describes violations in sentences.
 
 ``format`` is an annotation and is not enforced. References are never fetched: compiling rejects
 those that do not resolve inside the schema or are circular, and a schema that is too large or deep.
@@ -33,7 +33,7 @@ DIALECTS = (
     "http://json-schema.org/draft-04/schema",
 )
 CACHED = 64
-"""Compiled schemas that are kept: tools of one view have the same schema for what they return."""
+"""Compiled schemas to keep: tools of one view have the same output schema."""
 NOT_JSON = "A JSON Schema holds nothing but JSON"
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
 _STAY_AT_ROOT = ("$schema", "$defs", "definitions")
@@ -61,7 +61,7 @@ class Validator:
     ) -> list[str]:
         """Return a sentence for each of the first violations; an empty list if there is none.
 
-        ``name`` is what the sentences call the instance. They do not repeat long values.
+        ``name`` is the name of the instance in sentences. They do not repeat long values.
         Raises TooManySteps; a step takes some microseconds.
         """
         return self._errors(instance, name, max_steps)
@@ -191,7 +191,7 @@ def _is_certainly_valid(schema: Json, dialect: str) -> bool:
 
 
 _ROOT = ""
-"""The name of what is in no definition."""
+"""The name of schemas outside of definitions."""
 
 
 def _are_harmless(positions: Sequence[SchemaPosition], root: Json) -> bool:
@@ -255,7 +255,7 @@ def with_defaults(schema: Json, instance: Json, root: Json | None = None) -> dic
         if not isinstance(inner, Mapping):
             continue
         if name not in filled:
-            # A default beside the reference overrides that of the definition.
+            # A default beside the reference overrides the definition's.
             described = inner if "default" in inner else _dereferenced(root, inner)
             if "default" in described:
                 filled[name] = copy.deepcopy(described["default"])

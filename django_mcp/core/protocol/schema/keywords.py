@@ -32,7 +32,7 @@ MAX_CONTEXT = 20
 _MAX_SHOWN = 60
 """Characters of a value that a message repeats; a longer value is summarized."""
 _MAX_ENUMS = 1024
-"""Lists of ``enum`` for which the keys of their values are kept."""
+"""Lists of ``enum``, with cached keys of their values."""
 _COST = {"$ref": 5, "$dynamicRef": 5, "$recursiveRef": 5}
 """Steps of the keywords that take longer than others."""
 _COST_OF_ERROR = 3
@@ -183,7 +183,7 @@ def _no_alternative(context: list[ValidationError]) -> SchemaViolation:
 
 
 def link(error: ValidationError) -> None:
-    """Set the parent of each error in the context, from which jsonschema computes its path."""
+    """Set the parent of each error in the context: jsonschema computes its path from it."""
     for inner in error.context:
         inner.parent = error
         link(inner)

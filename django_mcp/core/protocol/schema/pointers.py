@@ -14,7 +14,7 @@ def step(name: str | int) -> str:
 
 
 def name_of(part: str) -> str:
-    """Return the name of the member to which a part of a pointer leads, given without its slash."""
+    """Return the member's name for a part of a pointer, given without its slash."""
     return part.replace("~1", "/").replace("~0", "~")
 
 
@@ -24,7 +24,7 @@ def names_of(pointer: str) -> list[str]:
 
 
 def target(document: Json, reference: Any) -> Json:
-    """Return the object to which a reference such as ``#/$defs/Line`` leads.
+    """Return the object that a reference such as ``#/$defs/Line`` points to.
 
     It is empty for a reference that leads to something else, or out of the document.
     """

@@ -11,7 +11,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 @lru_cache(maxsize=1024)
 def search(pattern: str) -> Callable[[str], bool]:
-    """Return the predicate for strings in which ``pattern`` matches, which takes linear time.
+    """Return the predicate for strings that match ``pattern``; it takes linear time.
 
     Raises ValueError for one that is invalid, and for look-around and back-references: engines
     that have them take time that grows exponentially with the string.

@@ -1,4 +1,4 @@
-"""Validate values with jsonschema, and describe in a sentence what does not match.
+"""Validate values with jsonschema, and describe violations in sentences.
 
 ``compiler`` imports this module when a schema first needs it.
 """
@@ -39,7 +39,7 @@ MAX_SENTENCE = 300
 def prepare(schema: Json, dialect: str) -> Callable[[Any, str, int], list[str]]:
     """Check a schema, which is plain JSON, and return ``Validator.errors`` for it.
 
-    Raises ValueError with what is wrong in the schema.
+    Raises ValueError with the errors of the schema.
     """
     _check_against_metaschema(schema, dialect)
     # jsonschema would replace our keywords by its own wherever it met the dialect named again.
@@ -88,9 +88,9 @@ def _check_references(root: Json, dialect: str) -> None:
 
 
 class _Costs:
-    """How many schemas apply to a value to which a schema applies: itself, and what it refers to.
+    """How many schemas apply where a schema does: itself, and the ones it refers to.
 
-    A resolver finds what references lead to; each schema is entered, since it may have an ``$id``.
+    A resolver follows references; each schema is entered, since it may have an ``$id``.
     """
 
     def __init__(self, specification: Any) -> None:
@@ -130,7 +130,7 @@ class _Costs:
 
 
 def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
-    """Yield the schemas to which references lead, with their resolvers."""
+    """Yield the schemas that references point to, with their resolvers."""
     for keyword in walk.REFERENCES:
         reference = schema.get(keyword)
         if not isinstance(reference, str):
@@ -171,7 +171,7 @@ def _sentence(error: Any, name: str) -> str:
     link(error)
     error = best_match([error])
     steps_of_path = [_path_step(step) for step in error.absolute_path]
-    # As pydantic and REST framework name a value: what contains all of it goes without saying.
+    # As pydantic and REST framework name a value: without the container of all values.
     outer = [] if name in WHOLE and steps_of_path else [name]
     text = f"{'.'.join([*outer, *steps_of_path])}: {_problem(error)}"
     return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"
@@ -187,7 +187,7 @@ def _path_step(step: str | int) -> str:
 
 
 def _problem(error: Any) -> str:
-    """Return what is wrong with the value; a long value is summarized."""
+    """Describe the error of the value; a long value is summarized."""
     value = shown(error.instance)
     types = _alternative_types(error)
     if types:

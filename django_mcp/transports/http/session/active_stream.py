@@ -2,14 +2,14 @@
 
 Every message is sent on exactly one stream (T-HTTP-51, -52). Each stream that opens appends its
 name to the stream ``active`` of the session in the event store. The number which it gets decides:
-the last one is that of the active stream, and the other ends. A hint says so at once, and
+the last one belongs to the active stream, and the other ends. A hint says so at once, and
 ``catch_up`` within five seconds.
 
 | state | meaning | who moves it |
 |---|---|---|
 | new | it has no number or position yet, and may not send | ``take`` and ``start``: active |
 | active | its number is the last one | a newer stream, or ``close``: ended |
-| ended | it sends what it has taken out of the outbox already, and closes | nobody |
+| ended | it sends messages that it took from the outbox already, and closes | nobody |
 
 A newer stream goes on at the position in the server's log that its client names, else at that of
 the older one: exactly where both are on one event loop. On another worker it is that of the last
@@ -27,7 +27,7 @@ from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.pubsub import bus, publisher
 
 ACTIVE = "active"
-"""The stream of a session whose last number is that of its active stream."""
+"""The stream of a session; its last number belongs to its active stream."""
 OPENED = "stream_opened"
 """The hint that a stream has become active."""
 
@@ -65,7 +65,7 @@ class ActiveStream:
 
     async def take(self) -> Session | None:
         """Get a number, and end the older stream; return the session as it is now."""
-        # What was deleted with the session must not come back.
+        # Keys that were deleted with the session must not come back.
         events = stores.events()
         self._number = await events.append(self._session, ACTIVE, [self._name], create=False)
         other = _active.here().get(self._session)

@@ -48,9 +48,9 @@ MAX_RENEWAL = 3.0
 RENEWALS = 3
 """How many renewals a lease lasts for: it ends within 9 s after its worker."""
 MIN_LEASE = 1.0
-"""Seconds for which a lease lasts at least."""
+"""The shortest lease, in seconds."""
 CREATION_TIMEOUT = 1.0
-"""Seconds for which the first event waits until the store has the stream."""
+"""Seconds that the first event waits until the store has the stream."""
 NAME_LENGTH = 17
 """The part of a stream's name before the id of its request."""
 WORKER_ENDED = "The worker that answered this request has ended"
@@ -213,17 +213,17 @@ class StreamLog:
 
 
 def renewal_interval() -> float:
-    """Seconds after which a lease is renewed."""
+    """Seconds until a lease is renewed."""
     return min(conf.get().sse_ping_interval or MAX_RENEWAL, MAX_RENEWAL)
 
 
 def lease() -> float:
-    """Seconds after which a lease ends that is not renewed."""
+    """Seconds until a lease ends that is not renewed."""
     return max(RENEWALS * renewal_interval(), MIN_LEASE)
 
 
 def time_to_renew() -> float:
-    """Seconds within which a worker that lives renews its lease once the store is there again.
+    """Seconds until a living worker has renewed its lease once the store is there again.
 
     So long lasts the lease of a worker that has just died, whose clients resume at once: they wait
     no longer for this.
@@ -232,7 +232,7 @@ def time_to_renew() -> float:
 
 
 def is_name(stream: str) -> bool:
-    """Whether the stream of an event id, which a client sent, is that of a call."""
+    """Whether the stream of an event id, which a client sent, belongs to a call."""
     try:
         request_id = _request_of(stream)
     except (ValueError, ParseError):

@@ -246,7 +246,7 @@ class SessionHttp:
         return taken
 
     async def _init_again(self, session: Session) -> Session | None:
-        """Call the ``init`` hook for the new principal: what it assigned for the former is gone."""
+        """Call the ``init`` hook for the new principal: values for the former one are gone."""
         message = Notification(INITIALIZED, {})
         if await _engine().call_init(self._notification(session), message, session):
             return await stores.sessions().load(session.id)
@@ -344,7 +344,7 @@ class SessionHttp:
 
 
 class _IsAnonymous(Exception):
-    """The session is still that of an anonymous caller."""
+    """The session still belongs to an anonymous caller."""
 
 
 class _IsTaken(Exception):

@@ -33,7 +33,7 @@ from django_mcp.transports.session_engine import (
 )
 
 RETRY = 1000
-"""Milliseconds after which a client reconnects."""
+"""Milliseconds until a client reconnects."""
 READ_EVERY = 4.0
 """Seconds after which a running call reads its session, which says that it is used, and whether
 another worker has cancelled the call: the hint of that may be lost."""
@@ -60,7 +60,7 @@ class SessionExchange(HttpExchange):
 
     is_given_up = False
     replies: list[bytes] | None = None
-    """The responses to a batch, to which that of this request is added."""
+    """The responses to a batch; this request adds its own."""
     _log: StreamLog | None = None
     _requests: PendingRequests | None = None
     _released: asyncio.Future[None] | None = None
@@ -98,7 +98,7 @@ class SessionExchange(HttpExchange):
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification before the result, or log it for a client that reconnects.
 
-        What the handler of a notification sends goes to the session's own stream.
+        Messages of the handler of a notification go to the session's own stream.
         """
         if self.is_notification:
             if self._is_here():

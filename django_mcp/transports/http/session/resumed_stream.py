@@ -115,7 +115,7 @@ class ResumedStream(SessionStream):
             self._is_lease_due = False
             watched_for = self._loop.time() - self._watched_since
             await event_log.end_abandoned(self._session, self._name, watched_for=watched_for)
-        # In this order: what is appended before the end is read after it was seen.
+        # In this order: entries before the end are read after it was seen.
         is_closed = await store.is_closed(session, self._name)
         self._watched_since = min(self._watched_since, self._loop.time())
         events = await store.after(session, self._name, self._number)
@@ -140,7 +140,7 @@ class ResumedStream(SessionStream):
         """Send the error of a lease that has ended to a client which is ahead of the store.
 
         Events are sent while they are being stored. Of those that a worker did not store before it
-        died, the client has seen the numbers, among them that of the error.
+        died, the client has seen the numbers, including the error's.
         """
         session = self._session.address
         store = stores.events()

@@ -6,9 +6,9 @@ server stay in the server's log: the position of a session in it is a part of th
 
 | state | meaning | who moves it |
 |---|---|---|
-| opening | it subscribes, and sends only what opens the response | ``_take``: active |
-| active | what is stored is not read before the client is initialized | ``initialized``: sending |
-| sending | reads what its client resumes, then the log, then the outbox | a newer stream: ended |
+| opening | it subscribes, and sends only the start of the response | ``_take``: active |
+| active | the store is not read before the client is initialized | ``initialized``: sending |
+| sending | reads the resumed stream, then the log, then the outbox | a newer stream: ended |
 | ended | the reading in progress is finished, and the position is kept | nobody |
 
 A client that leaves, and the end of its session, move each state to ended. Which stream of a
@@ -120,7 +120,7 @@ class StandaloneStream(SessionStream):
             text = f"{error}: close one of them first"
             raise HttpError(429, text, sse_stream.RETRY_HEADERS) from error
         try:
-            # Until what it resumes is sent, the client stays at its position there.
+            # Until the resumed stream is sent, the client stays at its position there.
             first = self._id if self._resumed is None else str(self._resumed)
             self.enqueue(sse.priming(first, retry=RETRY) if is_primed else sse.KEEP_ALIVE)
             await here.subscribe(group, self._receive_event)
@@ -149,7 +149,7 @@ class StandaloneStream(SessionStream):
         self._use(session)
 
     def _position_in(self, session: Session) -> LogPosition:
-        """The position in the server's log at which this stream begins.
+        """The position in the server's log where this stream begins.
 
         A client that resumes the last stream knows it exactly. Otherwise it is the highest one
         that is known.
@@ -242,7 +242,7 @@ class StandaloneStream(SessionStream):
         await self._send_news(publisher.OUTBOX, self._send_outbox)
 
     async def _send_news(self, stream: str, send: Callable[[], Awaitable[None]]) -> None:
-        """Send what is new in a stream of the store; after a failure, it is so still."""
+        """Send the new entries of a stream of the store; after a failure, they stay new."""
         if stream not in self._news:
             return
         self._news.remove(stream)
@@ -263,7 +263,7 @@ class StandaloneStream(SessionStream):
         return is_of_caller
 
     async def _send_outbox(self) -> None:
-        """Send what waits for this session, and what an attempt has moved here that failed.
+        """Send the messages for this session, and messages that a failed attempt has moved here.
 
         The store may have moved events, although it did not answer in time.
         """
@@ -347,7 +347,7 @@ class StandaloneStream(SessionStream):
 
 
 async def find(event_id: EventId | None, session: Session) -> StreamPosition | None:
-    """The position at which a client resumes; None if it names no stream of this session."""
+    """The position where a client resumes; None if it names no stream of this session."""
     position = None if event_id is None else StreamPosition.parse(event_id)
     if position is None:
         return None

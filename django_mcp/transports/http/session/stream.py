@@ -25,7 +25,7 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
 RELOAD_AGAIN = 2.0
-"""Seconds after which a session is loaded again that the store could not load."""
+"""Seconds until a session is loaded again that the store could not load."""
 
 
 class SessionStream(SseStream, ABC):
@@ -40,7 +40,7 @@ class SessionStream(SseStream, ABC):
         self._has_news = False
         self._reloading: asyncio.TimerHandle | None = None
         self._followed = ""
-        """The stream of the store from which it reads, if hints may be lost."""
+        """The stream of the store that it reads, if hints may be lost."""
 
     async def check(self) -> None:
         """Close the stream of a session that has ended; an open stream counts as activity."""
@@ -50,7 +50,7 @@ class SessionStream(SseStream, ABC):
 
     @abstractmethod
     async def _read(self) -> None:
-        """Send what the stores have for this stream."""
+        """Send the stores' entries for this stream."""
 
     async def _load(self) -> Session | None:
         return await stores.sessions().load(self._session.id)
@@ -59,7 +59,7 @@ class SessionStream(SseStream, ABC):
         try:
             self._use(await self._load())
         except StoreUnavailable:
-            # It is logged. The session may have gone with what the store has lost.
+            # It is logged. The session may be among the store's losses.
             if self._reloading is None:
                 self._reloading = self._loop.call_later(RELOAD_AGAIN, self._reload_again)
 
@@ -100,7 +100,7 @@ class SessionStream(SseStream, ABC):
             self._reader = None
 
     def _follow(self, stream: str) -> None:
-        """Read what was appended to a stream of the store, if the hint of it is lost."""
+        """Read the new entries of a stream of the store, if their hint is lost."""
         if publisher.is_logged():
             self._followed = stream
             catch_up.here().follow(self._session.address, stream, self._stored)
