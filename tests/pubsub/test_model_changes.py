@@ -53,7 +53,7 @@ class RecordingPublisher:
 
 @pytest.fixture
 def publisher() -> Iterator[RecordingPublisher]:
-    recording = RecordingPublisher()
+    recording: Any = RecordingPublisher()
     with PUBLISHER.replaced(recording):
         yield recording
 
