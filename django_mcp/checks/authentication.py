@@ -96,7 +96,7 @@ def check_challenges() -> Found:
 
 @check()
 def check_hidden_login() -> Found:
-    """Find servers at which nobody is ever asked to log in, although somebody could."""
+    """Find servers that never ask anybody to log in, although somebody could."""
     for server in registry.servers():
         authenticators = _authenticators(server)
         has_anonymous = any(getattr(item, "accepts_all", False) for item in authenticators)
@@ -171,7 +171,7 @@ def check_kinds_of_authenticators() -> Found:
 
 
 def _missing_login(component: Component, authenticators: Sequence[Authenticator]) -> str | None:
-    """What a caller would need that no authenticator gives; unknown ones may give everything."""
+    """The rights that no authenticator gives to a caller; unknown ones may give everything."""
     if all(isinstance(item, AnonymousAuthentication) for item in authenticators):
         return "nobody can log in"
     without_scopes = (AnonymousAuthentication, DjangoSessionAuthentication)

@@ -18,18 +18,18 @@ Find = Callable[[], Found]
 Run = Callable[..., list[CheckMessage]]
 
 CHECKS: dict[bool, list[Run]] = {False: [], True: []}
-"""The checks of each command, and those of ``check --deploy``."""
+"""The checks of each command, and of ``check --deploy``."""
 
 
 def check(
     *, requires_settings: bool = True, requires_components: bool = True, deploy: bool = False
 ) -> Callable[[Find], Run]:
-    """Register a check, which is skipped where what it requires is reported by another one.
+    """Register a check. It is skipped where another one reports an error of its requirements.
 
     ``check_settings`` reports invalid settings, and ``check_components`` a server whose components
     are declared in a way that cannot work. No check builds components that are deferred, such as
     tools of REST views: that takes seconds on a large site, and most commands run checks. The only
-    exception is that of ``check --deploy`` (see ``deferred``).
+    exception is ``check --deploy`` (see ``deferred``).
     """
 
     def decorate(find: Find) -> Run:

@@ -1,6 +1,6 @@
-"""Checks of what clients reject, cut or cannot show, although the protocol allows it.
+"""Checks of components that clients reject, cut or cannot show, although the protocol allows them.
 
-Each limit is that of a client; its comment has the source, as ``docs/reference/checks.md`` does.
+Each limit belongs to a client; its comment has the source, as ``docs/reference/checks.md`` does.
 There is one warning for each kind of fault, which names all components that have it.
 """
 

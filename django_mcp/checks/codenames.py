@@ -20,7 +20,7 @@ from django_mcp.core.protocol.texts import similar
 from django_mcp.registry import registered_entries
 
 QUESTIONS = ("has_perm", "has_perms", "get_all_permissions", "_get_permissions")
-"""Methods by which a backend answers for other permissions than those in the tables."""
+"""Methods of a backend that answers for permissions outside of the tables."""
 
 
 @add

@@ -19,7 +19,7 @@ MAX_TOKENS = 25_000
 
 @check(deploy=True)
 def check_deferred_components() -> Found:
-    """Build the components of all servers, and yield what the other checks then find besides.
+    """Build the components of all servers, and yield the further findings of the other checks.
 
     No other check of a deployment reads deferred components: their order is not defined.
     """
@@ -51,5 +51,5 @@ def large_list(server: Server) -> Found:
 
 
 def _findings() -> list[CheckMessage]:
-    """Return what the checks of every command find."""
+    """Return the findings of the checks of every command."""
     return run_checks(tags=[TAG])

@@ -1,4 +1,4 @@
-"""Checks of what serves the site: the applications, paths, hosts and proxies."""
+"""Checks of the site's serving: the applications, paths, hosts and proxies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HINTS: Mapping[Interface, str] = {
 
 
 def _applications() -> dict[Interface, str]:
-    """The dotted paths in the settings. For ASGI, also that of the file beside ``wsgi.py``.
+    """The dotted paths in the settings. For ASGI, also the path of the file beside ``wsgi.py``.
 
     ``startproject`` makes both files, but only one of the settings.
     """
@@ -53,7 +53,7 @@ def _applications() -> dict[Interface, str]:
 def _mounts(path: str) -> bool:
     """Whether an application, which may not exist, mounts a server.
 
-    No setting names it: what its import raises is logged, and is no error of the site.
+    No setting names it: an exception of its import is logged, and is no error of the site.
     """
     try:
         import_string(path)
@@ -110,7 +110,7 @@ def mounting() -> dict[Interface, tuple[str, bool]]:
 
 
 def _import(applications: Mapping[Interface, str]) -> list[CheckMessage]:
-    """Import the applications, which mount their servers then; return what prevents it."""
+    """Import the applications, which mount their servers then; return the errors."""
     messages = (_import_errors(interface, path) for interface, path in applications.items())
     return [*chain.from_iterable(messages)]
 
@@ -176,7 +176,7 @@ def _of_runserver(applications: Mapping[Interface, str]) -> Found:
 def check_http_sse() -> Found:
     if not conf.get().http_sse:
         return
-    # What prevents it is reported by check_mount.
+    # check_mount reports its errors.
     _ = _import(_applications())
     servers = registry.mountable()
     has_asgi = any(_is_mounted(server, ["ASGI"]) for server in servers)

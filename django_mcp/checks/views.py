@@ -1,4 +1,4 @@
-"""Checks of the views of tools: what their templates read, and what hosts would block."""
+"""Checks of the views of tools: the variables of templates, and parts that hosts would block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from django_mcp.ui.views import TemplateView
 OF_REQUESTS = frozenset({"request", "perms", "csrf_token"})
 """Variables of views of Django, which no template of a view has."""
 OF_PAGES = OF_REQUESTS | {"user", "messages"}
-"""What a page does not have either; a result may have members of these names."""
+"""Variables that a page does not have either; a result may have members of these names."""
 ORIGIN = re.compile(r"([a-z]+:)?//", re.IGNORECASE)
 
 
@@ -70,7 +70,7 @@ def _blocked(view: TemplateView, html: str) -> Iterator[CheckMessage]:
     csp = view.policy.to_meta().get("ui", {}).get("csp")
     yield from _warnings(f"the page of the view {view.uri}", blocked.find(html, csp))
     for template in _templates(view.fragment, set()) if view.fragment else ():
-        # Not rendered: what it loads is only known where its source has the origin.
+        # Not rendered: its URLs are only known where its source has the origin.
         parts = blocked.find(str(template.source), csp)
         absolute = [part for part in parts if ORIGIN.match(part.source)]
         yield from _warnings(f"the template {template.name!r} of the view {view.uri}", absolute)
@@ -144,4 +144,4 @@ def _names(node: Node) -> Iterator[str]:
 
 
 MEMBERS = ("var", "filters", "value", "first", "second")
-"""The attributes in which the expressions of templates keep others."""
+"""The attributes where the expressions of templates keep others."""

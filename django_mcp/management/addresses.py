@@ -1,4 +1,4 @@
-"""The servers of the site for commands: by name, and the URL at which clients reach them."""
+"""The servers of the site for commands: their names, and their URLs for clients."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def add_selection_arguments(parser: CommandParser) -> None:
 
 
 def selected(options: Mapping[str, Any]) -> Selection | None:
-    """Return what the options select; raises CommandError."""
+    """Return the selected caller; raises CommandError."""
     try:
         groups = [] if options["groups"] is None else selection.read_groups(options["groups"])
         return selection.of_names(

@@ -1,6 +1,6 @@
 """The configuration of MCP clients for one server: which file each of them reads, and its format.
 
-The formats are those of the vendors' documentation. A token is a value, or the name of an
+The formats are from the vendors' documentation. A token is a value, or the name of an
 environment variable, which each client refers to in a syntax of its own.
 """
 

@@ -1,4 +1,4 @@
-"""What a model reads of the tools of a server, how large that is, and what is weak in it."""
+"""The tools of a server as a model reads them, their size, and their weaknesses."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _is_explained(schema: Any) -> bool:
 
 
 def text(description: Description) -> str:
-    """Return a tool as text: its description, its parameters, and what is weak."""
+    """Return a tool as text: its description, its parameters, and its weaknesses."""
     tool = description.listed
     lines = [f"{tool['name']} ({description.entry.server.name}), about {description.tokens} tokens"]
     if title := tool.get("title"):

@@ -67,7 +67,7 @@ Playing = Generator[Probe, Answer, T]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What is known of one client."""
+    """The known behaviour of one client."""
 
     title: str
     opens_with: Sequence[str] = ("initialize",)
@@ -231,7 +231,7 @@ def _find_resource(
 
 
 def _of_missing(place: str, answer: Answer, *, ends_attempt: bool) -> Iterable[Finding]:
-    """What is wrong with a place without metadata, where some clients need it besides another."""
+    """The finding for a place without metadata, where some clients need it besides another."""
     if not ends_attempt:
         return resource.of_missing(place, answer)
     text = f"{place} is answered {answer}: it ends its attempt."

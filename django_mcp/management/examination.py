@@ -23,7 +23,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 def of_project(url: str, http: Http) -> dict[str, list[Finding]]:
-    """Return what is wrong within this project, below a heading; {} for other servers."""
+    """Return the findings within this project, below a heading; {} for other servers."""
     if not project.is_own(url):
         return {}
     answer = http.answer(with_invalid_token(url))
@@ -118,7 +118,7 @@ class Http:
 
 
 def _read(response: Any) -> bytes:
-    """Read a body up to its limit; that of a stream up to its first event."""
+    """Read a body up to its limit; the body of a stream up to its first event."""
     is_stream = response.headers.get_content_type() == "text/event-stream"
     body = b""
     while len(body) < MAX_BODY:

@@ -1,4 +1,4 @@
-"""What commands ask and show in a terminal: a choice, the questions of a tool, and progress."""
+"""Questions and output of commands in a terminal: a choice, a tool's questions, and progress."""
 
 from __future__ import annotations
 

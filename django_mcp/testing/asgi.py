@@ -19,7 +19,7 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 Body = bytes | Iterable[bytes]
 
 TIMEOUT = float(os.environ.get("MCP_TEST_TIMEOUT", "10"))
-"""Seconds after which a test stops waiting for an immediate event; a busy machine may need more."""
+"""Seconds until a test stops waiting for an immediate event; a busy machine may need more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

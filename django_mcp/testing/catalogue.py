@@ -1,4 +1,4 @@
-"""A snapshot of what a client is listed, so that a review sees what changes for models."""
+"""A snapshot of the lists of a client, so that a review sees changes for models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTEXT = 2
 """Unchanged lines that a difference shows around a change."""
 
 VERSIONED_URI = re.compile(r'("ui://[^"]+)/[0-9a-f]{12}(?=")')
-"""The URI of a view, which ends with a hash of its page: not what a client is told to do."""
+"""The URI of a view, which ends with a hash of its page: it tells the model nothing."""
 
 Catalogue = Mapping[str, Sequence[Mapping[str, Any]]]
 """The listed entries by the member of the result that lists them, such as "tools"."""

@@ -65,13 +65,13 @@ class Client(ReceivedNotifications):
     protocol version, by default the newest. ``user`` and ``scopes`` set the principal; over HTTP,
     the server's authenticators run if neither is given. ``elicitation``, ``sampling`` and
     ``roots`` are the responses to input requests: a result, or a function of the request's
-    parameters. The client declares the capabilities for which a response is given.
+    parameters. The client declares the capabilities that have a response.
 
     Synchronous handlers run on the thread of the test, inside the transaction of Django's
     TestCase; ``sync_execution="threads"`` runs them in parallel, as in production.
 
     An unexpected exception of a handler, or of its invalid result, is raised in the test;
-    ``raise_exceptions=False`` returns what a client receives for it.
+    ``raise_exceptions=False`` returns the client's response for it.
 
     Raises ImproperlyConfigured if a module ``mcp`` of the site cannot be imported, as ``mount``
     does: its components would only seem to be missing.
@@ -227,7 +227,7 @@ class Client(ReceivedNotifications):
         """Return the result of a call of a tool, for assertions.
 
         ``(await client.call("add", a=1, b=2)).assert_ok()``. It never raises for an answer of the
-        server: an error of the protocol, for which ``call_tool`` raises ErrorResponse, is returned
+        server: an error of the protocol, which ``call_tool`` raises as ErrorResponse, is returned
         with ``error``. So assert something of the result, as a test without that cannot fail.
         """
         began = self._position()
@@ -241,7 +241,7 @@ class Client(ReceivedNotifications):
     ) -> CallResult:
         """Return the result of a call: its ``text``, ``structured`` and ``is_error``, and a dict.
 
-        A failed call has a result as well, in which ``is_error`` is True.
+        A failed call has a result as well, with ``is_error`` True.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
         result = await self.request("tools/call", params, meta=meta)
@@ -263,8 +263,8 @@ class Client(ReceivedNotifications):
     async def render_app(self, name: str, arguments: Json | None = None) -> RenderedApp:
         """Return the view of a tool with the result of a call, as a host of MCP Apps shows them.
 
-        It has ``html``, ``meta`` and ``result``, and in ``blocked`` what a host would block.
-        Raises AssertionError if the tool is not listed, or has no view.
+        It has ``html``, ``meta`` and ``result``, and in ``blocked`` the parts that a host would
+        block. Raises AssertionError if the tool is not listed, or has no view.
         """
         host = self._app_host()
         tools = {tool["name"]: tool for tool in await host.list_tools()}
@@ -379,7 +379,7 @@ class Client(ReceivedNotifications):
             raise AssertionError(f"The tool {name!r} is not listed, but it answers: {result.text}")
 
     async def assert_catalogue(self, path: str | PathLike[str]) -> None:
-        """Fail if what is listed to this client differs from the file at ``path``.
+        """Fail if the lists of this client differ from the file at ``path``.
 
         With the environment variable MCP_UPDATE_SNAPSHOTS, the file is written.
         """
@@ -512,7 +512,7 @@ class Client(ReceivedNotifications):
         }
 
     def _validate(self, response: Message | None, method: str | None) -> None:
-        """Raise what a check of the response, or of a message before it, has found."""
+        """Raise the error that a check has found in the response, or in a message before it."""
         if response is not None:
             self._violations.look_at(self.revision, response, method)
         self._violations.raise_first()

@@ -38,7 +38,7 @@ class InputAnswers:
 
     @property
     def capabilities(self) -> dict[str, Json]:
-        """The capabilities for which there is an answer."""
+        """The capabilities that have an answer."""
         return dict(CAPABILITIES[method] for method in self._answers)
 
     async def answer(self, request: Json) -> Json:
@@ -53,7 +53,7 @@ class InputAnswers:
         return await result if isawaitable(result) else result
 
     async def retry_params(self, result: Json) -> dict[str, Any]:
-        """The parameters with which a request is sent again: the responses and the state."""
+        """The parameters of a repeated request: the responses and the state."""
         requests = result.get("inputRequests", {})
         responses = {name: await self.answer(request) for name, request in requests.items()}
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
@@ -61,7 +61,7 @@ class InputAnswers:
 
 
 def problems_of(requests: Mapping[str, Json], responses: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the content of answers, which the server therefore asks again."""
+    """Yield errors in the content of answers, which the server therefore requests again."""
     for name, request in requests.items():
         schema = request.get("params", {}).get("requestedSchema")
         response = responses.get(name)

@@ -15,7 +15,7 @@ TRANSPORTS: tuple[Transport, ...] = ("memory", "http", "stdio")
 
 
 class ClientFor(Protocol):
-    """Creates a client of a server; the options are those of ``Client``."""
+    """Creates a client of a server, with the options of ``Client``."""
 
     def __call__(self, server: Server | str | None = None, **options: Any) -> Client:
         """Return a client that is not open yet: use ``async with``."""

@@ -14,7 +14,7 @@ from django.db.backends.signals import connection_created
 
 @contextmanager
 def recorded(queries: list[str]) -> Iterator[None]:
-    """Append the SQL of each query to ``queries``, within the block and what it starts."""
+    """Append the SQL of each query to ``queries``, within the block and its tasks."""
     for connection in connections.all(initialized_only=True):
         _watch(connection)
     token = _queries.set(queries)

@@ -1,4 +1,4 @@
-"""What the test client has received: notifications, and messages that break their revision."""
+"""Messages to the test client: notifications, and messages that break their revision."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Arrivals:
 
 
 class Violations:
-    """What the checks have found in messages, until a request of the test completes."""
+    """The findings of the checks in messages, until a request of the test completes."""
 
     def __init__(self) -> None:
         self._errors: list[AssertionError] = []

@@ -1,4 +1,4 @@
-"""The view of a tool, as a host of MCP Apps receives it, and what the host would block of it."""
+"""The view of a tool, as a host of MCP Apps receives it, and its blocked parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django_mcp.testing.results import CallResult
 
 @dataclass(frozen=True, kw_only=True)
 class RenderedApp:
-    """What a host shows for one call."""
+    """The view that a host shows for one call."""
 
     uri: str
     html: str
@@ -40,9 +40,9 @@ class RenderedApp:
 
     @property
     def blocked(self) -> Sequence[Blocked]:
-        """What the policy blocks: ``directive``, ``source`` and ``line`` of each part.
+        """The blocked parts: ``directive``, ``source`` and ``line`` of each.
 
-        The parts of the HTML come first, then those of the fragment. URLs that a script puts
+        The parts of the HTML come first, then the fragment's. URLs that a script puts
         together are not found.
         """
         csp = self.meta.get("csp")

@@ -1,4 +1,4 @@
-"""What the test client returns: results with the questions that tests ask, and errors."""
+"""Results of the test client, with assertions for tests, and errors."""
 
 from __future__ import annotations
 

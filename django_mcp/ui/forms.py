@@ -1,7 +1,7 @@
 """form_view: a Django form that the user fills in, within the conversation.
 
 Two tools belong to it. The model calls the one that shows the form, and may fill in what it knows.
-The page calls the other one, with what the user entered; the form validates it on the server.
+The page calls the other one, with the user's entries; the form validates them on the server.
 """
 
 from __future__ import annotations
@@ -153,13 +153,13 @@ def check_fields(form_class: type[Any]) -> None:
 
 
 def _initial_schema(form_class: Any) -> dict[str, Any]:
-    """The schema of initial values: those of the fields, of which none is required."""
+    """The schema of initial values: the fields, without required ones."""
     schema = form_tools.input_schema(form_class, has_kwargs=True)
     return {**schema, "required": []}
 
 
 def _sent_schema(form_class: Any) -> dict[str, Any]:
-    """The schema of what a browser sends, which the form itself validates."""
+    """The schema of a browser's values, which the form itself validates."""
     names = [
         html_name
         for name, field in form_class.base_fields.items()

@@ -1,4 +1,4 @@
-"""Static files inside a page: hosts give a view no URL from which it could load them."""
+"""Static files inside a page: hosts give a view no URL to load them from."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class TemplateView(View):
         page = self._pages.get(language)
         if page is None or not self.is_constant:
             page = render_to_string(self.template, self.context())
-            # Callers choose the language: what is kept must not grow with their choices.
+            # Callers choose the language: the cache must not grow with their choices.
             if language in site_languages():
                 self._pages[language] = page
         return page
@@ -186,7 +186,7 @@ def _checked_uri(where: str, uri: str) -> str:
 
 
 def fragment_context(value: Any, arguments: Json) -> dict[str, Any]:
-    """Return the context in which a fragment shows the return value of a tool."""
+    """Return the context of a fragment for the return value of a tool."""
     if isinstance(value, ToolResponse):
         value = None if value.structure is MISSING else value.structure
     return {**_members(value), "result": value, "arguments": arguments}

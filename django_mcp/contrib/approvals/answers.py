@@ -1,6 +1,6 @@
-"""The result of a call that needs an approval: what the model of its caller reads, and its card.
+"""The result of a call that needs an approval: a text for the model of its caller, and its card.
 
-The card is what the view of the tool shows. It only shows, and leads to the page of the site.
+The view of the tool shows the card. It only shows, and links to the page of the site.
 Whatever a view may call, a model might call as well, so no tool decides.
 """
 
@@ -88,7 +88,7 @@ def of(frame: Frame, row: Approval) -> dict[str, Any]:
 
 
 def describe(row: Approval, url: str | None) -> dict[str, Any]:
-    """Return the result without a card; ``url`` is that of the page."""
+    """Return the result without a card; ``url`` is the page's."""
     outcome = row.stored_outcome()
     if "result" in outcome:
         return kept(outcome["result"])
@@ -113,7 +113,7 @@ def text(message: str, *, is_error: bool = False) -> dict[str, Any]:
 
 
 def kept(result: Json) -> dict[str, Any]:
-    """Return what belongs to the result of the tool, and not to one response."""
+    """Return the members of the tool's result, without members of one response."""
     own = {name: member for name, member in result.items() if name in OWN}
     meta = result.get("_meta") or {}
     own_meta = {key: value for key, value in meta.items() if not key.startswith(FRAMEWORK)}

@@ -35,7 +35,7 @@ MAX_ARGUMENTS = 64_000
 MAX_WAITING = 50
 """Calls of one caller that wait for an approval: more than somebody decides in a day."""
 RUN_WAIT = 30.0
-"""Seconds for which a call waits for the end of a run: a client may end it after a minute."""
+"""Seconds that a call waits for the end of a run: a client may end it after a minute."""
 
 TOO_MANY = (
     "Too many calls of yours wait for approval. Nothing was done. Ask the user to have some of "
@@ -122,12 +122,12 @@ async def find_own(frame: Frame, key: str) -> Approval | None:
 
 
 def owner_of_call(frame: Frame) -> str:
-    """The digest of what a plain call is bound to: it is not listed among the caller's tasks."""
+    """The digest of a plain call's owner: it is not listed among the caller's tasks."""
     return digest("call", frame.server.name, frame.server.path, frame.principal.key)
 
 
 async def _of_repeated_call(call: HeldCall) -> Approval | None:
-    """Return the approval for which the client brings a response, if it is for this call."""
+    """Return the approval of the client's response, if it is for this call."""
     earlier = call.frame.client.earlier_response(prompts.KEY)
     if earlier is None:
         return None
@@ -156,7 +156,7 @@ async def _store(call: HeldCall) -> Approval:
 
 
 def describe(call: HeldCall) -> tuple[NewTask, Held]:
-    """The row of a call that is held: what a task has, and what its approvers need."""
+    """The row of a call that is held: the columns of a task, and columns for its approvers."""
     frame = call.frame
     lifetime = timedelta(seconds=conf.get().approval_lifetime)
     ttl_ms = None if call.terms is None else call.terms.ttl_ms

@@ -1,7 +1,7 @@
 """The table of approvals: who may decide on a task that waits for its start, and the decision.
 
 An approval is a task (``McpTask``) with a second row. The row of the task has the call, the status,
-the lease and the outcome; the columns here are what its approvers need. People see the phase:
+the lease and the outcome; the columns here are for its approvers. People see the phase:
 
 ==========  ===========================  ============================================  ==========
 phase       status of the task           who moves it there                            start
@@ -19,7 +19,7 @@ declined    declined                     a person, in ``decide``                
 expired     expired                      time, when nobody has decided                 none
 ==========  ===========================  ============================================  ==========
 
-No way leads back, and a task starts once. The changes themselves are those of ``tasks.store``.
+No way leads back, and a task starts once. The changes themselves are in ``tasks.store``.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ FINGERPRINT = "approval"
 CLIENT = "client"
 """Where a decision was made that a form of the client has brought."""
 ROUNDING = 1.0
-"""Seconds by which a database may round a time."""
+"""Seconds that a database may round a time by."""
 
 
 class Decision(StrEnum):
-    """What a person may decide; the values are those of the buttons."""
+    """The decisions of a person; the values are the buttons' values."""
 
     APPROVE = "approve"
     DECLINE = "decline"
@@ -115,7 +115,7 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         return self.using(router.db_for_write(self.model))
 
     def waiting(self) -> ApprovalQuerySet:
-        """Return the calls on which somebody can decide now."""
+        """Return the calls that somebody can decide now."""
         return self.filter(status=Status.HELD, lease_until__gt=Now())
 
     def settle(self) -> None:
@@ -124,7 +124,7 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         store.get().settle_here(overdue.values_list("pk", flat=True))
 
     def prune(self) -> int:
-        """Delete what is older than APPROVAL_RETENTION, and return the number of rows."""
+        """Delete rows older than APPROVAL_RETENTION, and return their number."""
         self.settle()
         retention = conf.get().approval_retention
         if retention is None:
@@ -162,7 +162,7 @@ class Approval(McpTask):
         default_permissions = ("view",)
         ordering = ("-created_at", "-id")
 
-    # What is shown.
+    # Values to show.
 
     @property
     def phase(self) -> Phase:
@@ -193,7 +193,7 @@ class Approval(McpTask):
 
     @property
     def error_text(self) -> str:
-        """What its caller reads of an error; empty if there is none."""
+        """The error for its caller; empty if there is none."""
         result = self.stored_outcome().get("result") or {}
         if not (self.is_error and result):
             return ""
@@ -212,7 +212,7 @@ class Approval(McpTask):
     # The call.
 
     def stored_call(self) -> dict[str, Any]:
-        """Return what was stored of the call; raises ValueError if the row was changed since.
+        """Return the stored call; raises ValueError if the row was changed since.
 
         Whoever can write to the table can change neither the arguments nor the columns that decide
         as whom a call runs, who may approve it, and until when.
@@ -249,7 +249,7 @@ class Approval(McpTask):
 
     @property
     def path_params(self) -> dict[str, str]:
-        """What the path of the server captured, such as the tenant for which the call is."""
+        """The captured values of the server's path, such as the tenant of the call."""
         captured: dict[str, str] = self.stored_call()["path_params"]
         return captured
 
@@ -344,7 +344,7 @@ def _timestamp(moment: datetime) -> float:
 def fingerprint(server: str, tool: str, arguments: Mapping[str, Any], endpoint: str) -> str:
     """Return a digest that only this site can compute, so that nobody can guess arguments by it.
 
-    ``endpoint`` has what the path captured: the same call for another tenant is another call.
+    ``endpoint`` has the path's captured values: for another tenant, it is another call.
     """
     return signing.signature(FINGERPRINT, _described(server, tool, arguments, endpoint))
 

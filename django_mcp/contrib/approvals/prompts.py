@@ -31,16 +31,16 @@ from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import changes
 
 KEY = "approval-"
-"""What the key of an input request begins with; the id of the approval follows."""
+"""The beginning of the key of an input request; the id of the approval follows."""
 SEPARATOR = "/"
-"""What follows then in the key of a form, before the time of the request in milliseconds."""
+"""The next part of the key of a form; the time of the request in milliseconds follows."""
 PAGE_WAIT = 30.0
-"""Seconds for which a repeated call waits for the page: a client may end a call after a minute."""
+"""Seconds that a repeated call waits for the page: a client may end a call after a minute."""
 MAX_SHOWN = 2000
 """Characters of the arguments in a form of the client; the page shows all of them."""
 
 MIN_TIME = 1.0
-"""Seconds before which no person has read the question."""
+"""Seconds that a person needs at least to read the question."""
 
 DECISION_FORM = {
     "type": "object",

@@ -1,4 +1,4 @@
-"""``approval_status``: the tool with which a model looks at a call of its user again."""
+"""``approval_status``: a tool for models that look at a call of their user again."""
 
 from __future__ import annotations
 

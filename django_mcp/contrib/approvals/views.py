@@ -1,4 +1,4 @@
-"""The pages on which people approve and decline calls, and on which callers see theirs.
+"""The pages where people approve and decline calls, and where callers see theirs.
 
 To change them, override the templates in ``django_mcp_approvals/``, or subclass the views.
 """
@@ -63,7 +63,7 @@ def _at_tenant(request: HttpRequest) -> ApprovalQuerySet:
 
 
 class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ignore[type-arg]
-    """What waits for a decision of this user, and what this user has called."""
+    """The calls that wait for a decision of this user, and this user's own calls."""
 
     template_name = "django_mcp_approvals/list.html"
     context_object_name = "approvals"
@@ -154,7 +154,7 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
 
 
 class OwnApprovalView(ApprovalView):
-    """The page to which a client is sent: of its user's own call only (ELIC-37)."""
+    """The page for a client that was sent here: of its user's own call only (ELIC-37)."""
 
     def may_see(self, row: Approval) -> bool:
         return row.is_caller(self.request.user)
@@ -173,7 +173,7 @@ def title_of(name: str) -> str:
 
 
 def captured(row: Approval) -> list[tuple[str, str]]:
-    """Return what the path captured, such as the tenant for which the call is."""
+    """Return the captured values of the path, such as the tenant of the call."""
     try:
         return [*row.path_params.items()]
     except ValueError:

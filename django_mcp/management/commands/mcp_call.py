@@ -107,7 +107,7 @@ def _answers(result: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _configuration_errors() -> Iterator[list[ImproperlyConfigured]]:
-    """Collect what a handler finds missing in the settings, instead of logging its traceback."""
+    """Collect errors of the settings that a handler finds, instead of logging their tracebacks."""
     errors: list[ImproperlyConfigured] = []
 
     def collect(record: logging.LogRecord) -> bool:

@@ -86,7 +86,7 @@ def _process(name: str, server: Server) -> Process:
 
 
 def _manage_script() -> Path | None:
-    """The ``manage.py`` that runs, or that of the project; None where it has none."""
+    """The ``manage.py`` that runs, or the project's; None where it has none."""
     folders = (getattr(settings, "BASE_DIR", None), Path.cwd())
     paths = (Path(sys.argv[0]), *(Path(folder) / "manage.py" for folder in folders if folder))
     scripts = (path.resolve() for path in paths if path.name == "manage.py" and path.is_file())

@@ -21,7 +21,7 @@ from django_mcp.management import addresses, callers
 from django_mcp.transports.connection import connection, stdio
 
 EXIT_WITHIN = 5.0
-"""Seconds after the grace of running calls, in which everything else has to end."""
+"""Seconds after the grace of running calls for everything else to end."""
 
 
 class Command(BaseCommand):

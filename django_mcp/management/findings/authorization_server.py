@@ -22,7 +22,7 @@ from django_mcp.management.findings.base import (
 
 
 def of_metadata(issuer: str, metadata: Json) -> Iterator[Finding]:
-    """Yield what is wrong with the metadata of an issuer (RFC 8414, section 3.3)."""
+    """Yield findings about the metadata of an issuer (RFC 8414, section 3.3)."""
     stated = metadata.get("issuer")
     if stated == issuer:
         yield ok(f"The issuer is {shown(issuer)}")
@@ -60,7 +60,7 @@ def authentication_methods(metadata: Json) -> Sequence[str]:
 
 
 def of_endpoint_answer(name: str, answer: Answer) -> Iterator[Finding]:
-    """Yield what is wrong with the answer to an invalid request to an endpoint."""
+    """Yield findings about the answer to an invalid request to an endpoint."""
     remedies = {
         401: "Let everybody register: DCR_REGISTRATION_PERMISSION_CLASSES of the toolkit.",
         403: "Let everybody register: DCR_REGISTRATION_PERMISSION_CLASSES of the toolkit.",
@@ -87,7 +87,7 @@ def of_endpoint_answer(name: str, answer: Answer) -> Iterator[Finding]:
 def of_missing_metadata(
     url: str, issuer: str, answers: Sequence[tuple[str, Answer]]
 ) -> Iterator[Finding]:
-    """Yield why an issuer has no metadata; ``url`` is that of the endpoint."""
+    """Yield why an issuer has no metadata; ``url`` is the endpoint's."""
     tried = "; ".join(f"{shown(target)}: {answer}" for target, answer in answers)
     if not any(answer.status for _, answer in answers):
         yield failure(
@@ -109,7 +109,7 @@ def of_missing_metadata(
 
 
 def of_login(url: str, answer: Answer) -> Iterator[Finding]:
-    """Yield what is wrong with the page to which the authorization endpoint sends users."""
+    """Yield findings about the page that the authorization endpoint sends users to."""
     if answer.status >= 500 or answer.status in (404, 405, 410):
         yield failure(
             f"The login page {shown(url)} is answered {answer}.",

@@ -1,4 +1,4 @@
-"""A finding, the answer that it is about, and what the findings of all subjects share."""
+"""A finding, the answer that it is about, and common parts of all findings."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def is_local(url: str) -> bool:
 
 
 def split(url: str) -> SplitResult:
-    """Return the parts of a URL; those of an invalid one are empty."""
+    """Return the parts of a URL; for an invalid one, they are empty."""
     try:
         parts = urlsplit(url)
         _ = parts.port

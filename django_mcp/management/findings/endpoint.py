@@ -1,4 +1,4 @@
-"""The endpoint of a server: its URL, and what it answers before a user has logged in."""
+"""The endpoint of a server: its URL, and its answers before a user has logged in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from django_mcp.management.findings.base import (
 
 
 def of_url(url: str, *, is_remote: bool) -> Iterator[Finding]:
-    """Yield what is wrong with the URL. A remote client runs on its vendor's machines."""
+    """Yield findings about the URL. A remote client runs on its vendor's machines."""
     if is_local(url):
         if is_remote:
             yield note(
@@ -35,7 +35,7 @@ def of_url(url: str, *, is_remote: bool) -> Iterator[Finding]:
 
 
 def of_opening(url: str, answer: Answer) -> Iterator[Finding]:
-    """Yield what the answer to a request without credentials means, unless it is 200 or 401."""
+    """Yield the meaning of the answer to a request without credentials, unless it is 200 or 401."""
     if not answer.status:
         yield failure(f"There is no answer: {shown(answer.error)}", connection_remedy(answer.error))
     elif 300 <= answer.status < 400:
@@ -108,7 +108,7 @@ HEADER_REMEDY = "Let the proxy pass the Authorization header on."
 
 
 def of_invalid_token(answer: Answer) -> Iterator[Finding]:
-    """Yield what the answer to a token that nobody issued means."""
+    """Yield the meaning of the answer to a token that nobody issued."""
     if 200 <= answer.status < 300:
         yield failure(
             "A token that nobody issued is accepted, or does not arrive.",

@@ -1,4 +1,4 @@
-"""What is wrong within this project, where ``mcp_doctor`` examines one of its own servers.
+"""Findings within this project, where ``mcp_doctor`` examines one of its own servers.
 
 A client cannot see it, or sees it only when a user has logged in.
 """
@@ -44,7 +44,7 @@ PROBE_SECONDS = 5
 
 
 def is_own(url: str) -> bool:
-    """Whether ``url`` is, as far as settings say, that of a server of this project."""
+    """Whether ``url`` belongs, as far as settings say, to a server of this project."""
     paths = Paths({registry.path(server): server for server in registry.mountable()})
     base = urlsplit(conf.get().base_url or "")
     path = split(url).path.removeprefix(base.path.rstrip("/"))
@@ -133,7 +133,7 @@ def of_caches() -> Iterator[Finding]:
 
 
 def used_caches() -> set[str]:
-    """Return the aliases of the caches of the stores, and that of the authorization server."""
+    """Return the aliases of the caches of the stores, and of the authorization server."""
     backends = conf.get().stores.values()
     used = {
         backend.options.get("alias", "default")

@@ -23,7 +23,7 @@ from django_mcp.management.findings.base import (
 
 
 def of_metadata(url: str, place: str, metadata: Json) -> Iterator[Finding]:
-    """Yield what is wrong with the metadata found at ``place`` (RFC 9728, section 3.3)."""
+    """Yield findings about the metadata at ``place`` (RFC 9728, section 3.3)."""
     resource = metadata.get("resource")
     if resource == url:
         yield ok(f"{place}: the resource is {shown(url)}")
@@ -89,7 +89,7 @@ ROUTING_REMEDY = (
 
 
 def of_missing(place: str, answer: Answer) -> Iterator[Finding]:
-    """Yield what is wrong with an answer that is no metadata."""
+    """Yield findings about an answer that is no metadata."""
     if not answer.status:
         yield failure(f"{place}: {shown(answer.error)}", connection_remedy(answer.error))
     elif answer.is_page or 300 <= answer.status < 400:

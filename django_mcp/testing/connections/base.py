@@ -27,7 +27,7 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a connection knows of its server and its client."""
+    """The server and the client of a connection."""
 
     server: Server
     principal: Principal | None

@@ -108,7 +108,7 @@ class HttpConnection(Connection):
         event_id = ""
         async for event in exchange.events():
             event_id = event.id
-            # An event without data only has the id after which the stream is resumed.
+            # An event without data only has the id for a resumption of the stream.
             message = await self._receive(json.loads(event.data)) if event.data else None
             if message is not None:
                 return message
@@ -132,7 +132,7 @@ EVENT_STREAM = {"accept": "text/event-stream"}
 
 
 def request_headers(server: Server, version: str, message: Any) -> dict[str, str]:
-    """The headers by which a client of a stateless revision repeats parts of its message."""
+    """The headers of a client of a stateless revision, which repeat parts of its message."""
     repeated = {"mcp-protocol-version": version}
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
         return repeated
