@@ -105,8 +105,14 @@ def _dotted_path(value: Any) -> str:
     return value
 
 
-def _middleware(value: Any) -> tuple[str, ...] | str:
-    return "all" if value == "all" else _several(_dotted_path)(value)
+def _all_or(check: Check) -> Check:
+    def check_unless_all(value: Any) -> tuple[Any, ...] | str:
+        try:
+            return "all" if value == "all" else _several(check)(value)
+        except ValueError as error:
+            raise ValueError(f'"all" or {error}') from None
+
+    return check_unless_all
 
 
 def _at_least(least: int) -> Check:
@@ -262,7 +268,7 @@ class Settings:
 
     # Django around a handler.
 
-    django_middleware: tuple[str, ...] | Literal["all"] = _key(_middleware, ())
+    django_middleware: tuple[str, ...] | Literal["all"] = _key(_all_or(_dotted_path), ())
     """Dotted paths of Django middleware that runs around HTTP requests, outermost first; "all":
     that in MIDDLEWARE. None by default: most of it is for pages."""
 
@@ -342,6 +348,10 @@ class Settings:
     requests another time."""
 
     # Transports.
+
+    server_cards: tuple[str, ...] | Literal["all"] = _key(_all_or(_string), "all")
+    """The names of the servers of which a card and an entry in the AI catalogue are published, for
+    everybody; "all": those with a description. An empty list publishes nothing."""
 
     http_sse: bool = _key(_boolean, False)
     """Whether the HTTP+SSE transport of the first revision is served as well. Off: it is

@@ -182,6 +182,20 @@ def mountable() -> tuple[Server, ...]:
     return tuple(server for server in servers() if server is not default or not is_unused)
 
 
+def published() -> tuple[Server, ...]:
+    """Return the servers of which SERVER_CARDS publishes cards.
+
+    Raises ImproperlyConfigured for the name of an unknown one.
+    """
+    server_cards = conf.get().server_cards
+    if server_cards == "all":
+        return tuple(server for server in mountable() if server.info.get("description"))
+    try:
+        return tuple(get(name) for name in server_cards)
+    except LookupError as error:
+        raise ImproperlyConfigured(f'DJANGO_MCP["SERVER_CARDS"]: {error}') from None
+
+
 def get(name: str) -> Server:
     """Return the server of this name; raises LookupError, which lists the registered names."""
     try:

@@ -42,7 +42,7 @@ from django_mcp.runtime.process import (
 )
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.transports import site
-from django_mcp.transports.http import health, shutdown, well_known
+from django_mcp.transports.http import health, server_card, shutdown, well_known
 from django_mcp.transports.http.endpoint import Endpoint
 from django_mcp.transports.http.paths import Paths
 from django_mcp.transports.http.request import WAITING_THREAD, Asgi
@@ -138,13 +138,17 @@ def _applications(interface: Interface) -> tuple[dict[str, Asgi], Asgi]:
     applications: dict[str, Asgi] = {}
     below: dict[str, Asgi] = {}
     by_path: dict[str, Authentication] = {}
+    authentications: dict[Server, Authentication] = {}
     for server in registry.mountable():
         registry.configure(server)
         # One object for all endpoints of the server: its authenticators may cache keys and tokens.
         authentication = registry.authentication(server)
         by_path[authentication.resource.path] = authentication
+        authentications[server] = authentication
         below |= health.below(authentication.resource.path)
         applications |= endpoints(server, authentication, interface)
+    published = [each for each in registry.published() if each in authentications]
+    below |= server_card.applications([(each, authentications[each]) for each in published])
     every = {**applications, **well_known.behind(by_path)}
     # Not in place of a server that has such a path itself.
     every |= {path: each for path, each in below.items() if path not in every}

@@ -1036,6 +1036,25 @@ def test_server_of_an_imported_module_that_is_no_attribute_of_mcp_is_reported(
     assert "W073" not in get_findings()
 
 
+def test_published_server_without_valid_card_is_reported(
+    server: Server, settings: Settings
+) -> None:
+    assert get_findings() == {}  # It has no description, so that nothing is published.
+
+    server.describe(description="Stock of the shop.", version="^1.2")
+    finding = get_findings()["W074"]
+    assert "'shop' has no server card: its version is '^1.2': write one version" in finding.msg
+    assert "SERVER_CARDS" in str(finding.hint)
+
+    settings.DJANGO_MCP = {"SERVER_CARDS": []}
+    assert get_findings() == {}
+
+
+def test_unknown_server_in_server_cards_is_reported(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"SERVER_CARDS": ["shopp"]}
+    assert "There is no MCP server 'shopp'; there are: shop" in get_findings()["E028"].msg
+
+
 def test_discovery_knows_the_servers_that_its_modules_have_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

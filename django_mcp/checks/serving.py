@@ -8,11 +8,13 @@ from itertools import chain
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import get_commands
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry
 from django_mcp.checks.base import Found, check
+from django_mcp.core.server import card
 from django_mcp.core.server.server import Server
 from django_mcp.registry import Interface
 
@@ -202,6 +204,28 @@ def check_paths() -> Found:
                 f"{path!r}, so that only one of them can be reached.",
                 hint='Set another path on one of them: Server(…, path="/…").',
                 id="django_mcp.E007",
+            )
+
+
+@check()
+def check_server_cards() -> Found:
+    try:
+        published = registry.published()
+    except ImproperlyConfigured as error:
+        yield Error(
+            str(error),
+            hint='List the names of servers, or write "all".',
+            id="django_mcp.E028",
+        )
+        return
+    for server in published:
+        for problem in card.problems(server):
+            yield Warning(
+                f"The MCP server {server.name!r} has no server card: {problem}.",
+                hint="Correct it on the Server, or, for the default server, with "
+                "default.describe(…) of django_mcp.registry. To publish no card of it, leave the "
+                'server out of DJANGO_MCP["SERVER_CARDS"].',
+                id="django_mcp.W074",
             )
 
 

@@ -42,6 +42,7 @@ HOST_META = {
     "always_load": "anthropic/alwaysLoad",
     "search_hint": "anthropic/searchHint",
     "max_result_chars": "anthropic/maxResultSizeChars",
+    "requires_user_interaction": "anthropic/requiresUserInteraction",
 }
 """The options, and the members of ``_meta`` where hosts read them."""
 MAX_RESULT_CHARS = 500_000
@@ -83,6 +84,7 @@ class Tool(ComponentAttributes):
     always_load: Any = None
     search_hint: Any = None
     max_result_chars: Any = None
+    requires_user_interaction: Any = None
     ui: Any = None
     app_only: Any = False
 
@@ -183,6 +185,9 @@ class ToolOptions(Options, total=False):
     """Words that a search finds it by, in addition to its name and description."""
     max_result_chars: int | None
     """The characters of a result that a host should pass on to the model without cutting it."""
+    requires_user_interaction: bool | None
+    """Have the host ask its user before each call, whatever they have allowed before. Only some
+    hosts do so: it is no approval."""
     ui: View | None
     """The view where hosts show its results: ``template_view(…)`` of ``django_mcp.ui``."""
     app_only: bool | None
@@ -275,6 +280,11 @@ def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str
         raise ConfigurationError(
             f"max_result_chars of {source.where} is {characters!r}: write a number of at most "
             f"{MAX_RESULT_CHARS:,}"
+        )
+    interaction = options["requires_user_interaction"]
+    if interaction is not None and not isinstance(interaction, bool):
+        raise ConfigurationError(
+            f"requires_user_interaction of {source.where} is {interaction!r}: write True or False"
         )
     host_meta = {HOST_META[option]: value for option, value in options.items() if value}
     if not host_meta:

@@ -67,6 +67,8 @@ class Server(Hooks):
 
     * ``name`` identifies it in settings, commands and the admin. It is also its path, unless
       ``path`` is given.
+    * ``description``, ``icons``, ``website_url`` and ``repository`` (the URL of its source) are
+      published in its server card; see SERVER_CARDS.
     * ``authenticators`` are instances or dotted paths. A server without any uses the site's, and is
       not mounted when the site has none.
     * ``scopes`` are those that every access token needs. ``group_scopes`` are those that it needs
@@ -97,6 +99,7 @@ class Server(Hooks):
         description: str | None = None,
         icons: Sequence[Json] = (),
         website_url: str | None = None,
+        repository: str | Json | None = None,
         authenticators: Sequence[Authenticator | str] | None = None,
         scopes: Iterable[str] | None = None,
         when_denied: WhenDenied | None = None,
@@ -117,9 +120,8 @@ class Server(Hooks):
         self._make_parts(capabilities)
         self.name = name
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
-        self.describe(
-            title=title, description=description, icons=[*icons] or None, websiteUrl=website_url
-        )
+        self.describe(title=title, description=description, icons=[*icons] or None)
+        self.describe(websiteUrl=website_url, repository=repository)
         self.path = f"/{name}" if path is None else path
         self.instructions = instructions
         self.authenticators = _checked_list(name, "authenticators", authenticators)

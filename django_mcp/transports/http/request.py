@@ -117,11 +117,20 @@ class HttpRequest:
 
         Raises HttpError, and InvalidRequest for a header with different values.
         """
+        self._check(self.headers.get(b"origin"))
+
+    def check_host(self) -> None:
+        """Reject requests for another host: for what pages of all origins may read.
+
+        Raises like ``check_origin``.
+        """
+        self._check(None)
+
+    def _check(self, origin: bytes | None) -> None:
         if self.headers.conflicting:
             for name in SINGLE_VALUED:
                 self.headers.text(name)
         host = self.headers.get(b"host", b"")
-        origin = self.headers.get(b"origin")
         if len(host) > MAX_ORIGIN_LENGTH or (origin and len(origin) > MAX_ORIGIN_LENGTH):
             raise HttpError(403, "The Host or the Origin is too long")
         error = _origin_error(host, origin, self.scope.get("scheme", "http"))

@@ -429,12 +429,14 @@ def test_hints_for_hosts_are_listed_as_meta() -> None:
         always_load=True,
         search_hint="turnover",
         max_result_chars=100_000,
+        requires_user_interaction=True,
         meta={"com.example/a": 1, "anthropic/searchHint": "sales"},
     )
     assert tool.descriptor()["_meta"] == {
         "anthropic/alwaysLoad": True,
         "anthropic/searchHint": "sales",
         "anthropic/maxResultSizeChars": 100_000,
+        "anthropic/requiresUserInteraction": True,
         "com.example/a": 1,
     }
     assert "_meta" not in tool_component(report, always_load=False).descriptor()
@@ -443,6 +445,7 @@ def test_hints_for_hosts_are_listed_as_meta() -> None:
         {"max_result_chars": 500_001},
         {"max_result_chars": True},
         {"search_hint": 7},
+        {"requires_user_interaction": "yes"},
     ]
     for options in wrong:
         with pytest.raises(ConfigurationError, match=next(iter(options))):
