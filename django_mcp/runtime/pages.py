@@ -112,7 +112,10 @@ def page(request: HttpRequest | None) -> Page:
 
 
 def site_name(request: HttpRequest) -> str:
-    """Return the name that Django's sites framework has for the site, else its host."""
+    """Return TITLE, else the name that Django's sites framework has, else the host."""
+    title = conf.get().title
+    if title is not None:
+        return title
     try:
         return str(get_current_site(request).name)
     except (ObjectDoesNotExist, ImproperlyConfigured):

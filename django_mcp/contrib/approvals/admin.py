@@ -7,8 +7,10 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
+from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
@@ -16,6 +18,9 @@ from django_mcp.contrib.approvals.answers import readable
 from django_mcp.contrib.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
 from django_mcp.contrib.approvals.views import captured
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
+
+LIST_WIDTH = 150
+"""Characters of arguments in the list."""
 
 
 class CommentForm(ActionForm):
@@ -29,6 +34,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     list_display = (
         "title",
+        "arguments_text",
         "server",
         "caller_name",
         "phase_text",
@@ -72,7 +78,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
         Approval.objects.all().settle()
         rows: Any = super().get_queryset(request)
         is_list = request.resolver_match is None or "object_id" not in request.resolver_match.kwargs
-        return rows.for_lists() if is_list else rows
+        if not is_list:
+            return rows
+        permissions = rows.order_by().values_list("permission", flat=True).distinct()
+        own = [name for name in permissions if request.user.has_perm(name)]
+        shows = ExpressionWrapper(Q(permission__in=own or [""]), output_field=BooleanField())
+        return rows.for_lists().annotate(shows_arguments=shows)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
         """Return the row with the permission of this user to see its arguments."""
@@ -88,6 +99,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
     @admin.display(description=_("status"), ordering="status")
     def phase_text(self, row: Approval) -> str:
         return row.phase_text
+
+    @admin.display(description=_("arguments"))
+    def arguments_text(self, row: Approval) -> str:
+        pairs = readable(row) if getattr(row, "shows_arguments", False) else None
+        text = ", ".join(f"{name}: {value}" for name, value in [*captured(row), *(pairs or [])])
+        return Truncator(text).chars(LIST_WIDTH)
 
     @admin.display(description=_("arguments"))
     def arguments_table(self, row: Approval) -> str:

@@ -107,8 +107,8 @@ PHASES: Mapping[Phase, Any] = {
 
 class ApprovalQuerySet(models.QuerySet["Approval"]):
     def for_lists(self) -> ApprovalQuerySet:
-        """Return rows without what only the page of one call shows, which may be long."""
-        return self.defer("call", "inputs", "messages", "outcome", "comment")
+        """Return rows without the long columns that only the page of one call shows."""
+        return self.defer("inputs", "messages", "outcome", "comment")
 
     def current(self) -> ApprovalQuerySet:
         """Return rows of the database for writing: a replica may not have a decision yet."""

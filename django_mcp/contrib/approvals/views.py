@@ -74,13 +74,18 @@ class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ig
         waiting = _at_tenant(self.request).waiting()
         permissions = waiting.order_by().values_list("permission", flat=True).distinct()
         own = [name for name in permissions if self.request.user.has_perm(name)]
-        return waiting.filter(permission__in=own).for_lists().order_by("created_at")
+        # With four eyes, users do not decide about their own calls, or calls of nobody.
+        others = waiting.exclude(four_eyes=True, user_key__in=("", str(self.request.user.pk)))
+        return others.filter(permission__in=own).for_lists().order_by("created_at")
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         own = _at_tenant(self.request).filter(user_key=str(self.request.user.pk))
         own.settle()
         own = own.for_lists()[: self.paginate_by]
-        return super().get_context_data(own=own, **context)
+        context = super().get_context_data(own=own, **context)
+        for row in context["approvals"]:
+            row.shown_arguments = readable(row)
+        return context
 
 
 # A decision is committed before the call is submitted.

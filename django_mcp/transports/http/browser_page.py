@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from base64 import b64encode
+from collections.abc import Iterator
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,23 +21,24 @@ from django.conf import settings
 from django.template.loader import render_to_string
 from django.urls import get_script_prefix
 
+from django_mcp import conf
 from django_mcp.auth.resource import base_url
 from django_mcp.auth.token import TokenAuthentication
 from django_mcp.core.auth.base import Scope
 from django_mcp.core.server.server import Server
-from django_mcp.runtime.pages import Page, page_url
+from django_mcp.runtime.pages import PAGES, Page, PageLink, page_url
 from django_mcp.transports.http.request import STREAM, HttpRequest, Send
 
 HTML = b"text/html"
 UNUSUAL = re.compile(r"[^A-Za-z0-9_-]+")
-STYLE = Path(__file__).resolve().parents[2] / "static" / "django_mcp" / "pages.css"
+STATIC = Path(__file__).resolve().parents[2] / "static" / "django_mcp"
 
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
 HEADERS = (
     (b"content-type", b"text/html; charset=utf-8"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
-    ),
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"vary", b"accept, accept-language, cookie"),
@@ -53,7 +57,12 @@ async def send(server: Server, request: HttpRequest, send: Send) -> None:
         "django_mcp/endpoint.html", _context(server, request)
     )
     body = text.encode()
-    headers = [*HEADERS, (b"content-length", b"%d" % len(body))]
+    digest = b64encode(sha256(_static("pages.js").encode()).digest()).decode()
+    headers = [
+        *HEADERS,
+        (b"content-security-policy", POLICY.format(digest).encode()),
+        (b"content-length", b"%d" % len(body)),
+    ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -68,8 +77,13 @@ def _context(server: Server, request: HttpRequest) -> dict[str, Any]:
     takes_tokens = any(isinstance(item, TokenAuthentication) for item in authenticators)
     accepts_all = [getattr(item, "accepts_all", False) for item in authenticators]
     return {
-        "page": Page(site_name=urlsplit(url).netloc, home=f"{base_url(scope)}/", links=()),
-        "style": _style(),
+        "page": Page(
+            site_name=conf.get().title or urlsplit(url).netloc,
+            home=f"{base_url(scope)}/",
+            links=tuple(_links(scope)),
+        ),
+        "style": _static("pages.css"),
+        "script": _static("pages.js"),
         "server_title": server.info.get("title") or name,
         "url": url,
         "command": f"claude mcp add --transport http {name} {shlex.quote(url)}",
@@ -83,6 +97,13 @@ def _context(server: Server, request: HttpRequest) -> dict[str, Any]:
     }
 
 
+def _links(scope: Scope) -> Iterator[PageLink]:
+    for view, title in PAGES.items():
+        url = _url_of(view, scope)
+        if url is not None:
+            yield PageLink(url, title, is_current=False)
+
+
 def _url_of(view: str, scope: Scope) -> str | None:
     path = page_url(view)
     if path is None:
@@ -92,5 +113,6 @@ def _url_of(view: str, scope: Scope) -> str | None:
 
 
 @cache
-def _style() -> str:
-    return STYLE.read_text(encoding="utf-8")
+def _static(name: str) -> str:
+    """Return a static file: the page can be read before a site serves them."""
+    return (STATIC / name).read_text(encoding="utf-8")
