@@ -86,6 +86,15 @@ class ByProgram(TextFilter):
     parameter_name = "program"
 
 
+class ByFingerprint(TextFilter):
+    title = _("fingerprint of an exception")
+    parameter_name = "fingerprint"
+
+    def filtered(self, rows: Any, text: str) -> Any:
+        # By the index of outcomes: an exception ends in one of these.
+        return super().filtered(rows.filter(outcome__in=("error", "server_error")), text)
+
+
 class ByComponent(TextFilter):
     title = _("component")
     parameter_name = "component"
@@ -111,6 +120,7 @@ class CallAdmin(ReadOnlyAdmin):
         ByComponent,
         ByUser,
         ByProgram,
+        ByFingerprint,
         "kind",
         ByServer,
     )
@@ -134,6 +144,8 @@ class CallAdmin(ReadOnlyAdmin):
         "target",
         "arguments_table",
         "end",
+        "error_text",
+        "exception_text",
         "took",
         "sizes",
         "revision",
@@ -178,6 +190,26 @@ class CallAdmin(ReadOnlyAdmin):
             return text
         return format_html('<span class="mcp-error">✗ {}</span>', text)
 
+    @admin.display(description=_("error"))
+    def error_text(self, row: Call) -> str | None:
+        """The text that the client received."""
+        return row.error or None
+
+    @admin.display(description=_("exception"))
+    def exception_text(self, row: Call) -> str | None:
+        """The exception, with a link to the calls that ended with it."""
+        if not row.exception:
+            return None
+        listed = reverse(f"{self.admin_site.name}:django_mcp_calls_call_changelist")
+        url = f"{listed}?{urlencode({'fingerprint': row.fingerprint})}"
+        return format_html('<code>{}</code> <a href="{}">{}</a>', row.exception, url, _("all"))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        """Only those with the permission read exceptions, which may have data of the site."""
+        if request.user.has_perm("django_mcp_calls.view_exception"):
+            return [*self.fields]
+        return [name for name in self.fields if name != "exception_text"]
+
     @admin.display(description=_("duration"))
     def took(self, row: Call) -> str:
         return in_words(row.duration)
@@ -208,6 +240,11 @@ class CallAdmin(ReadOnlyAdmin):
             "days": days,
             "periods": PERIODS,
             "numbers": numbers,
+            "errors": [
+                (line, f"{listed}?{urlencode(line.filters)}") for line in dashboard.exceptions(days)
+            ]
+            if request.user.has_perm("django_mcp_calls.view_exception")
+            else [],
             "chart": chart(numbers.days),
             "list_url": listed,
             "components": _with_urls(listed, numbers.components),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.auth import get_user_model
-from django.db.models import Count, Sum, Value
+from django.db.models import Count, Max, Sum, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -160,6 +160,37 @@ def of_component(server: str, kind: str, component: str, days: int) -> Component
         total.add(group)
     filters = {"server": server, "kind__exact": kind, "component": component}
     return ComponentCalls(total, _by_day(rows, _first_day(days), days), filters)
+
+
+class ExceptionLine(NamedTuple):
+    """Calls that ended with one exception, and the filters of the list that shows them."""
+
+    component: str
+    text: str
+    """Of the newest call."""
+    calls: int
+    last: datetime
+    filters: Mapping[str, str]
+
+
+def exceptions(days: int) -> list[ExceptionLine]:
+    """Group the calls of so many days that ended with an unexpected exception, by fingerprint."""
+    failed = _of_days(days).filter(is_error=True).exclude(fingerprint="")
+    grouped = failed.values("fingerprint").annotate(
+        number=Count("*"), newest=Max("id"), last=Max("called_at")
+    )
+    groups = list(grouped.order_by("-number", "fingerprint")[:MOST])
+    newest = Call.objects.in_bulk([group["newest"] for group in groups])
+    lines = []
+    for group in groups:
+        row = newest.get(group["newest"])
+        if row is not None:  # It may have been deleted meanwhile.
+            since = {"day__gte": _first_day(days).isoformat()}
+            filters = {**since, "fingerprint": group["fingerprint"]}
+            lines.append(
+                ExceptionLine(row.target, row.exception, group["number"], group["last"], filters)
+            )
+    return lines
 
 
 def _of_days(days: int) -> CallQuerySet:

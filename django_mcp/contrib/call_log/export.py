@@ -30,6 +30,7 @@ TEXTS = (
     "client_name",
     "client_version",
     "outcome",
+    "error",
     "arguments",
 )
 SIZES = ("arguments_size", "response_size")

@@ -105,6 +105,11 @@ class Call(models.Model):
     arguments_size = models.PositiveIntegerField(_("size of the arguments"), null=True)
     # Bytes of JSON, as they are sent; none for a call that was cancelled.
     response_size = models.PositiveIntegerField(_("size of the response"), null=True)
+    # The text that the client received, cut; empty without an error.
+    error = models.TextField(_("error"), blank=True, default="")
+    # An unexpected exception in a line, and what groups equal ones.
+    exception = models.TextField(_("exception"), blank=True, default="")
+    fingerprint = models.CharField(_("fingerprint"), max_length=12, blank=True, default="")
 
     objects = CallQuerySet.as_manager()
 
@@ -113,6 +118,7 @@ class Call(models.Model):
         verbose_name_plural = _("calls")
         ordering = ("-id",)
         default_permissions = ("view",)
+        permissions = [("view_exception", _("Can view exceptions of calls"))]
         indexes = [
             # The dashboard reads this alone, and of it only its days. Rows of one day are near each
             # other: one index is written where one for each table of the dashboard was three.

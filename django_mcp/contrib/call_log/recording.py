@@ -73,6 +73,8 @@ class Entry(NamedTuple):
     arguments: str
     arguments_size: int | None
     response_size: int | None
+    error: str = ""
+    exception: tuple[str, str] = ("", "")
 
 
 def record(frame: Frame, outcome: str, duration: float, response_size: int | None) -> None:
@@ -104,6 +106,8 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
             logged,
             arguments.size_of(sent),
             response_size,
+            "" if outcome == "ok" else _text_of_error(frame),
+            frame.exchange.exception,
         )
     )
     writer = _writers.here()
@@ -111,6 +115,12 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
         writer.start()
     elif len(_waiting) >= BATCH:
         writer.is_due.set()
+
+
+def _text_of_error(frame: Frame) -> str:
+    """The text that the client received of an error."""
+    error = frame.exchange.error
+    return frame.exchange.error_text if error is None else error.message
 
 
 def _logged_names(frame: Frame, name: Any) -> tuple[str, ...]:

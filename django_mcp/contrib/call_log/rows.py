@@ -34,7 +34,7 @@ KINDS: Mapping[str, str] = {
 }
 FIELDS: Mapping[str, Any] = {field.name: field for field in Call._meta.concrete_fields}
 MAX_KEPT = 1_000
-"""Characters that are looked at of a text; no column of them is longer than half of that."""
+"""Characters of an error, and the most that are looked at of a text: other columns are shorter."""
 LENGTHS = {name: field.max_length for name, field in FIELDS.items() if field.max_length is not None}
 
 
@@ -68,6 +68,9 @@ COLUMNS = (
     "arguments",
     "arguments_size",
     "response_size",
+    "error",
+    "exception",
+    "fingerprint",
 )
 """The fields of the model, in the order of a row."""
 
@@ -130,6 +133,9 @@ class Batch:
             entry.arguments,
             entry.arguments_size,
             entry.response_size,
+            _fitting_text(MAX_KEPT, entry.error[:MAX_KEPT]),
+            _fitting_text(MAX_KEPT, entry.exception[0][:MAX_KEPT]),
+            entry.exception[1],
         )
 
     def common(self, entry: Entry) -> CommonColumns:

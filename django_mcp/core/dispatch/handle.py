@@ -279,7 +279,10 @@ def encode_result(frame: Frame, result: Result) -> bytes:
         server_info=server.get_server_info(revision),
         cache=server.cache_members,
     )
-    frame.exchange.outcome = _outcome_of(finished)
+    exchange = frame.exchange
+    exchange.outcome = _outcome_of(finished)
+    if exchange.outcome == "error":
+        exchange.error_text = _text_of(finished)
     message = jsonrpc.result(frame.request_id, finished)
     is_encoded = preencoded.has_encoded(finished)
     try:
@@ -335,6 +338,12 @@ def _outcome_of(result: Mapping[str, Any]) -> str:
     if kind == "task" or "task" in result:
         return "task"
     return "error" if result.get("isError") else "ok"
+
+
+def _text_of(result: Mapping[str, Any]) -> str:
+    """The first text of a tool's result."""
+    texts = (block.get("text") for block in result.get("content", ()))
+    return next((text for text in texts if isinstance(text, str)), "")
 
 
 NO_CHARACTER = (

@@ -72,6 +72,10 @@ class Exchange(Cancellation):
     outcome = "ok"
     """How the call ended: "ok", "error", "input_required", "client_error", "server_error",
     "cancelled", or "task" if it goes on as one, which is a call of its own when it has ended."""
+    error_text: str = ""
+    """The text that the model reads of a tool's error."""
+    exception: tuple[str, str] = ("", "")
+    """An unexpected exception in a line, and its fingerprint: see ``failures.summarised``."""
     opened: Frame | None = None
     """The Frame that ``initialize`` leaves, for whoever opens the session."""
 

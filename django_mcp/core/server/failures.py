@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from hashlib import sha256
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from django_mcp.core.components.base import (
@@ -141,5 +143,34 @@ def report_unexpected(frame: Frame, error: BaseException, message: str, *args: o
 
 
 def observe_unexpected(frame: Frame, error: BaseException) -> None:
+    if not frame.exchange.has_ended:
+        frame.exchange.exception = summarised(error)
     for observe in OBSERVERS:
         observe(frame, error)
+
+
+PACKAGE = __name__.partition(".")[0]
+MAX_SUMMARY = 500
+"""Characters."""
+
+
+def summarised(error: BaseException) -> tuple[str, str]:
+    """Return an exception in a line, with the last line of the site's code, and a fingerprint.
+
+    The fingerprint groups exceptions of one class that were raised at one place, whatever their
+    messages are. It changes with the names of functions, and not with numbers of lines.
+    """
+    places = [
+        (frame.f_globals.get("__name__", ""), frame.f_code.co_qualname, number)
+        for frame, number in walk_tb(error.__traceback__)
+    ]
+    outside = [place for place in places if place[0].partition(".")[0] != PACKAGE]
+    module, function, line = (outside or places or [("", "", 0)])[-1]
+    kind = type(error).__qualname__
+    text = f"{kind}: {error} ({module}.{function}, line {line})"
+    identity = "\n".join([kind, *(f"{module}.{function}" for module, function, _ in outside)])
+    return text[:MAX_SUMMARY], sha256(identity.encode()).hexdigest()[:FINGERPRINT]
+
+
+FINGERPRINT = 12
+"""Characters of hexadecimal."""

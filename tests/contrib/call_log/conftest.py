@@ -70,6 +70,8 @@ def server() -> Server:
         """Return a ticket."""
         if number == "13":
             raise RuntimeError("A bug")
+        if number == "14":
+            raise KeyError(number)
         return f"Ticket {number}"
 
     @server.prompt

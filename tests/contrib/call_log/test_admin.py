@@ -134,6 +134,30 @@ def test_pages_need_the_permission_to_view_calls(url: str, client: Browser, ann:
     assert client.get(url).status_code == 403
 
 
+def test_failed_call_shows_its_text_and_exceptions_need_a_permission(manager: Browser) -> None:
+    text = "RuntimeError: A bug (shop.mcp.refund, line 12)"
+    failed = {"outcome": "error", "exception": text, "fingerprint": "0123456789ab"}
+    for days_ago in (40, 2, 0):
+        row = call(days_ago=days_ago, error="The refund failed <b>", **failed)
+    call(outcome="error", error="There is no ticket 0")
+    url = reverse("admin:django_mcp_calls_call_change", args=[row.pk])
+
+    page = manager.get(url).content.decode()
+    assert "The refund failed &lt;b&gt;" in page
+    assert "A bug" not in page
+    assert "A bug" not in manager.get(DASHBOARD).content.decode()
+
+    user = User.objects.get(username="manager")
+    user.user_permissions.add(Permission.objects.get(codename="view_exception"))
+    page = manager.get(url).content.decode()
+    assert text in page
+    assert f'href="{LIST}?fingerprint=0123456789ab"' in page
+    assert len(listed(manager, fingerprint="0123456789ab")) == 3
+    (line,) = dashboard.exceptions(7)
+    assert (line.text, line.calls) == (text, 2)
+    assert text in manager.get(DASHBOARD, {"days": "7"}).content.decode()
+
+
 def test_numbers_are_those_of_an_example(ann: User) -> None:
     """Ten calls of close by Ann, of 10 ms to 100 ms; two failed. One of refund, by nobody."""
     for number in range(10):

@@ -79,6 +79,36 @@ async def test_each_outcome_is_a_row(server: Server) -> None:
     assert cancelled.duration > 0.1
 
 
+async def test_row_of_a_failed_call_has_the_text_that_its_client_received(server: Server) -> None:
+    async with Client(server) as client:
+        await client.call_tool("close", {"number": 0})
+        with pytest.raises(ErrorResponse):
+            await client.call_tool("unknown", {})
+        await client.call_tool("close", {"number": 1})
+    refused, unknown, closed = await rows()
+    assert (refused.error, refused.exception, refused.fingerprint) == (
+        "There is no ticket 0",
+        "",
+        "",
+    )
+    assert "unknown" in unknown.error
+    assert (closed.error, closed.exception, closed.fingerprint) == ("", "", "")
+
+
+async def test_row_has_the_exception_and_its_fingerprint(server: Server) -> None:
+    async with Client(server, raise_exceptions=False) as client:
+        for number in ("13", "13", "14"):
+            with pytest.raises(ErrorResponse):
+                await client.read_resource(f"desk://tickets/{number}")
+    first, second, other = await rows()
+    assert first.error == "The resource could not be read"
+    assert first.exception.startswith("RuntimeError: A bug (")
+    assert "ticket, line " in first.exception
+    assert len(first.fingerprint) == 12
+    assert second.fingerprint == first.fingerprint
+    assert (other.exception[:10], other.fingerprint == first.fingerprint) == ("KeyError: ", False)
+
+
 async def test_row_has_the_bytes_of_arguments_and_response(server: Server) -> None:
     async with Client(server) as client:
         await client.call_tool("close", {"number": 7, "note": "ä"})
