@@ -5,12 +5,12 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 from example_site.helpdesk import api
-from example_site.views import home
+from example_site.views import Home
 
 login = LoginView.as_view(template_name="example_site/login.html")
 
 urlpatterns = [
-    path("", home, name="home"),
+    path("", Home.as_view(), name="home"),
     path("login/", login, name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("tokens/", include("django_mcp.contrib.tokens.urls")),

@@ -1,10 +1,12 @@
 """The front page: the MCP servers, how to connect to them, and what to ask."""
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from typing import Any
+
+from django.views.generic import TemplateView
 
 from django_mcp import registry
 from django_mcp.management.client_configuration import CLIENTS, Endpoint
+from django_mcp.runtime.pages import ProtectedPage
 
 SHOWN = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")
 """The programs whose configuration the page shows."""
@@ -17,16 +19,21 @@ QUESTIONS = (
 )
 
 
-def home(request: HttpRequest) -> HttpResponse:
-    """Show each server with its URL, and the configuration of clients for the first one."""
-    servers = [
-        {"info": server.info, "url": request.build_absolute_uri(registry.path(server))}
-        for server in registry.servers()
-    ]
-    endpoint = Endpoint(name="helpdesk", url=servers[0]["url"])
-    clients = [
-        {"title": client.title, "place": client.http_place, "text": client.http(endpoint)}
-        for client in (CLIENTS[name] for name in SHOWN)
-    ]
-    context = {"servers": servers, "clients": clients, "questions": QUESTIONS}
-    return render(request, "example_site/home.html", context)
+class Home(ProtectedPage, TemplateView):
+    """Each server with its URL, and the configuration of clients for the first one."""
+
+    template_name = "example_site/home.html"
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        servers = [
+            {"info": server.info, "url": self.request.build_absolute_uri(registry.path(server))}
+            for server in registry.servers()
+        ]
+        endpoint = Endpoint(name="helpdesk", url=str(servers[0]["url"]))
+        clients = [
+            {"title": client.title, "place": client.http_place, "text": client.http(endpoint)}
+            for client in (CLIENTS[name] for name in SHOWN)
+        ]
+        return super().get_context_data(
+            servers=servers, clients=clients, questions=QUESTIONS, **context
+        )

@@ -100,7 +100,7 @@ def test_front_page_shows_the_server_urls() -> None:
     page = Browser().get("/").content.decode()
     assert "http://testserver/mcp" in page
     assert "http://testserver/conformance" in page
-    assert 'href="/admin/"' in page
+    assert 'href="/admin/django_mcp/"' in page
 
 
 class CancelsOnProgress(Client):
@@ -335,7 +335,7 @@ def test_login_page_leads_back_to_the_front_page(site: RunningSite) -> None:
         assert token is not None
         home = http.post(login.url, data={**fields, "csrfmiddlewaretoken": token[1]})
     assert str(home.url) == site.url("/")
-    assert "logged in as agent" in home.text
+    assert "You are agent." in home.text
     for path in ("/tokens/", "/o/access"):
         assert f'href="{path}"' in home.text
 

@@ -83,7 +83,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         permissions = rows.order_by().values_list("permission", flat=True).distinct()
         own = [name for name in permissions if request.user.has_perm(name)]
         shows = ExpressionWrapper(Q(permission__in=own or [""]), output_field=BooleanField())
-        return rows.for_lists().annotate(shows_arguments=shows)
+        return rows.with_arguments().annotate(shows_arguments=shows)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
         """Return the row with the permission of this user to see its arguments."""

@@ -105,10 +105,17 @@ PHASES: Mapping[Phase, Any] = {
 }
 
 
+LONG = ("inputs", "messages", "outcome", "comment")
+
+
 class ApprovalQuerySet(models.QuerySet["Approval"]):
     def for_lists(self) -> ApprovalQuerySet:
         """Return rows without the long columns that only the page of one call shows."""
-        return self.defer("inputs", "messages", "outcome", "comment")
+        return self.defer("call", *LONG)
+
+    def with_arguments(self) -> ApprovalQuerySet:
+        """Return the same rows with their arguments, for lists of calls to decide."""
+        return self.defer(*LONG)
 
     def current(self) -> ApprovalQuerySet:
         """Return rows of the database for writing: a replica may not have a decision yet."""

@@ -76,7 +76,7 @@ class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ig
         own = [name for name in permissions if self.request.user.has_perm(name)]
         # With four eyes, users do not decide about their own calls, or calls of nobody.
         others = waiting.exclude(four_eyes=True, user_key__in=("", str(self.request.user.pk)))
-        return others.filter(permission__in=own).for_lists().order_by("created_at")
+        return others.filter(permission__in=own).with_arguments().order_by("created_at")
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         own = _at_tenant(self.request).filter(user_key=str(self.request.user.pk))

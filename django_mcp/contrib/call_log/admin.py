@@ -204,7 +204,7 @@ class CallAdmin(ReadOnlyAdmin):
         url = f"{listed}?{urlencode({'fingerprint': row.fingerprint})}"
         return format_html('<code>{}</code> <a href="{}">{}</a>', row.exception, url, _("all"))
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Only those with the permission read exceptions, which may have data of the site."""
         if request.user.has_perm("django_mcp_calls.view_exception"):
             return [*self.fields]

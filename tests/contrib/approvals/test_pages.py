@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.db import transaction
@@ -437,7 +437,20 @@ def test_decisions_are_deleted_after_ninety_days_by_default(key: str, bob: User)
     assert not Approval.objects.exists()
 
 
-def test_lists_do_not_load_the_arguments(
+def test_lists_show_the_arguments_to_those_who_decide(key: str, ann: User, bob: User) -> None:
+    row = Approval.objects.get()
+    (name, value), *_ = row.arguments.items()
+    assert f"<dt>{name}</dt><dd>{value}</dd>" in browser_of(bob).get(LIST).content.decode()
+    assert f"<dt>{name}</dt>" not in browser_of(ann).get(LIST).content.decode()
+    admin = reverse("admin:django_mcp_approvals_approval_changelist")
+    root = User.objects.create_superuser("root")
+    assert f"{name}: {value}" in browser_of(root).get(admin).content.decode()
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_approval"))
+    assert f"{name}: {value}" not in browser_of(viewer).get(admin).content.decode()
+
+
+def test_lists_load_the_arguments_with_their_rows(
     key: str, bob: User, django_assert_max_num_queries: Any
 ) -> None:
     root = User.objects.create_superuser("root")
@@ -445,7 +458,16 @@ def test_lists_do_not_load_the_arguments(
     for who, url in ((bob, LIST), (root, admin)):
         with django_assert_max_num_queries(100) as queries:
             assert browser_of(who).get(url).status_code == 200
-        assert not [each for each in queries if '"call"' in each["sql"]]
+        assert len([each for each in queries if '"call"' in each["sql"]]) == 1
+
+
+def test_call_of_ones_own_with_four_eyes_is_not_among_those_to_decide(key: str, ann: User) -> None:
+    permission = Approval.objects.get().permission.partition(".")[2]
+    ann.user_permissions.add(Permission.objects.get(codename=permission))
+    ann = User.objects.get(pk=ann.pk)
+    Approval.objects.update(four_eyes=True, user_key=str(ann.pk))
+    page = browser_of(ann).get(LIST).content.decode()
+    assert page.count(page_of(key)) == 1
 
 
 def test_waiting_call_is_not_deleted(key: str, configure: Any) -> None:

@@ -136,7 +136,7 @@ def test_pages_need_the_permission_to_view_calls(url: str, client: Browser, ann:
 
 def test_failed_call_shows_its_text_and_exceptions_need_a_permission(manager: Browser) -> None:
     text = "RuntimeError: A bug (shop.mcp.refund, line 12)"
-    failed = {"outcome": "error", "exception": text, "fingerprint": "0123456789ab"}
+    failed: dict[str, Any] = {"outcome": "error", "exception": text, "fingerprint": "0123456789ab"}
     for days_ago in (40, 2, 0):
         row = call(days_ago=days_ago, error="The refund failed <b>", **failed)
     call(outcome="error", error="There is no ticket 0")
