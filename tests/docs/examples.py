@@ -39,7 +39,7 @@ from tests.databases import SERVERS, why_not_database
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = Path(__file__).resolve().parent / "project"
-GUIDE = ROOT / "django_mcp" / "AGENTS.md"
+GUIDE = ROOT / "django_mcp" / "skills" / "django-mcp" / "SKILL.md"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), GUIDE)
 
 FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -213,6 +213,12 @@ class Project:
         """Check that it is JSON."""
         json.loads(block.text)
 
+    def markdown(self, block: Block) -> None:
+        """Compare a SKILL.md with the one in the folder ``project``."""
+        name = block.text.partition("name: ")[2].partition("\n")[0]
+        if (PROJECT / "shop" / "skills" / name / "SKILL.md").read_text() != block.text:
+            raise block.fail(f"show the contents of the skill {name}")
+
     def text(self, block: Block) -> None:
         """Ignore a block that is for readers only."""
 
@@ -223,6 +229,7 @@ TAKE: Mapping[str, Callable[[Project, Block], None]] = {
     "console": Project.console,
     "html": Project.html,
     "json": Project.json,
+    "markdown": Project.markdown,
     # ``tests/services/test_rolling_restarts.py`` runs them.
     **dict.fromkeys(("nginx", "caddyfile", "yaml", "ini"), Project.text),
     # Code for another package; ``tests/moving`` runs it.
