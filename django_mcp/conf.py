@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from ipaddress import ip_address
 from math import isfinite
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -103,6 +104,12 @@ def _dotted_path(value: Any) -> str:
     if "." not in value:
         raise ValueError(f"a dotted path with the module of {value!r}")
     return value
+
+
+def _folder(value: Any) -> Path:
+    if not isinstance(value, str | os.PathLike) or not Path(value).is_absolute():
+        raise ValueError('the absolute path of a folder, such as BASE_DIR / "skills"')
+    return Path(value)
 
 
 def _all_or(check: Check) -> Check:
@@ -334,6 +341,9 @@ class Settings:
     sse_ping_interval: float | None = _key(_optional(_seconds), 15.0)
     """Interval of keepalive comments on an idle stream: proxies disconnect after 30 or 60.
     None: no comments."""
+
+    skills_dirs: tuple[Path, ...] = _key(_several(_folder), ())
+    """Folders in which ``django_mcp.contrib.skills`` looks for skills, before those of apps."""
 
     # Tasks.
 

@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     "django_mcp.contrib.approvals",
     "django_mcp.contrib.call_log",
     "django_mcp.contrib.events",
+    "django_mcp.contrib.skills",
     "example_site.helpdesk",
     "example_site.desk",
     "example_site.conformance",

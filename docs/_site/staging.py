@@ -21,7 +21,7 @@ OUTSIDE: Mapping[str, str] = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "reporting.md",
-    "django_mcp/AGENTS.md": "agents.md",
+    "django_mcp/skills/django-mcp/SKILL.md": "agents.md",
 }
 """Pages from outside docs/, and their names on the site."""
 

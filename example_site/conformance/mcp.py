@@ -3,6 +3,7 @@
 The conformance suite prescribes the names, texts and schemas: they are no examples of good style.
 """
 
+from django_mcp.contrib.skills import skill
 from example_site.conformance import input_requests, notifications, prompts, resources, tasks, tools
 from example_site.conformance.server import conformance
 
@@ -15,3 +16,5 @@ __all__ = [
     "tasks",
     "tools",
 ]
+
+skill("checklist", server=conformance)

@@ -12,6 +12,7 @@ from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from django_mcp import Frame, ResourceNotFound, Response, prompt, resource, tool
+from django_mcp.contrib.skills import skill
 from example_site.helpdesk import cards, guarded, imports, input_requests, notifications, refunds
 from example_site.helpdesk.backstage import server as backstage
 from example_site.helpdesk.models import Comment, Ticket
@@ -185,6 +186,15 @@ def summarise_ticket(number: Number, length: Literal["short", "full"] = "short")
         .user(f"Summarise this ticket {lengths[length]}. End with what has to be done next.")
         .user(read_ticket(number))
     )
+
+
+# Skills, in the folder ``skills``.
+
+skill("triage", prompt=True)
+# Who may not refund is told nothing about it.
+skill("refunds", permission="helpdesk.add_refund", prompt=True)
+# For colleagues who work on the site with a coding agent.
+skill("django-mcp", permission="staff_member")
 
 
 # Helpers.

@@ -18,6 +18,7 @@ STATELESS = REQUIREMENTS["stateless"]
 AUTHORIZATION = REQUIREMENTS["authorization"]
 SESSION_TASKS = REQUIREMENTS["session_tasks"]
 STATELESS_TASKS = REQUIREMENTS["stateless_tasks"]
+SKILLS = REQUIREMENTS["skills"]
 ALL = {identity: each for group in REQUIREMENTS.values() for identity, each in group.items()}
 LEVELS = {"MUST", "SHOULD", "MAY", "CLIENT", "PRACTICE"}
 
@@ -109,6 +110,17 @@ def test_requirements_of_tasks_match_the_rows_of_the_checklists(
     assert {row["id"]: level(row["level"]) for row in found} == {
         identity: each["level"] for identity, each in in_checklist(listed).items()
     }
+
+
+def test_requirements_of_skills_match_the_rows_of_the_checklist() -> None:
+    if not SPEC.is_dir():
+        pytest.skip("the checklists are not part of the repository, and are not beside it here")
+
+    lines = (SPEC / "skills.md").read_text(encoding="utf-8").splitlines()
+    found = {row["id"]: level(row["level"]) for row in filter(None, map(ROW.match, lines))}
+    # The others are reserved, or say what nobody has to do.
+    demanded = {identity: each for identity, each in found.items() if each != "PRACTICE"}
+    assert demanded == {identity: each["level"] for identity, each in SKILLS.items()}
 
 
 def test_requirements_of_authorization_are_rows_of_the_checklists() -> None:

@@ -99,6 +99,7 @@ async def test_extensions_of_both_sides_are_exchanged(client_for: ClientFor) -> 
         reported = await client.call_tool("test_legacy_extension_capabilities")
 
     assert welcome["capabilities"]["extensions"] == {
+        "io.modelcontextprotocol/skills": {"directoryRead": True},
         "io.modelcontextprotocol/ui": {},
         "com.example/conformance": {
             "nested": {"enabled": True, "limit": 3},

@@ -170,7 +170,8 @@ def test_mcp_guide_prints_the_guide_of_the_package(capsys: pytest.CaptureFixture
     call_command("mcp_guide")
 
     printed = capsys.readouterr().out
-    assert printed.startswith("# Writing MCP servers with django_mcp")
+    assert printed.startswith("---\nname: django-mcp\n")
+    assert "# Writing MCP servers with django_mcp" in printed
     assert "@tool(read_only=True)" in printed
 
 

@@ -26,6 +26,7 @@ NOT_FOR_PEOPLE = (
     "contrib/call_log",
     "contrib/events/models.py",
     "contrib/oauth/models.py",
+    "contrib/skills",
     "contrib/url_elicitation/models.py",
     "models.py",
     "ui",

@@ -21,7 +21,7 @@ from tests.running_site import RunningSite, manage, serving
 
 MUST_HAVE = (
     "django_mcp/py.typed",
-    "django_mcp/AGENTS.md",
+    "django_mcp/skills/django-mcp/SKILL.md",
     "django_mcp/locale/de/LC_MESSAGES/django.mo",
     "django_mcp/migrations/0001_initial.py",
     "django_mcp/migrations/0002_mcptask_overdue_at.py",

@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand
 
 import django_mcp
 
-GUIDE = Path(django_mcp.__file__).with_name("AGENTS.md")
+GUIDE = Path(django_mcp.__file__).parent / "skills" / "django-mcp" / "SKILL.md"
+"""A skill: what is printed can be a file of a coding agent, and ``contrib.skills`` can serve it."""
 
 
 class Command(BaseCommand):
