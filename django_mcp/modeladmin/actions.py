@@ -39,11 +39,10 @@ def run(
     filters: Filters,
     given: Mapping[str, Any],
     confirm: str | None,
-    *,
     may_ask: bool,
 ) -> Any:
     """Return a preview, or run an action whose preview is confirmed."""
-    model_admin = call.find(label)
+    model_admin = call.find_to_write(label)
     query = filter_query(filters)
     preview = _preview(call, model_admin, action, pks, query)
     answer = previews.confirmed(call, preview, confirm, may_ask=may_ask)

@@ -1,32 +1,38 @@
 """The call of a tool: views of the admin run for its caller, and what they answered.
 
 A view runs on a copy of the ModelAdmin, whose hooks also note what was saved and which change list
-was made: what the site overrides runs as in the browser.
+was made: what the site overrides runs as in the browser. The whole call runs once within the
+middleware that VIEW_MIDDLEWARE names.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.http import HttpResponseBase
-from django.urls import NoReverseMatch, reverse
+from django.http import HttpResponse, HttpResponseBase
+from django.urls import NoReverseMatch, ResolverMatch, reverse
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import requests
 from django_mcp.modeladmin.models import AnyModelAdmin, Models
 from django_mcp.modeladmin.requests import AdminRequest
+from django_mcp.openapi.calls import responses, view_middleware
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
 
     from django_mcp.core.frame.frame import Frame
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 ROUTES: Mapping[str, str] = {
     "add_view": "add",
@@ -36,6 +42,26 @@ ROUTES: Mapping[str, str] = {
     "history_view": "history",
 }
 NOT_FOUND = "There is no such object, or you may not see it."
+READ_ONLY = "Tools only read this model: a person decides on its page."
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page of the admin that a browser would open, or send, instead of a tool."""
+
+    route: str = "index"
+    model: str | None = None
+    pk: str | int | None = None
+    is_sent: bool = False
+
+    def path(self, call: Call) -> str:
+        """Return its path; that of the index for a model that the admin does not have."""
+        path = None
+        model_admin = None if self.model is None else call.models.registered(self.model)
+        if model_admin is not None:
+            args = () if self.pk is None else (quote(str(self.pk)),)
+            path = call.url_of(model_admin, self.route, *args)
+        return path or call.url("index") or "/"
 
 
 @dataclass(slots=True)
@@ -79,6 +105,8 @@ class Call:
     frame: Frame
     models: Models
     user: Any
+    around: AdminRequest | None = None
+    """The request that middleware around views has seen."""
     _requests: dict[str, AdminRequest] = field(default_factory=dict)
 
     @property
@@ -90,15 +118,28 @@ class Call:
 
     def request_to(self, path: str, **options: Any) -> AdminRequest:
         """Return a request of the caller; raises PermissionDenied where the admin is closed."""
-        request = requests.build(self.frame, self.user, path, **options)
-        request.current_app = self.models.site.name
+        request = self.build(path, **options)
         if not self.models.site.has_permission(request):
             raise PermissionDenied
+        return request
+
+    def build(self, path: str, **options: Any) -> AdminRequest:
+        """Return a request of the caller, without asking whether the admin lets them in."""
+        seen = self.around
+        request = requests.build(self.frame, self.user, path, of_message=seen, **options)
+        request.current_app = self.models.site.name
         return request
 
     def find(self, label: str) -> AnyModelAdmin:
         """Return the ModelAdmin of a model; raises ToolError."""
         return self.models.find(self.request, label)
+
+    def find_to_write(self, label: str) -> AnyModelAdmin:
+        """Like ``find``; raises ToolError also for a model that tools only read."""
+        model_admin = self.find(label)
+        if self.models.is_read_only(model_admin):
+            raise ToolError(READ_ONLY)
+        return model_admin
 
     def refreshed(self) -> Call:
         """Return the call with the user as the database has them now; raises PermissionDenied."""
@@ -151,6 +192,76 @@ class Call:
         except SuspiciousOperation as error:
             raise ToolError(f"The admin does not allow this: {error}") from error
         return visit
+
+
+class _Operation:
+    """What a tool does, as the view within the middleware around views."""
+
+    def __init__(self, call: Call, function: Callable[[Call], Any]) -> None:
+        self.error: Exception | None = None
+        self.is_done = False
+        self.result: Any = None
+        self._call = call
+        self._function = function
+
+    def match(self, request: AdminRequest) -> ResolverMatch:
+        """Return the match of the page, with the operation as its view."""
+
+        def view(request: AdminRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            return self._run(request)
+
+        page = request.resolver_match
+        if page is None:
+            return ResolverMatch(view, (), {})
+        return ResolverMatch(
+            update_wrapper(view, page.func),
+            page.args,
+            page.kwargs,
+            page.url_name,
+            [*page.app_names],
+            [*page.namespaces],
+            page.route,
+        )
+
+    def _run(self, request: AdminRequest) -> HttpResponse:
+        call = replace(self._call, around=request)
+        _ = call.request  # It refuses whom the admin does not let in.
+        try:
+            self.result = self._function(call)
+            self.is_done = True
+        except ToolError as error:
+            # A page with errors is no failure, so middleware sees none.
+            self.error = error
+        except Exception as error:
+            self.error = error
+            raise
+        return HttpResponse()
+
+
+def run(
+    call: Call,
+    page: Page,
+    function: Callable[Concatenate[Call, P], R],
+    *arguments: P.args,
+    **options: P.kwargs,
+) -> R:
+    """Return what a function returns for a call, within the middleware around views.
+
+    Middleware sees one request, for the page that a browser would open or send. Requests to the
+    views of the admin have what it has set. Raises what the function raises, and ToolError for
+    what middleware answers instead.
+    """
+    operation = _Operation(call, lambda inner: function(inner, *arguments, **options))
+    data: Any = MultiValueDict() if page.is_sent else None
+    request = call.build(page.path(call), data=data)
+    response = view_middleware.call(request, operation.match(request))
+    if operation.error is not None:
+        raise operation.error
+    if operation.is_done and response.status_code < 400:
+        result: R = operation.result
+        return result
+    responses.read(response, call.frame, request)  # It raises for an error, and for a redirect.
+    raise ToolError("The site answers with a page of its own here, which only a browser shows.")
 
 
 def _recorder(model_admin: AnyModelAdmin, visit: Visit) -> Any:

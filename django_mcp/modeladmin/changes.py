@@ -28,7 +28,7 @@ def get(call: Call, label: str, pk: str) -> dict[str, Any]:
 
 def add(call: Call, label: str, given: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """Add an object."""
-    model_admin = call.find(label)
+    model_admin = call.find_to_write(label)
     using = router.db_for_write(model_admin.model)
     with transaction.atomic(using=using):
         return _save(call, model_admin, "add_view", None, given, rows)
@@ -36,7 +36,7 @@ def add(call: Call, label: str, given: Mapping[str, Any], rows: Rows) -> dict[st
 
 def change(call: Call, label: str, pk: str, given: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """Change an object: what is not given keeps its value."""
-    model_admin = call.find(label)
+    model_admin = call.find_to_write(label)
     if not given and not rows:
         raise ToolError("Nothing to change: give at least one value.")
     for name in key_names(model_admin.model):

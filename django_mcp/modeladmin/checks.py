@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
 from django_mcp import registry
 from django_mcp.modeladmin import declaration
 from django_mcp.modeladmin.models import AnyModelAdmin, Models
+from django_mcp.openapi.calls import view_middleware
 
 
 @register("django_mcp")
@@ -23,7 +26,25 @@ def check_admins(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Chec
             messages += _unmounted(models)
             messages += _unregistered(models)
             messages += _unusable(models)
-    return messages
+    return [*messages, *_skipped_middleware()]
+
+
+def _skipped_middleware() -> Iterator[CheckMessage]:
+    servers = [server for server in registry.servers() if declaration.of_server(server)]
+    skipped: list[str] = []
+    with suppress(ImproperlyConfigured):  # Settings have a check of their own.
+        skipped = view_middleware.skipped(servers)
+    if skipped:
+        yield Warning(
+            "Calls of the admin's tools skip this middleware, which requests of a browser go "
+            f"through: {', '.join(skipped)}.",
+            hint=(
+                'List in DJANGO_MCP["VIEW_MIDDLEWARE"] what has to happen around such calls, in '
+                "the order of MIDDLEWARE: a guard, a tenant, a change log. Silence this check if "
+                "nothing is missing."
+            ),
+            id="django_mcp_modeladmin.W004",
+        )
 
 
 def _unmounted(models: Models) -> Iterator[CheckMessage]:

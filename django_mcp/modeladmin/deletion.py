@@ -20,11 +20,9 @@ MAX_LISTED = 50
 """Objects that a preview lists; all are counted."""
 
 
-def delete(
-    call: Call, label: str, pk: str, confirm: str | None, *, may_ask: bool
-) -> dict[str, Any]:
+def delete(call: Call, label: str, pk: str, confirm: str | None, may_ask: bool) -> dict[str, Any]:
     """Return a preview, or delete an object whose preview is confirmed."""
-    model_admin = call.find(label)
+    model_admin = call.find_to_write(label)
     preview = _preview(call, model_admin, pk)
     answer = previews.confirmed(call, preview, confirm, may_ask=may_ask)
     if answer is not None:

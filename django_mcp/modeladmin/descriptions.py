@@ -52,6 +52,8 @@ def model(call: Call, label: str, pk: str | None, facets: bool) -> dict[str, Any
 
 def actions(call: Call, model_admin: AnyModelAdmin) -> list[dict[str, Any]]:
     """Return the actions that the caller may run."""
+    if call.models.is_read_only(model_admin):
+        return []
     names = _names(model_admin)
     listed: dict[str, Any] = model_admin.get_actions(call.request)
     return [

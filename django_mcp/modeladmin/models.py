@@ -29,6 +29,10 @@ OF_CALLERS = frozenset(
 """Apps that are offered only if ``include`` names them: a caller who may approve calls, or make
 tokens, could approve their own calls, or stay after they are sent away."""
 
+DECIDED_BY_PEOPLE = frozenset({"django_mcp_approvals"})
+"""Apps that tools only read, also if ``include`` names them: a program that calls tools in the name
+of somebody could otherwise approve what waits for this person."""
+
 
 @dataclass(frozen=True, slots=True)
 class Models:
@@ -76,6 +80,10 @@ class Models:
                 model = entry.get("model")
                 if model is not None and self.of_model(model) is not None:
                     yield model._meta.label, entry
+
+    def is_read_only(self, model_admin: AnyModelAdmin) -> bool:
+        """Whether tools only read a model, whatever the caller may do in a browser."""
+        return model_admin.opts.app_label in DECIDED_BY_PEOPLE
 
     def is_visible(self, request: HttpRequest, model_admin: AnyModelAdmin) -> bool:
         """Whether the index page of the admin shows a model to the caller."""

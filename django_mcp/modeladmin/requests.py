@@ -15,7 +15,7 @@ from django.contrib.messages import WARNING
 from django.contrib.messages.storage.base import BaseStorage, Message
 from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest, QueryDict
-from django.urls import Resolver404, get_script_prefix, resolve
+from django.urls import Resolver404, ResolverMatch, get_script_prefix, resolve
 from django.utils import translation
 from django.utils.datastructures import MultiValueDict
 from django.utils.html import strip_tags
@@ -39,20 +39,30 @@ OF_MESSAGE = frozenset(
         ),
         *("_messages", "_post", "_files", "_body", "_stream", "_read_started", "_post_parse_error"),
         *("_upload_handlers", "_encoding", "_current_scheme_host", "accepted_types_by_precedence"),
+        *("mcp_match", "mcp_failure"),
     }
 )
 """Attributes that a request has of its own; all others were set by middleware."""
 
 
-class AdminRequest(HttpRequest):
-    """A request that a tool makes. ``mcp_frame`` is the Frame of the call."""
+class AdminRequest(requests.RequestOfTool):
+    """The request of a tool to a page of the admin."""
 
-    mcp_frame: Frame
     mcp_scheme = "http"
 
     @property
     def scheme(self) -> str:
         return self.mcp_scheme
+
+    def match_in(self, urlconf: Any) -> ResolverMatch:
+        super().match_in(urlconf)
+        return self.mcp_match
+
+    def view_of(self, match: ResolverMatch) -> Any:
+        """What identifies a page: Django's own attributes of the function, and its name."""
+        view = match.func
+        owner = getattr(view, "model_admin", getattr(view, "admin_site", None))
+        return view if owner is None else (owner, view.__name__)
 
 
 class CollectedMessages(BaseStorage):
@@ -89,13 +99,17 @@ def build(
     user: Any,
     path: str,
     *,
+    of_message: HttpRequest | None = None,
     query: Mapping[str, Any] | None = None,
     data: MultiValueDict[str, Any] | None = None,
     files: MultiValueDict[str, Any] | None = None,
 ) -> AdminRequest:
-    """Return the request of a caller to a path; with ``data`` it is a POST."""
+    """Return the request of a caller to a path; with ``data`` it is a POST.
+
+    ``of_message`` is the request that middleware has seen, by default that of the message.
+    """
     request = AdminRequest()
-    of_message = frame.django_request
+    of_message = frame.django_request if of_message is None else of_message
     kept = {name: value for name, value in vars(of_message).items() if name not in OF_MESSAGE}
     vars(request).update(kept)
     request.mcp_frame = frame
@@ -104,12 +118,13 @@ def build(
     request.path = path
     request.path_info = f"/{path.removeprefix(get_script_prefix())}"
     request.GET = _query(query or {})
-    request.META = _meta(request, frame)
+    request.META = _meta(request, frame, of_message)
     request.COOKIES = dict(of_message.COOKIES)
     if data is not None:
         request.POST = _query(dict(data.lists()))
         request.FILES = MultiValueDict() if files is None else files
     of_caller(request, user, frame.session)
+    request.mcp_caller = {"user": request.user, "auser": request.auser}
     if not hasattr(request, "session"):
         request.session = EmptySession()
     request._messages = CollectedMessages(request)  # type: ignore[attr-defined]
@@ -144,13 +159,13 @@ def _query(values: Mapping[str, Any]) -> Any:
     return query
 
 
-def _meta(request: AdminRequest, frame: Frame) -> dict[str, Any]:
+def _meta(request: AdminRequest, frame: Frame, of_message: HttpRequest) -> dict[str, Any]:
     host = requests.host_of(frame)
     name, _, port = host.partition(":")
     is_secure = request.mcp_scheme == "https"
     kept = {
         key: value
-        for key, value in frame.django_request.META.items()
+        for key, value in of_message.META.items()
         if key in ("HTTP_USER_AGENT", "HTTP_ACCEPT_LANGUAGE", "HTTP_X_FORWARDED_FOR")
     }
     return {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import Field
 
 from django_mcp.core.frame.frame import Frame
 from django_mcp.modeladmin import (
     actions,
+    calls,
     changes,
     deletion,
     descriptions,
@@ -18,8 +19,11 @@ from django_mcp.modeladmin import (
     lists,
     requests,
 )
-from django_mcp.modeladmin.calls import Call
+from django_mcp.modeladmin.calls import Call, Page
 from django_mcp.modeladmin.models import Models
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Label = Annotated[str, Field(description='"app_label.Model", as the list of models has it')]
 Key = Annotated[str | int, Field(description="Primary key")]
@@ -67,14 +71,20 @@ class AdminTools:
     asks: bool
     """Whether a client is asked before an object is deleted or an action is run."""
 
-    def _call(self, frame: Frame) -> Call:
+    def _run(
+        self,
+        frame: Frame,
+        page: Page,
+        function: Callable[Concatenate[Call, P], R],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> R:
         call = Call(frame, self.models, frame.user)
-        _ = call.request  # It refuses whom the admin does not let in.
-        return call
+        return calls.run(call, page, function, *arguments, **options)
 
     def list_models(self, frame: Frame) -> dict[str, Any]:
         """List the models of the site's admin, and what you may do with each."""
-        return descriptions.models(self._call(frame))
+        return self._run(frame, Page(), descriptions.models)
 
     def describe_model(
         self,
@@ -85,7 +95,8 @@ class AdminTools:
     ) -> dict[str, Any]:
         """Describe a model: columns, filters and search of its list, the fields and inlines of its
         form, and its actions. Without pk, the form is that of a new object."""
-        return descriptions.model(self._call(frame), model, _key(pk), facets)
+        page = Page("changelist", model) if pk is None else Page("change", model, pk)
+        return self._run(frame, page, descriptions.model, model, _key(pk), facets)
 
     def search(
         self,
@@ -100,24 +111,25 @@ class AdminTools:
         limit: Annotated[int | None, Field(ge=1, le=200, description="Rows of a page")] = None,
     ) -> dict[str, Any]:
         """Find objects of a model, as the list of the admin shows them."""
-        call = self._call(frame)
-        return lists.search(call, model, text, filters, ordering, page, limit)
+        arguments = (model, text, filters, ordering, page, limit)
+        return self._run(frame, Page("changelist", model), lists.search, *arguments)
 
     def get(self, model: Label, pk: Key, frame: Frame) -> dict[str, Any]:
         """Return an object with its inlines, as its page in the admin shows it."""
-        return changes.get(self._call(frame), model, str(pk))
+        return self._run(frame, Page("change", model, pk), changes.get, model, str(pk))
 
     def history(
         self, model: Label, pk: Key, frame: Frame, page: Annotated[int, Field(ge=1)] = 1
     ) -> dict[str, Any]:
         """Return who changed an object in the admin, when, and what."""
-        return history.of_object(self._call(frame), model, str(pk), page)
+        arguments = (model, str(pk), page)
+        return self._run(frame, Page("history", model, pk), history.of_object, *arguments)
 
     def recent_actions(
         self, frame: Frame, limit: Annotated[int, Field(ge=1, le=100)] = 10
     ) -> dict[str, Any]:
         """Return your own last actions in the admin."""
-        return history.recent(self._call(frame), limit)
+        return self._run(frame, Page(), history.recent, limit)
 
     def autocomplete(
         self,
@@ -129,8 +141,9 @@ class AdminTools:
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
     ) -> dict[str, Any]:
         """Return what may be chosen in a field: keys and labels that match a text."""
-        call = self._call(frame)
-        return lists.autocomplete(call, model, field, text, _key(pk), limit)
+        page = Page("add", model) if pk is None else Page("change", model, pk)
+        arguments = (model, field, text, _key(pk), limit)
+        return self._run(frame, page, lists.autocomplete, *arguments)
 
     def add(
         self,
@@ -140,7 +153,8 @@ class AdminTools:
         inlines: Inlines = {},  # noqa: B006
     ) -> dict[str, Any]:
         """Add an object through its form in the admin."""
-        return changes.add(self._call(frame), model, values, inlines)
+        page = Page("add", model, is_sent=True)
+        return self._run(frame, page, changes.add, model, values, inlines)
 
     def change(
         self,
@@ -151,15 +165,16 @@ class AdminTools:
         inlines: Inlines = {},  # noqa: B006
     ) -> dict[str, Any]:
         """Change an object through its form in the admin. Fields that are left out stay."""
-        return changes.change(self._call(frame), model, str(pk), values, inlines)
+        page = Page("change", model, pk, is_sent=True)
+        return self._run(frame, page, changes.change, model, str(pk), values, inlines)
 
     def delete(
         self, model: Label, pk: Key, frame: Frame, confirm: Confirm = None
     ) -> dict[str, Any]:
         """Delete an object. The first call returns what else would be deleted, and confirm; the
         second call, with confirm, deletes. If the client can ask the user, one call does both."""
-        call = self._call(frame)
-        return deletion.delete(call, model, str(pk), confirm, may_ask=self.asks)
+        page = Page("delete", model, pk, is_sent=True)
+        return self._run(frame, page, deletion.delete, model, str(pk), confirm, self.asks)
 
     def run_action(
         self,
@@ -176,10 +191,9 @@ class AdminTools:
         """Run an action of the admin on objects. The first call returns them, and confirm; the
         second call, with confirm, runs it. If it returns a page with fields, call again with form.
         """
-        call = self._call(frame)
-        keys = [*map(str, pks)]
-        asks = self.asks
-        return actions.run(call, model, action, keys, filters, form, confirm, may_ask=asks)
+        page = Page("changelist", model, is_sent=True)
+        arguments = (model, action, [*map(str, pks)], filters, form, confirm, self.asks)
+        return self._run(frame, page, actions.run, *arguments)
 
 
 def _key(pk: str | int | None) -> str | None:

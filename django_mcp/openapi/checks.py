@@ -11,12 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 from django.apps import AppConfig
-from django.conf import settings
 from django.core.checks import CheckMessage, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
-from django_mcp import conf, registry
+from django_mcp import registry
 from django_mcp.core.server.server import Server
 from django_mcp.openapi import availability, batches
 from django_mcp.openapi.availability import LeftOut
@@ -36,29 +35,9 @@ def check_views(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Check
     return [*of_servers, *_skipped_middleware()]
 
 
-OF_HTTP = (
-    "django.",
-    "django_mcp.",
-    "corsheaders.",
-    "debug_toolbar.",
-    "whitenoise.",
-    "django_htmx.",
-)
-"""Packages of middleware that is for browsers, or that this package has an equivalent of."""
-
-
 def _skipped_middleware() -> Iterator[CheckMessage]:
     servers = [server for server in registry.servers() if availability.has_views(server)]
-    if not servers:
-        return
-    site = conf.get()
-    if site.django_middleware == "all":
-        return
-    for_all = {*site.django_middleware, *site.first_middleware}
-    of_site = [path for path in settings.MIDDLEWARE if not path.startswith(OF_HTTP)]
-    everywhere = [{*view_middleware.paths_of(server)} for server in servers]
-    run = for_all | set.intersection(*everywhere)
-    skipped = [path for path in of_site if path not in run]
+    skipped = view_middleware.skipped(servers)
     if skipped:
         yield Warning(
             "Calls of views as tools skip this middleware, which requests of the API go through: "

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from django_mcp import Server
+from django_mcp.contrib.approvals.models import Approval
+from django_mcp.modeladmin import admin_tools
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.modeladmin.conftest import Ask, Staff
@@ -14,6 +17,7 @@ from tests.modeladmin.test_reading import TICKET, read
 
 ALL = tuple(f"helpdesk.{action}_ticket" for action in ("view", "add", "change", "delete"))
 COMMENTS = tuple(f"helpdesk.{action}_comment" for action in ("view", "add", "change", "delete"))
+APPROVAL = "django_mcp_approvals.Approval"
 DENIED = "There is no such object"
 
 
@@ -160,3 +164,36 @@ def test_model_of_another_admin_is_unknown(ask: Ask, root: User) -> None:
 def test_row_is_not_overwritten_by_another_key(ask: Ask, root: User, ticket: Ticket) -> None:
     result = ask(root, "change", model=TICKET, pk=ticket.pk, values={"id": 77})
     result.assert_error("primary key of a row cannot be changed")
+
+
+def test_held_calls_are_read_and_never_decided_by_tools(root: User) -> None:
+    """Otherwise a program could approve the calls that it has made in the name of its user."""
+    office = Server("office")
+    admin_tools(server=office, include=[APPROVAL.rpartition(".")[0]])
+    till = Server("till")
+
+    @till.tool(approval="auth.change_group")
+    def pay(amount: int) -> str:
+        """Pay out money."""
+        return f"Paid {amount}"
+
+    with SyncClient(till, user=root) as client:
+        client.call_tool("pay", {"amount": 5})
+    held = Approval.objects.get()
+    with SyncClient(office, user=root) as client:
+        described = read(client.call("admin_describe_model", model=APPROVAL, pk=held.pk))
+        (row,) = read(client.call("admin_search", model=APPROVAL))["rows"]
+        writes: list[tuple[str, dict[str, Any]]] = [
+            ("run_action", {"action": "approve", "pks": [held.pk]}),
+            ("run_action", {"action": "delete_selected", "pks": [held.pk]}),
+            ("delete", {"pk": held.pk}),
+            ("change", {"pk": held.pk, "values": {"status": "approved"}}),
+            ("add", {"values": {}}),
+        ]
+        for tool, arguments in writes:
+            result = client.call(f"admin_{tool}", model=APPROVAL, **arguments)
+            result.assert_error("a person decides on its page")
+    assert row["pk"] == str(held.pk) or row["pk"] == held.pk
+    assert described.get("actions", []) == []
+    held.refresh_from_db()
+    assert held.decided_at is None

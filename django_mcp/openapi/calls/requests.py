@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.handlers.asgi import ASGIRequest
-from django.urls import ResolverMatch
+from django.http import Http404, HttpRequest
+from django.urls import ResolverMatch, get_resolver
 
 from django_mcp import conf
 from django_mcp.core.frame.frame import Frame
@@ -43,12 +44,33 @@ def anonymous() -> Caller:
     return Caller(AnonymousUser())
 
 
-class ToolRequest(ASGIRequest):
+class RequestOfTool(HttpRequest):
     """A request that a tool makes. ``mcp_frame`` is the Frame of the call."""
 
     mcp_frame: Frame
     mcp_caller: Mapping[str, Any]
     """The attributes that say who the caller is, whatever middleware sets."""
+    mcp_match: ResolverMatch
+    """The view that is called."""
+
+    def match_in(self, urlconf: Any) -> ResolverMatch:
+        """Return what is called if a middleware has chosen another URLconf.
+
+        Raises Http404 if another view is at the path there.
+        """
+        chosen = get_resolver(urlconf).resolve(self.path_info)
+        if self.view_of(chosen) != self.view_of(self.mcp_match):
+            raise Http404
+        return chosen
+
+    def view_of(self, match: ResolverMatch) -> Any:
+        """What identifies a view: each URLconf may have a function of its own for one class."""
+        return getattr(match.func, "cls", match.func)
+
+
+class ToolRequest(RequestOfTool, ASGIRequest):
+    """The request of a tool to a view of an API."""
+
     mcp_response: Any = None
 
 

@@ -6,22 +6,23 @@ What answers instead of the view is the response of the view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.core.handlers.base import BaseHandler
 from django.core.signals import setting_changed
 from django.http import Http404, HttpResponseBase, JsonResponse
 from django.http.multipartparser import MultiPartParserError
-from django.urls import ResolverMatch, get_resolver
+from django.urls import ResolverMatch
 
 from django_mcp import conf
 from django_mcp.core.protocol.errors import AuthenticationRequired
 from django_mcp.openapi.calls import responses
-from django_mcp.openapi.calls.requests import ToolRequest, set_session
+from django_mcp.openapi.calls.requests import RequestOfTool, set_session
 from django_mcp.runtime.around import chain, tenants
 from django_mcp.runtime.around.chain import MiddlewareChain
 
@@ -47,7 +48,34 @@ def paths_of(server: Any) -> tuple[str, ...]:
     return conf.get().view_middleware if own is None else own
 
 
-def call(request: ToolRequest, match: ResolverMatch) -> HttpResponseBase:
+OF_HTTP = (
+    "django.",
+    "django_mcp.",
+    "corsheaders.",
+    "debug_toolbar.",
+    "whitenoise.",
+    "django_htmx.",
+)
+"""Packages of middleware that is for browsers, or that this package has an equivalent of."""
+
+
+def skipped(servers: Sequence[Any]) -> list[str]:
+    """Return the middleware of the project that a view does not have if a tool calls it.
+
+    ``servers`` are those with such tools; what all of them name is not skipped.
+    """
+    if not servers:
+        return []
+    site = conf.get()
+    if site.django_middleware == "all":
+        return []
+    of_servers = set.intersection(*({*paths_of(server)} for server in servers))
+    run = {*site.django_middleware, *site.first_middleware, *of_servers}
+    of_site = [path for path in settings.MIDDLEWARE if not path.startswith(OF_HTTP)]
+    return [path for path in of_site if path not in run]
+
+
+def call(request: RequestOfTool, match: ResolverMatch) -> HttpResponseBase:
     """Return the response of a synchronous view; raises what the view raises."""
     paths = paths_of(request.mcp_frame.server)
     if not paths:
@@ -60,7 +88,7 @@ def call(request: ToolRequest, match: ResolverMatch) -> HttpResponseBase:
     return _outcome(request, _chain(paths, is_async=False).respond(request))
 
 
-async def acall(request: ToolRequest, match: ResolverMatch) -> HttpResponseBase:
+async def acall(request: RequestOfTool, match: ResolverMatch) -> HttpResponseBase:
     """Like ``call``, for an asynchronous view."""
     paths = paths_of(request.mcp_frame.server)
     if not paths:
@@ -78,7 +106,7 @@ class _ViewMiddleware(MiddlewareChain):
     def __init__(self, paths: tuple[str, ...], *, is_async: bool) -> None:
         super().__init__(paths, is_async=is_async, convert=_with_response)
 
-    def respond(self, request: ToolRequest) -> Any:
+    def respond(self, request: RequestOfTool) -> Any:
         return self._chain(request)
 
     def resolve_request(self, request: Any) -> ResolverMatch:
@@ -88,10 +116,7 @@ class _ViewMiddleware(MiddlewareChain):
         """
         match: ResolverMatch = request.mcp_match
         if (urlconf := getattr(request, "urlconf", None)) is not None:
-            chosen = get_resolver(urlconf).resolve(request.path_info)
-            if _view_of(chosen) is not _view_of(match):
-                raise Http404
-            match = chosen
+            match = request.match_in(urlconf)
         request.resolver_match = match
         # As an authentication class of the view would do, after the middleware.
         vars(request).update(request.mcp_caller)
@@ -104,16 +129,11 @@ def _chain(paths: tuple[str, ...], *, is_async: bool) -> _ViewMiddleware:
     return _ViewMiddleware(paths, is_async=is_async)
 
 
-def _check_tenant(request: ToolRequest) -> None:
+def _check_tenant(request: RequestOfTool) -> None:
     """Raise PermissionDenied for a request at another tenant than that of the caller."""
     tenant = tenants.of_request(request)
     if tenant and tenant != request.mcp_frame.principal.tenant:
         raise PermissionDenied
-
-
-def _view_of(match: ResolverMatch) -> Any:
-    """What identifies a view: each URLconf may have a function of its own for one class."""
-    return getattr(match.func, "cls", match.func)
 
 
 def _prepare(request: Any, match: ResolverMatch) -> None:
