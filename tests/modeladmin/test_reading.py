@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test import Client as Browser
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from django_mcp import Server
 from django_mcp.testing import SyncClient
@@ -180,3 +185,34 @@ def test_comments_of_nobody_are_no_page(ask: Ask, root: User, ticket: Ticket) ->
     comment = Comment.objects.first()
     assert comment is not None
     ask(root, "get", model="helpdesk.Comment", pk=comment.pk).assert_error("There is no model")
+
+
+@pytest.mark.parametrize("query", [{}, {"q": "Printer"}, {"status": "open", "o": "-2"}, {"p": "2"}])
+def test_search_issues_the_queries_of_the_list_and_no_more(
+    server: Server, staff: Staff, acme: Customer, query: dict[str, str]
+) -> None:
+    sam = staff("helpdesk.view_ticket", "helpdesk.view_customer")
+    for number in range(120):
+        subject = f"Printer {number}"
+        Ticket.objects.create(customer=acme, subject=subject, description="d", assignee=sam)
+    arguments = {
+        "text": query.get("q", ""),
+        "filters": {name: value for name, value in query.items() if name == "status"},
+        "ordering": ["-customer"] if "o" in query else [],
+        "page": int(query.get("p", 1)),
+        "limit": 100,
+    }
+    url = reverse("backstage:helpdesk_ticket_changelist")
+    browser = Browser()
+    browser.force_login(sam)
+    with CaptureQueriesContext(connection) as of_browser:
+        assert browser.get(url, query).status_code == 200
+    user = User.objects.get(pk=sam.pk)
+    with SyncClient(server, user=user) as client, CaptureQueriesContext(connection) as of_tool:
+        listed = read(client.call("search", model=TICKET, **arguments))
+    assert listed["rows"]
+    assert listed["count"] == 120
+    in_browser, by_tool = (Counter(each["sql"] for each in one) for one in (of_browser, of_tool))
+    assert by_tool - in_browser == Counter()
+    # Those of the session and its user.
+    assert (in_browser - by_tool).total() == 2
