@@ -2,6 +2,7 @@
 
 python -m tests.clients.sdks.python_2 MODE URL, or MODE COMMAND ARGUMENT … for a server over stdio.
 MODE is `auto`, which starts with server/discover, or `legacy`, which starts with initialize.
+With the environment variable CLIENT_TOKEN, it sends this token.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 from mcp.client.context import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_types import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -54,7 +57,11 @@ async def main(mode: str, *target: str) -> None:
         await run_commands(methods(client))
 
 
-def server(target: str, *arguments: str) -> str | StdioServerParameters:
+def server(target: str, *arguments: str) -> Any:
+    token = os.environ.get("CLIENT_TOKEN")
+    if target.startswith("http") and token:
+        headers = {"Authorization": f"Bearer {token}"}
+        return streamable_http_client(target, http_client=create_mcp_http_client(headers))
     if target.startswith("http"):
         return target
     return StdioServerParameters(command=target, args=list(arguments), env=dict(os.environ))
