@@ -1,4 +1,4 @@
-"""Installs projects beside this package, and compares its tools with their REST APIs.
+"""Installs projects beside this package, and compares its tools with their REST APIs or admins.
 
 Run as `python -m tests.real`; environments in .bench/real are used again.
 """
@@ -28,6 +28,8 @@ class Project:
     variables: dict[str, str]
     path: str = ""
     """A folder in the installed packages that has to be on the path."""
+    compare: str = "compare.py"
+    """What compares the tools with the site."""
 
     @property
     def folder(self) -> Path:
@@ -52,6 +54,13 @@ PROJECTS = (
         package="pretix==2026.8.0",
         site="pretix_site",
         variables={"PRETIX_CONFIG_FILE": os.devnull, "PRETIX_PRETIX_DATADIR": DATA},
+    ),
+    Project(
+        name="oscar",
+        package="django-oscar==4.2.1",
+        site="oscar_site",
+        variables={"OSCAR_DATA": DATA},
+        compare="compare_admin.py",
     ),
 )
 
@@ -85,7 +94,8 @@ def pip(python: Path, *packages: str) -> None:
 def is_equal(project: Project) -> bool:
     """Whether the tools of the project do what its API does."""
     python = project.folder / "bin" / "python"
-    paths = [HERE / project.site, HERE]
+    # The browser of the parity is in the last folder.
+    paths = [HERE / project.site, HERE, ROOT / "tests" / "modeladmin"]
     if project.path:
         paths += project.folder.glob(f"lib/python*/site-packages/{project.path}")
     with tempfile.TemporaryDirectory() as data:
@@ -97,7 +107,7 @@ def is_equal(project: Project) -> bool:
         commands = (
             [*manage, "migrate", "--verbosity", "0"],
             [*manage, "check"],
-            [str(python), str(HERE / "compare.py"), "1"],
+            [str(python), str(HERE / project.compare), "1"],
         )
         return all(
             subprocess.run(command, env=environment, check=False).returncode == 0
