@@ -38,6 +38,7 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "sdk": ("mcp==2.3.0", "django", *UVICORN),
     "fastmcp": ("fastmcp==4.1.2", "django", *UVICORN),
     "mcpz": ("django-mcpz==1.2.0", "gunicorn", PSYCOPG, "pydantic"),
+    "django_admin_mcp": ("django-admin-mcp==0.11.1", "django~=5.2.0"),
     "mcp_django": ("mcp-django==0.14.0",),
     "rest_framework_mcp": ("django-rest-framework-mcp==0.1.0a4",),
     "django_mcp_server": ("django-mcp-server==0.5.7", "mcp==1.30.0", "gunicorn", PSYCOPG),

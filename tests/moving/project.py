@@ -47,11 +47,25 @@ def lay_out(folder: Path, overlays: Sequence[str], python: Path) -> Mapping[str,
     return environment
 
 
+def printed(python: Path, folder: Path, *arguments: str) -> str:
+    """The last word that a management command of a project prints, such as a token."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+    command: list[str | Path] = [python, "manage.py", *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return str(done.stdout.split()[-1])
+
+
 class Client:
     """A client of a revision with ``initialize``, with and without a session."""
 
-    def __init__(self, port: int, path: str) -> None:
-        self._http = connect(port, headers={**HEADERS, "MCP-Protocol-Version": VERSION})
+    def __init__(self, port: int, path: str, token: str | None = None) -> None:
+        headers = {**HEADERS, "MCP-Protocol-Version": VERSION}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        self._http = connect(port, headers=headers)
         self._path = path
         params = {
             "protocolVersion": VERSION,

@@ -13,7 +13,7 @@ import pytest
 
 from tests.benchmarks import environments
 from tests.docs.examples import FENCE, ROOT
-from tests.moving.project import HERE, Client, answers_over_stdio, lay_out, served
+from tests.moving.project import HERE, Client, answers_over_stdio, lay_out, printed, served
 
 RUNSERVER = ("manage", "runserver", "--noreload", "127.0.0.1:{port}")
 UVICORN = ("uvicorn", "mysite.asgi:application", "--port", "{port}", "--log-level", "warning")
@@ -91,6 +91,48 @@ def test_server_for_developers_shows_the_models_to_an_agent(tmp_path: Path) -> N
     command: list[str | Path] = [python, "manage.py", "mcp_stdio", "--server", "dev"]
     text = answers_over_stdio(command, tmp_path, environment, "list_models")
     assert "shop.Product: id, name, price, stock" in text
+
+
+MAKE_USER = """
+from django.contrib.auth.models import User
+root = User.objects.create_superuser("root")
+"""
+MAKE_TOKEN = (
+    MAKE_USER
+    + """
+from django.contrib.auth.models import Permission
+from django_admin_mcp.models import MCPToken
+token = MCPToken.objects.create(name="laptop", user=root)
+token.permissions.set(Permission.objects.all())
+print(token.get_plaintext_token())
+"""
+)
+
+
+@pytest.mark.nightly
+def test_admin_with_the_mixin_runs(tmp_path: Path) -> None:
+    python = environments.python("django_admin_mcp")
+    with served(tmp_path, ["django_admin_mcp/before"], python, RUNSERVER) as port:
+        client = Client(port, "/mcp/", printed(python, tmp_path, "shell", "-c", MAKE_TOKEN))
+        assert len([name for name in client.tools() if name.endswith("_product")]) == 12
+        text = client.call("list_product", search="green")
+        client.close()
+    assert "Green tea" in text
+    assert "Teapot" not in text
+
+
+def test_admin_that_was_converted_gives_the_same(tmp_path: Path) -> None:
+    overlays = ["mounted", "django_admin_mcp/after"]
+    python = Path(sys.executable)
+    with served(tmp_path, overlays, python, DAPHNE) as port:
+        printed(python, tmp_path, "shell", "-c", MAKE_USER + "print(root)")
+        token = printed(python, tmp_path, "mcp_token", "create", "root", "--name", "laptop")
+        client = Client(port, "/mcp", token)
+        assert len(client.tools()) == 11
+        text = client.call("admin_search", model="shop.Product", text="green")
+        client.close()
+    assert "Green tea" in text
+    assert "Teapot" not in text
 
 
 SHOWN = re.compile(r"# (\S+\.py)\n(.*)", re.DOTALL)
