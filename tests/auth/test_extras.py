@@ -12,8 +12,8 @@ from django.core.exceptions import ImproperlyConfigured
 @pytest.mark.parametrize(
     ("module", "package", "extra"),
     [
-        ("django_mcp.auth.jwt", "jwt", "jwt"),
-        ("django_mcp.auth.jwt", "cryptography", "jwt"),
+        ("django_mcp.auth.issuers.verification", "jwt", "jwt"),
+        ("django_mcp.auth.issuers.verification", "cryptography", "jwt"),
         ("django_mcp.auth.rest_framework", "rest_framework.request", "rest"),
         ("django_mcp.rest", "rest_framework", "rest"),
     ],

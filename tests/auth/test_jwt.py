@@ -669,7 +669,7 @@ async def test_metadata_that_does_not_fit_is_503(
 def test_issuer_elsewhere_cannot_name_keys_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     authenticator = JWTAuthentication("https://issuer.example")
     metadata = {"issuer": "https://issuer.example", "jwks_uri": "http://127.0.0.1:1/keys"}
-    monkeypatch.setattr("django_mcp.auth.jwt.discover", lambda _: metadata)
+    monkeypatch.setattr("django_mcp.auth.issuers.verification.discover", lambda _: metadata)
 
     with pytest.raises(fetching.Unavailable, match="no valid jwks_uri"):
         authenticator._load_keys()

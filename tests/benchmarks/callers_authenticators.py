@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from django_mcp.auth.jwt import JWTAuthentication, _read_keys
+from django_mcp.auth.issuers.verification import read_keys
+from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.rest_framework import RESTFrameworkAuthentication
 from tests.benchmarks.callers_site import ISSUER
 
@@ -22,4 +23,4 @@ class SignedTokens(JWTAuthentication):
     issuer = ISSUER
 
     def _load_keys(self) -> Sequence[Any]:
-        return _read_keys({"keys": [json.loads(os.environ["CALLERS_KEY"])]}, ISSUER)
+        return read_keys({"keys": [json.loads(os.environ["CALLERS_KEY"])]}, ISSUER)
