@@ -86,8 +86,8 @@ class OAuthToolkitAuthentication(BaseAuthentication):
     async def get_user(self, token: Any) -> Any:
         """Return the user of an access token, or None to refuse it. A subclass may override it.
 
-        By default it is the user who allowed the access. A token of the client credentials grant
-        has none: a subclass may return the owner of its application.
+        By default it is the user who allowed the access, or as whom a machine client acts. A token
+        of the client credentials grant for another application has none.
         """
         return token.user
 

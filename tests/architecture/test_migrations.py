@@ -16,6 +16,7 @@ LANDED: Mapping[str, str] = {
     "migrations/0001_initial.py": "3350be988a6884a2",
     "migrations/0002_mcptask_overdue_at.py": "bebefb5aeab94eed",
     "contrib/oauth/migrations/0001_initial.py": "2b0c4f652fc1dd94",
+    "contrib/oauth/migrations/0002_machines.py": "18cb481d5800f506",
     "contrib/tokens/migrations/0001_initial.py": "4799ba8376ca730b",
 }
 """The digest of each migration. Add a new one when it lands; none of them changes afterwards."""

@@ -7,7 +7,7 @@ access, and server.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -22,7 +22,7 @@ from django.views.generic import TemplateView
 from oauth2_provider.models import get_access_token_model
 
 from django_mcp.contrib.oauth import clients, resources
-from django_mcp.contrib.oauth.models import Consent, current
+from django_mcp.contrib.oauth.models import Consent, MachineClient, ManagedAccess, current
 from django_mcp.runtime.pages import ProtectedPage, in_words
 
 MAX_TOKENS = 100
@@ -73,6 +73,26 @@ class Program:
         return in_words(dict.fromkeys(chain(*(consent.scopes for consent in self.consents))))
 
 
+@dataclass(frozen=True, slots=True)
+class ManagedProgram:
+    """What a company allowed to one program for the user; an administrator ends it."""
+
+    name: str
+    company: str
+    server_title: str
+    resource: str
+    scopes: Sequence[str]
+    allowed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A client that acts as the user by itself; an administrator registered it."""
+
+    name: str
+    scopes: Sequence[str]
+
+
 class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
     """What the user allowed. A post takes one of it back."""
 
@@ -88,7 +108,12 @@ class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
             )
             for consents in _consents_by_program(self.request.user)
         ]
-        return super().get_context_data(programs=programs, **kwargs)
+        return super().get_context_data(
+            programs=programs,
+            managed=[*_managed(base, self.request.user)],
+            machines=[*_machines(self.request.user)],
+            **kwargs,
+        )
 
     def post(self, request: HttpRequest) -> HttpResponseBase:
         """Take back the consents of the program that has the posted one."""
@@ -99,6 +124,29 @@ class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
             if _key(consent) == _key(chosen):
                 consent.revoke()
         return HttpResponseRedirect(reverse("django_mcp_oauth:access"))
+
+
+def _managed(base: str, user: Any) -> Iterator[ManagedProgram]:
+    """Yield what companies allowed for a user, and no administrator has ended."""
+    rows = current(ManagedAccess).filter(
+        user=user.pk, ended_at=None, trusted_issuer__is_active=True
+    )
+    for row in rows.select_related("application", "trusted_issuer").order_by("-updated"):
+        yield ManagedProgram(
+            name=str(row.application.name or row.application.client_id),
+            company=row.trusted_issuer.name,
+            server_title=resources.title(base, row.resource),
+            resource=row.resource,
+            scopes=in_words(row.scopes),
+            allowed_at=row.created,
+        )
+
+
+def _machines(user: Any) -> Iterator[Machine]:
+    """Yield the clients that act as a user, such as one who looks after a service account."""
+    rows = current(MachineClient).filter(user=user.pk, is_active=True)
+    for row in rows.select_related("application").order_by("pk"):
+        yield Machine(name=row.name, scopes=in_words(row.scopes))
 
 
 def _consents_by_program(user: Any) -> list[list[Consent]]:

@@ -37,7 +37,8 @@ class OAuthConfig(AppConfig):
 
 
 def _prune() -> str:
-    from django_mcp.contrib.oauth import redemptions, registrations
+    from django_mcp.contrib.oauth import assertions, redemptions, registrations
 
     redemptions.prune()
+    assertions.prune()
     return f"Deleted {registrations.prune()} clients that were never used."

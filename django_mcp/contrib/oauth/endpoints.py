@@ -13,14 +13,23 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.urls import get_script_prefix, reverse
 from django.utils.cache import patch_cache_control
+from django.utils.decorators import method_decorator
 from django.views import View
+from django.views.decorators.debug import sensitive_post_parameters
 from oauth2_provider import views
 from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.oauth_toolkit import issuer
-from django_mcp.contrib.oauth import OFFLINE_ACCESS, redemptions, registrations
+from django_mcp.contrib.oauth import (
+    OFFLINE_ACCESS,
+    assertions,
+    machines,
+    redemptions,
+    registrations,
+)
 from django_mcp.contrib.oauth.clients import without_unsupported
+from django_mcp.contrib.oauth.documents import CALLER
 from django_mcp.contrib.oauth.resources import base_url
 from django_mcp.core.protocol.limits import network_of
 
@@ -39,28 +48,59 @@ class TokenView(views.TokenView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
-        return as_json(without_store(response))
+        return challenged(as_json(without_store(response)))
 
+    @method_decorator(sensitive_post_parameters())
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if _has_nul(request):
             return failed("invalid_request", "A parameter contains a NUL")
-        if request.POST.get("grant_type") == DEVICE_GRANT:
+        grant = request.POST.get("grant_type")
+        if grant == DEVICE_GRANT:
             return failed("unsupported_grant_type", "There is no device grant here")
+        read_assertions(request)
+        response: HttpResponseBase
+        if grant in machines.GRANTS:
+            # What these write is written when everything is checked. A document that has to be
+            # fetched must not hold a transaction open.
+            response = super().post(request, *args, **kwargs)
+            return response
         with transaction.atomic(using=redemptions.database()):
             redemptions.lock(request.POST)
-            response: HttpResponseBase = super().post(request, *args, **kwargs)
+            response = super().post(request, *args, **kwargs)
         return response
+
+
+def read_assertions(request: HttpRequest) -> None:
+    """Verify the assertions of a request; one of a user lets the document of its client be read."""
+    assertions.read(request, _url(base_url(request), "token"))
+    identity = assertions.of(request.META).identity
+    if isinstance(identity, assertions.IdentityJWT):
+        client_id = request.POST.get("client_id")
+        if client_id == identity.claims["client_id"]:
+            request.META[CALLER] = f"issuer {identity.trusted.pk}"
+
+
+def challenged(response: HttpResponseBase) -> HttpResponseBase:
+    """Name the scheme by which clients authenticate (RFC 6749, section 5.2).
+
+    oauthlib names that of resources.
+    """
+    if response.status_code == 401:
+        response["WWW-Authenticate"] = 'Basic realm="OAuth clients"'
+    return response
 
 
 class RevocationView(views.RevokeTokenView):
     """RFC 7009."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return as_json(super().dispatch(request, *args, **kwargs))
+        return challenged(as_json(super().dispatch(request, *args, **kwargs)))
 
+    @method_decorator(sensitive_post_parameters())
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if _has_nul(request):
             return failed("invalid_request", "A parameter contains a NUL")
+        assertions.read(request, _url(base_url(request), "token"))
         response: HttpResponseBase = super().post(request, *args, **kwargs)
         return response
 
@@ -175,7 +215,11 @@ class MetadataView(View):
 
 
 def _metadata(base: str, own: str) -> dict[str, Any]:
-    authentication = [*oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED]
+    more = machines.metadata()
+    authentication = [
+        *oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED,
+        *more.pop("token_endpoint_auth_methods_supported", ()),
+    ]
     scopes = get_scopes_backend().get_available_scopes()
     document = {
         "issuer": own,
@@ -184,13 +228,17 @@ def _metadata(base: str, own: str) -> dict[str, Any]:
         "revocation_endpoint": _url(base, "revoke-token"),
         "scopes_supported": [scope for scope in scopes if scope != OFFLINE_ACCESS],
         "response_types_supported": [*oauth2_settings.OAUTH2_RESPONSE_TYPES_SUPPORTED],
-        "grant_types_supported": [*oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED],
+        "grant_types_supported": [
+            *oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED,
+            *more.pop("grant_types_supported"),
+        ],
         "token_endpoint_auth_methods_supported": authentication,
         "revocation_endpoint_auth_methods_supported": authentication,
         "code_challenge_methods_supported": ["S256"],
         "client_id_metadata_document_supported": bool(oauth2_settings.CIMD_ENABLED),
         "authorization_response_iss_parameter_supported": True,
     }
+    document |= more
     if oauth2_settings.DCR_ENABLED:
         document["registration_endpoint"] = _url(base, "dcr-register")
     return document

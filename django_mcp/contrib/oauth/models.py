@@ -1,12 +1,21 @@
-"""What users allowed to clients, what clients registered, and what they redeemed."""
+"""What users allowed to clients, what clients registered, and what they redeemed.
+
+And what administrators allowed: clients that are machines, and issuers that name users.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
-from django.db import models, router, transaction
+from django.contrib.auth.hashers import check_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, models, router, transaction
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from oauth2_provider.models import (
     get_access_token_model,
     get_grant_model,
@@ -14,6 +23,9 @@ from oauth2_provider.models import (
 )
 from oauth2_provider.settings import oauth2_settings
 
+from django_mcp.auth.issuers.fetching import Unavailable
+from django_mcp.auth.issuers.verification import KEY_TYPES, Key, load_keys, read_keys
+from django_mcp.outbound import is_secure
 from django_mcp.stores import retries
 
 
@@ -87,26 +99,42 @@ class Consent(models.Model):
 
     def revoke(self) -> None:
         """Take it back: the client's codes and tokens for this server are not valid any more."""
-        access = get_access_token_model()
-        refresh = get_refresh_token_model()
-        with transaction.atomic(using=router.db_for_write(access)):
-            for token in self._own(current(refresh).filter(revoked__isnull=True)):
-                token.revoke()
-            for model in (access, get_grant_model()):
-                for row in self._own(current(model)):
-                    row.delete()
+        with transaction.atomic(using=router.db_for_write(get_access_token_model())):
+            revoke_tokens(self.resource, user=self.user, application=self.application)
             self.delete()
 
-    def _own(self, rows: Any) -> list[Any]:
-        """Those of ``rows`` that are of this user, this client and this server."""
-        rows = rows.filter(user=self.user, application=self.application)
-        return [row for row in rows if (row.resource or [""]) == [self.resource]]
+
+def revoke_tokens(resource: str | None = None, **of: Any) -> None:
+    """End the codes and tokens of a user or a client, for one server or for all of them.
+
+    ``of`` are fields that these rows have in common: ``user`` and ``application``. Rows are deleted
+    one by one, since each has to be forgotten by the caches of all workers.
+    """
+    access = get_access_token_model()
+    refresh = get_refresh_token_model()
+
+    def those(rows: Any) -> list[Any]:
+        found = rows.filter(**of)
+        return [row for row in found if resource is None or (row.resource or [""]) == [resource]]
+
+    with transaction.atomic(using=router.db_for_write(access)):
+        for token in those(current(refresh).filter(revoked__isnull=True)):
+            token.revoke()
+        for model in (access, get_grant_model()):
+            for row in those(current(model)):
+                row.delete()
 
 
 def end_with_password(user: Any) -> None:
-    """Take back what a user allowed to programs; the app connects it."""
+    """Take back what a user allowed to programs; the app connects it.
+
+    Tokens by which a company lets programs act for the user end as well; programs get new ones as
+    long as the company vouches for the user.
+    """
     for consent in Consent.objects.filter(user=user).select_related("application", "user"):
         consent.revoke()
+    for access in current(ManagedAccess).filter(user=user).select_related("application", "user"):
+        revoke_tokens(access.resource, user=access.user, application=access.application)
 
 
 class Registration(models.Model):
@@ -138,3 +166,307 @@ class Redemption(models.Model):
 
     def __str__(self) -> str:
         return f"Redemption #{self.pk}"
+
+
+class MachineClient(models.Model):
+    """A client that authenticates by itself: an administrator registered it.
+
+    With a ``user``, the grant of client credentials gives it tokens with which it acts as this
+    user (RFC 6749, section 4.4). Without one, it only presents assertions of trusted issuers.
+    """
+
+    application = models.OneToOneField(
+        oauth2_settings.APPLICATION_MODEL, on_delete=models.CASCADE, related_name="mcp_machine"
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("user"),
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="mcp_machines",
+    )
+    scope = models.TextField(_("scopes"), blank=True)
+    jwks = models.JSONField(
+        _("public keys"),
+        null=True,
+        blank=True,
+    )
+    jwks_uri = models.CharField(
+        _("URL of public keys"),
+        max_length=255,
+        blank=True,
+    )
+    previous_secret = models.CharField(max_length=255, blank=True, editable=False)
+    """The hash of the secret before the present one, valid until ``previous_secret_until``."""
+    previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
+    is_active = models.BooleanField(_("active"), default=True)
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("machine client")
+        verbose_name_plural = _("machine clients")
+
+    def __str__(self) -> str:
+        return f"Machine client #{self.pk}"
+
+    @property
+    def scopes(self) -> list[str]:
+        return self.scope.split()
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether it authenticates by keys, so that its secret is not accepted."""
+        return bool(self.jwks or self.jwks_uri)
+
+    @property
+    def name(self) -> str:
+        return str(self.application.name or self.application.client_id)
+
+    def own_keys(self) -> Sequence[Key]:
+        """Return the keys that are stored here; raises Unavailable for none that are usable."""
+        return read_keys(self.jwks or {}, f"client {self.application.client_id}")
+
+    def clean(self) -> None:
+        if self.jwks and self.jwks_uri:
+            raise ValidationError(_("Use keys or a URL of keys, not both."))
+        if self.jwks_uri and not is_secure(self.jwks_uri):
+            raise ValidationError({"jwks_uri": _("Use a URL that begins with https://.")})
+        if self.jwks:
+            raise_for_keys(self.jwks)
+
+    def rotate_secret(self, secret: str, overlap: timedelta) -> None:
+        """Replace the secret. The one before is accepted for a while, until all use the new one."""
+        self.previous_secret = self.application.client_secret
+        self.previous_secret_until = timezone.now() + overlap
+        self.application.client_secret = secret  # The model of the toolkit hashes it.
+        with transaction.atomic(using=router.db_for_write(type(self))):
+            self.application.save(update_fields=["client_secret", "updated"])
+            self.save(update_fields=["previous_secret", "previous_secret_until"])
+
+    def is_previous_secret(self, secret: str) -> bool:
+        until = self.previous_secret_until
+        if not self.previous_secret or until is None or until <= timezone.now():
+            return False
+        return check_password(secret, self.previous_secret)
+
+    def revoke_tokens(self) -> None:
+        """End its tokens, for example because it acts as another user from now on."""
+        revoke_tokens(application=self.application)
+
+
+def raise_for_keys(jwks: Any) -> None:
+    """Raise ValidationError unless ``jwks`` are public keys that can be told apart."""
+    listed = jwks.get("keys") if isinstance(jwks, Mapping) else None
+    if not isinstance(listed, list) or not all(isinstance(each, Mapping) for each in listed):
+        raise ValidationError({"jwks": _('Enter a JSON Web Key Set: {"keys": [...]}.')})
+    if any("d" in each or "k" in each for each in listed):
+        raise ValidationError({"jwks": _("Enter public keys only: this has a secret one.")})
+    names = [each.get("kid") for each in listed]
+    if len(listed) > 1 and (None in names or len({*map(str, names)}) < len(names)):
+        raise ValidationError({"jwks": _("Each of several keys needs a kid of its own.")})
+    try:
+        usable = read_keys(jwks, "client")
+    except Unavailable:
+        usable = []
+    if not listed or len(usable) < len(listed):
+        message = _("A key is not usable. Usable are keys for %(algorithms)s.")
+        raise ValidationError({"jwks": message % {"algorithms": ", ".join(KEY_TYPES)}})
+
+
+class TrustedIssuer(models.Model):
+    """An identity provider whose assertions name users of the site (ID-JAG).
+
+    Whoever has its keys can act as any user that is linked to it: trust as few as possible.
+    """
+
+    name = models.CharField(
+        _("name"),
+        max_length=100,
+    )
+    issuer = models.CharField(
+        _("issuer"),
+        max_length=255,
+        unique=True,
+    )
+    jwks_uri = models.CharField(
+        _("URL of public keys"),
+        max_length=255,
+        blank=True,
+    )
+    algorithms = models.CharField(
+        _("algorithms"),
+        max_length=255,
+        blank=True,
+    )
+    tenant_claim = models.CharField(
+        _("claim of the tenant"),
+        max_length=100,
+        blank=True,
+    )
+    tenants = models.TextField(_("tenants"), blank=True)
+    scope = models.TextField(_("scopes"), blank=True)
+    link_by_email = models.BooleanField(
+        _("link users by email"),
+        default=False,
+    )
+    create_users = models.BooleanField(_("create users"), default=False)
+    email_domains = models.TextField(
+        _("domains of email"),
+        blank=True,
+    )
+    is_active = models.BooleanField(_("active"), default=True)
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("trusted issuer")
+        verbose_name_plural = _("trusted issuers")
+
+    def __str__(self) -> str:
+        return f"Trusted issuer #{self.pk}"
+
+    @property
+    def scopes(self) -> list[str]:
+        return self.scope.split()
+
+    @property
+    def accepted_algorithms(self) -> Sequence[str]:
+        return self.algorithms.split() or tuple(KEY_TYPES)
+
+    def load_keys(self) -> Sequence[Key]:
+        """Return its keys; it blocks. Raises Unavailable."""
+        return load_keys(self.issuer, self.jwks_uri or None)
+
+    def clean(self) -> None:
+        for name in ("issuer", "jwks_uri"):
+            url = getattr(self, name)
+            if url and not is_secure(url):
+                raise ValidationError({name: _("Use a URL that begins with https://.")})
+        if {*self.algorithms.split()} - {*KEY_TYPES}:
+            names = ", ".join(KEY_TYPES)
+            raise ValidationError({"algorithms": _("Use some of %s.") % names})
+        if bool(self.tenant_claim) != bool(self.tenants.split()):
+            raise ValidationError({"tenants": _("Name a claim and the values to accept.")})
+        if self.link_by_email and not self.email_domains.split():
+            message = _("Name the domains whose addresses this issuer may vouch for.")
+            raise ValidationError({"email_domains": message})
+
+    def vouched_email(self, claims: Mapping[str, Any]) -> str:
+        """Return the address that the issuer may vouch for, or ""."""
+        email = claims.get("email")
+        if not isinstance(email, str) or claims.get("email_verified", True) is not True:
+            return ""
+        local, _at, domain = email.rpartition("@")
+        is_own = domain.lower() in {each.lower() for each in self.email_domains.split()}
+        return email if local and is_own and email.isprintable() and " " not in email else ""
+
+    def revoke_tokens(self) -> None:
+        """End all tokens that its assertions gave."""
+        for access in current(ManagedAccess).filter(trusted_issuer=self).select_related("user"):
+            revoke_tokens(access.resource, user=access.user, application=access.application)
+
+
+class ExternalIdentity(models.Model):
+    """The user whom a subject of an issuer is (issuer, tenant and subject identify them)."""
+
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    """Of the three: some databases compare text without case."""
+    trusted_issuer = models.ForeignKey(
+        TrustedIssuer,
+        verbose_name=_("trusted issuer"),
+        on_delete=models.CASCADE,
+        related_name="identities",
+    )
+    tenant = models.CharField(_("tenant"), max_length=255, blank=True)
+    subject = models.CharField(_("subject"), max_length=255)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("user"),
+        on_delete=models.CASCADE,
+        related_name="mcp_identities",
+    )
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("external identity")
+        verbose_name_plural = _("external identities")
+
+    def __str__(self) -> str:
+        return f"External identity #{self.pk}"
+
+
+class ManagedAccess(models.Model):
+    """What a company lets a client do for a user, on one server. Only an administrator ends it."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("user"),
+        on_delete=models.CASCADE,
+        related_name="mcp_managed_accesses",
+    )
+    application = models.ForeignKey(
+        oauth2_settings.APPLICATION_MODEL,
+        verbose_name=_("client"),
+        on_delete=models.CASCADE,
+        related_name="mcp_managed_accesses",
+    )
+    trusted_issuer = models.ForeignKey(
+        TrustedIssuer,
+        verbose_name=_("trusted issuer"),
+        on_delete=models.CASCADE,
+        related_name="accesses",
+    )
+    resource = models.CharField(_("server"), max_length=255)
+    scope = models.TextField(_("scopes"), blank=True)
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+    updated = models.DateTimeField(_("last assertion"), auto_now=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("access by a company")
+        verbose_name_plural = _("accesses by a company")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "application", "resource"], name="django_mcp_oauth_unique_access"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Managed access #{self.pk}"
+
+    @property
+    def scopes(self) -> list[str]:
+        return self.scope.split()
+
+    def end(self) -> None:
+        """End it and its tokens. Further assertions are refused until it is allowed again."""
+        with transaction.atomic(using=router.db_for_write(type(self))):
+            self.ended_at = timezone.now()
+            self.save(update_fields=["ended_at"])
+            revoke_tokens(self.resource, user=self.user, application=self.application)
+
+
+class UsedAssertion(models.Model):
+    """An assertion that was used, until it expires: each is valid once, on all workers."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    expires = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"Used assertion #{self.pk}"
+
+    @classmethod
+    def use(cls, *identity: str, expires: datetime) -> bool:
+        """Remember an assertion; return False if it was used before."""
+        alias = router.db_for_write(cls)
+        try:
+            with transaction.atomic(using=alias):
+                current(cls).create(digest=identity_digest(*identity), expires=expires)
+        except IntegrityError:
+            return False
+        return True
+
+
+def identity_digest(*parts: str) -> str:
+    """Return a digest of some strings, which no other strings have."""
+    return sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()

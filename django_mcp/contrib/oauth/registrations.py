@@ -18,7 +18,7 @@ from oauth2_provider.models import (
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.contrib.oauth import MONTH
-from django_mcp.contrib.oauth.models import Consent, Registration, current
+from django_mcp.contrib.oauth.models import Consent, ManagedAccess, Registration, current
 
 BATCH = 500
 """Clients that are deleted in one statement."""
@@ -115,6 +115,7 @@ def _traces() -> list[QuerySet[Any]]:
     registration = oauth2_settings.DCR_REGISTRATION_SCOPE
     return [
         Consent.objects.all(),
+        current(ManagedAccess),
         current(get_access_token_model()).exclude(scope=registration),
         *(current(model) for model in (get_grant_model(), get_refresh_token_model())),
         current(get_id_token_model()),

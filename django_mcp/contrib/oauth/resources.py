@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.http import HttpRequest
 from django.urls import get_script_prefix
+from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 
 from django_mcp import conf, registry
 from django_mcp.auth.oauth_toolkit import OAuthToolkitAuthentication
 from django_mcp.auth.resource import canonical
 from django_mcp.core.server.server import Server
+
+BASE_URL = "django_mcp.base_url"
+"""The key of the site's URL among the headers of an oauthlib request; no client can send it."""
+
+
+class InvalidTarget(CustomOAuth2Error):
+    """The requested resource is unknown, or not the one that was allowed (RFC 8707)."""
+
+    def __init__(self, description: str, **kwargs: Any) -> None:
+        super().__init__(error="invalid_target", description=description, **kwargs)
+
+
+def base_of(request: Any) -> str:
+    """Return ``base_url`` of a request as oauthlib has it."""
+    return str(request.headers[BASE_URL])
+
+
+def listed(resource: Any) -> list[str]:
+    """Return the parameter ``resource`` as a list: oauthlib has it as a string, a list or None."""
+    return resource.split() if isinstance(resource, str) else [*(resource or ())]
 
 
 def base_url(request: HttpRequest) -> str:

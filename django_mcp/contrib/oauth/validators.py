@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest
 from oauth2_provider.models import get_grant_model
 from oauth2_provider.oauth2_backends import OAuthLibCore
 from oauth2_provider.oauth2_validators import OAuth2Validator
-from oauthlib.oauth2.rfc6749.errors import (
-    CustomOAuth2Error,
-    InvalidGrantError,
-    InvalidScopeError,
-)
+from oauthlib.oauth2.rfc6749.errors import InvalidGrantError, InvalidScopeError
 
-from django_mcp.contrib.oauth import redemptions, resources
+from django_mcp.contrib.oauth import assertions, machines, redemptions, resources
 from django_mcp.contrib.oauth.clients import is_acceptable, is_registered
-from django_mcp.contrib.oauth.models import Redemption, current
-
-BASE_URL = "django_mcp.base_url"
-"""The key of the site's URL among the headers of an oauthlib request; no client can send it."""
-
-
-class InvalidTarget(CustomOAuth2Error):
-    """The requested resource is unknown, or not the one that was allowed (RFC 8707)."""
-
-    def __init__(self, description: str, **kwargs: Any) -> None:
-        super().__init__(error="invalid_target", description=description, **kwargs)
+from django_mcp.contrib.oauth.models import Redemption, TrustedIssuer, current
+from django_mcp.contrib.oauth.resources import BASE_URL, InvalidTarget, base_of, listed
 
 
 class OAuthBackend(OAuthLibCore):
-    """Passes the URL of the site on to the validator, which sees only paths otherwise."""
+    """Passes the URL of the site on to the validator, which sees only paths otherwise.
+
+    And adds the grant of assertions to those of oauthlib.
+    """
+
+    def __init__(self, server: Any = None) -> None:
+        super().__init__(server)
+        validator = self.server.request_validator
+        self.server.grant_types[machines.JWT_BEARER] = machines.IdentityAssertionGrant(validator)
 
     def extract_headers(self, request: HttpRequest) -> dict[str, Any]:
         headers: dict[str, Any] = super().extract_headers(request)
@@ -57,22 +54,86 @@ class ResourceValidator(OAuth2Validator):
         self, client_id: str, code: Any, request: Any, *args: Any, **kwargs: Any
     ) -> None:
         # The form of the consent page was filled by a browser.
-        requested = _listed(request.resource)
+        requested = listed(request.resource)
         state = request.state
-        check_resources(_base(request), requested, request.client, state=state)
+        check_resources(base_of(request), requested, request.client, state=state)
         if not self.validate_scopes(client_id, request.scopes, request.client, request):
             raise InvalidScopeError(request=request, state=state)
         # An application of the site may name none; the toolkit cannot store an empty one.
         request.resource = requested
         super().save_authorization_code(client_id, code, request, *args, **kwargs)
 
+    def client_authentication_required(self, request: Any, *args: Any, **kwargs: Any) -> bool:
+        """Whether the client has to prove who it is; whoever presents an assertion wants to."""
+        if assertions.of(request.headers).client is not None:
+            return True
+        return bool(super().client_authentication_required(request, *args, **kwargs))
+
+    def authenticate_client(self, request: Any, *args: Any, **kwargs: Any) -> bool:
+        by_secret = False
+        if assertions.of(request.headers).client is None:
+            by_secret = super().authenticate_client(request, *args, **kwargs)
+            by_secret = by_secret or machines.has_previous_secret(request)
+        if not machines.is_authentic(request, by_secret=by_secret):
+            return False
+        # oauthlib answers server_error for this.
+        return request.client_id in (None, "", request.client.client_id)
+
+    def validate_grant_type(
+        self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        if grant_type == machines.JWT_BEARER:
+            return machines.may_present_assertions(request.client)
+        if grant_type == machines.CLIENT_CREDENTIALS:
+            is_allowed = machines.may_use_client_credentials(request.client)
+            if is_allowed is not None:
+                return is_allowed
+        return bool(
+            super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
+        )
+
+    def get_default_scopes(self, client_id: str, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the scopes of a client that asks for none: a machine gets all of its own."""
+        machine = self._machine(request)
+        if machine is not None:
+            return machine.scopes
+        return super().get_default_scopes(client_id, request, *args, **kwargs)
+
+    def validate_scopes(
+        self, client_id: str, scopes: Any, client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        machine = self._machine(request)
+        if machine is not None and not {*scopes} <= {*machine.scopes}:
+            return False
+        return bool(super().validate_scopes(client_id, scopes, client, request, *args, **kwargs))
+
+    @staticmethod
+    def _machine(request: Any) -> Any:
+        """The machine for which a request asks client credentials, or None."""
+        if getattr(request, "grant_type", None) != machines.CLIENT_CREDENTIALS:
+            return None
+        return machines.machine_of(request.client)
+
+    def user_for_assertion(self, claims: Mapping[str, Any], trusted: TrustedIssuer) -> Any:
+        """Return the user whom the assertion of a trusted issuer names, or None to refuse it.
+
+        By default it is the user who is linked to the subject, or who is linked or created now, as
+        the issuer's row says. A subclass may override it. A user who is not active is refused.
+        """
+        return machines.user_of(claims, trusted)
+
     def _check_and_set_request_resource(self, request: Any) -> None:
         super()._check_and_set_request_resource(request)
+        if not request.resource and self._machine(request) is not None:
+            only = resources.only(base_of(request))
+            if only is None:
+                raise InvalidTarget("Name the MCP server in the parameter resource")
+            request.resource = [only]
         granted = self._granted(request)
         if granted is not None and request.resource != granted:
             raise InvalidTarget("The user allowed access to another resource", request=request)
         if request.resource:
-            check_resources(_base(request), request.resource, request.client)
+            check_resources(base_of(request), request.resource, request.client)
 
     @staticmethod
     def _granted(request: Any) -> list[str] | None:
@@ -131,7 +192,11 @@ class ResourceValidator(OAuth2Validator):
             token.clear()
             token.update(redemptions.tokens_of(redemption, request.refresh_token))
             return
-        super().save_bearer_token(token, request, *args, **kwargs)
+        with transaction.atomic(using=redemptions.database()):
+            super().save_bearer_token(token, request, *args, **kwargs)
+            machine = self._machine(request)
+            if machine is not None:
+                machines.assign(token, machine.user)
         if request.grant_type == "authorization_code":
             redemptions.keep(request.code, token, is_repeatable=False)
         elif request.grant_type == "refresh_token" and self.rotate_refresh_token(request):
@@ -150,11 +215,3 @@ def check_resources(base: str, requested: list[str], application: Any, **kwargs:
         raise InvalidTarget("Name the MCP server in the parameter resource", **kwargs)
     if requested and not resources.is_known(base, requested[0]):
         raise InvalidTarget("The resource is no MCP server of this site", **kwargs)
-
-
-def _listed(resource: Any) -> list[str]:
-    return resource.split() if isinstance(resource, str) else [*(resource or ())]
-
-
-def _base(request: Any) -> str:
-    return str(request.headers[BASE_URL])

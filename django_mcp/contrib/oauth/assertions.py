@@ -1,0 +1,272 @@
+"""JWTs that clients present to the token endpoint: to authenticate, or for a user (RFC 7523).
+
+| parameter | signed by | for | result |
+|---|---|---|---|
+| ``client_assertion`` | the client | its authentication (``private_key_jwt``) | `ClientJWT` |
+| ``assertion`` | a trusted issuer | a user of the site (ID-JAG) | `IdentityJWT` |
+
+``read`` verifies both before a transaction is open, since keys may have to be loaded. The validator
+then asks for the results, and marks each assertion as used.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils import timezone
+
+from django_mcp import conf
+from django_mcp.auth.bearer import audiences, number
+from django_mcp.auth.issuers.fetching import Unavailable, fetch_json
+from django_mcp.auth.issuers.key_set import KeySet
+from django_mcp.auth.issuers.verification import (
+    Key,
+    Rules,
+    VerifiedJWT,
+    load_keys,
+    read_keys,
+    verify,
+    verify_by_key_set,
+)
+from django_mcp.auth.oauth_toolkit import issuer
+from django_mcp.contrib.oauth import resources
+from django_mcp.contrib.oauth.models import MachineClient, TrustedIssuer, UsedAssertion, current
+
+logger = logging.getLogger("django_mcp")
+
+KEY = "django_mcp.assertions"
+"""The key of the results in ``request.META``; no client can send it."""
+CLIENT_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+CLIENT_TYPES = frozenset({"jwt", "client-authentication+jwt"})
+ID_JAG_TYPES = frozenset({"oauth-id-jag+jwt"})
+PARAMETERS = ("assertion", "client_assertion")
+"""They are taken out of the request."""
+
+MAX_LENGTH = 16_384
+"""Characters of a JWT."""
+MAX_NAME = 255
+"""Characters of a subject, a ``jti`` or a tenant."""
+LEEWAY = 30.0
+"""Seconds by which the clocks of this site and of the signer may differ."""
+MAX_CLIENT_LIFETIME = 10 * 60.0
+"""Seconds from now until a client's assertion expires, at most."""
+MAX_LIFETIME = 30 * 60.0
+"""Seconds between the dates of an issuer's assertion, at most."""
+MAX_KEY_SETS = 256
+"""Key sets that are kept in a process."""
+
+
+class InvalidAssertion(Exception):
+    """An assertion is not valid. The message is for the client, and contains nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientJWT:
+    """A client's assertion whose signature and claims are valid."""
+
+    machine: MachineClient
+    claims: Mapping[str, Any] = field(repr=False)
+
+    def use(self) -> None:
+        """Mark it as used; raises InvalidAssertion for one that was used before."""
+        _use("client", self.machine.application.client_id, claims=self.claims)
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityJWT:
+    """An issuer's assertion whose signature and claims are valid."""
+
+    trusted: TrustedIssuer
+    claims: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def scopes(self) -> list[str]:
+        scope = self.claims.get("scope")
+        return scope.split() if isinstance(scope, str) else []
+
+    def use(self) -> None:
+        """Mark it as used; raises InvalidAssertion for one that was used before."""
+        _use("identity", self.trusted.issuer, self.claims["sub"], claims=self.claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Assertions:
+    """What a request presents: valid, refused with an InvalidAssertion, or None for nothing."""
+
+    client: ClientJWT | InvalidAssertion | None = None
+    identity: IdentityJWT | InvalidAssertion | None = None
+
+
+def of(headers: Mapping[str, Any]) -> Assertions:
+    """Return what ``read`` has found, of the META of a request or of oauthlib's headers."""
+    found = headers.get(KEY)
+    return found if isinstance(found, Assertions) else Assertions()
+
+
+def read(request: HttpRequest, token_endpoint: str) -> None:
+    """Verify the assertions of a request, and take them out of it.
+
+    Nothing that handles the request afterwards can log them. Those of a query string are left
+    there: oauthlib refuses the request.
+    """
+    if not any(name in request.POST for name in PARAMETERS):
+        return
+    form = request.POST.copy()
+    of_issuer, of_client = (form.pop(name, []) for name in PARAMETERS)
+    request.POST = form  # type: ignore[assignment]
+    request.META[KEY] = Assertions(
+        client=_outcome(of_client, _client, request, token_endpoint),
+        identity=_outcome(of_issuer, _identity, resources.base_url(request)),
+    )
+
+
+def _outcome(tokens: Sequence[str], verified: Any, *args: Any) -> Any:
+    """Return what ``verified`` finds, or why a parameter is refused; None where it is missing."""
+    if not any(tokens):
+        return None
+    if len(tokens) > 1:
+        return InvalidAssertion("A parameter is repeated")
+    try:
+        return verified(tokens[0], *args)
+    except InvalidAssertion as error:
+        return error
+    except Unavailable as error:
+        logger.warning("An assertion cannot be verified: %s", error)
+        return InvalidAssertion("The keys for the assertion cannot be loaded now")
+
+
+def own_issuer(base: str) -> str:
+    """Return the issuer of this site; raises InvalidAssertion where the client could choose it."""
+    if conf.get().base_url is None and "*" in settings.ALLOWED_HOSTS:
+        raise InvalidAssertion("The site has to set BASE_URL before it accepts assertions")
+    return issuer(base)
+
+
+def _client(token: str, request: HttpRequest, token_endpoint: str) -> ClientJWT:
+    if request.POST.get("client_assertion_type") != CLIENT_ASSERTION_TYPE:
+        raise InvalidAssertion(f"The client_assertion_type must be {CLIENT_ASSERTION_TYPE}")
+    if "HTTP_AUTHORIZATION" in request.META or "client_secret" in request.POST:
+        raise InvalidAssertion("Use one method of authentication")
+    own = own_issuer(resources.base_url(request))
+    client_id = _stated(token, "sub")
+    if request.POST.get("client_id", client_id) != client_id:
+        raise InvalidAssertion("The assertion is of another client")
+    rows = current(MachineClient).filter(application__client_id=client_id, is_active=True)
+    machine = rows.select_related("application", "user").first()
+    # Some databases compare without case.
+    if machine is None or machine.application.client_id != client_id or not machine.has_keys:
+        raise InvalidAssertion("The assertion is not of a client with keys")
+    rules = Rules(
+        issuer=client_id,
+        types=CLIENT_TYPES,
+        required=("exp", "aud", "iss", "sub", "jti"),
+        leeway=LEEWAY,
+    )
+    claims = _checked(_verified_by(machine, token, rules), {*_spellings(own), token_endpoint})
+    if claims["exp"] > time.time() + MAX_CLIENT_LIFETIME + LEEWAY:
+        raise InvalidAssertion(f"The assertion must expire within {MAX_CLIENT_LIFETIME:.0f} s")
+    return ClientJWT(machine, claims)
+
+
+def _verified_by(machine: MachineClient, token: str, rules: Rules) -> VerifiedJWT | None:
+    if machine.jwks:
+        return verify(token, machine.own_keys(), rules)
+    return async_to_sync(verify_by_key_set)(token, _keys_at(machine.jwks_uri), rules)
+
+
+def _identity(token: str, base: str) -> IdentityJWT:
+    own = own_issuer(base)
+    stated = _stated(token, "iss")
+    trusted = current(TrustedIssuer).filter(issuer=stated, is_active=True).first()
+    if trusted is None or trusted.issuer != stated:
+        raise InvalidAssertion("The issuer of the assertion is not trusted")
+    rules = Rules(
+        issuer=stated,
+        types=ID_JAG_TYPES,
+        algorithms=trusted.accepted_algorithms,
+        required=("exp", "iat", "aud", "iss", "sub", "jti", "client_id"),
+        leeway=LEEWAY,
+    )
+    keys = _keys_of(trusted.issuer, trusted.jwks_uri)
+    verified = async_to_sync(verify_by_key_set)(token, keys, rules)
+    claims = _checked(verified, {*_spellings(own)})
+    issued_at = number(claims["iat"])
+    if issued_at is None or claims["exp"] - issued_at > MAX_LIFETIME:
+        raise InvalidAssertion(f"The assertion must expire within {MAX_LIFETIME:.0f} s")
+    if not _is_name(claims["client_id"]):
+        raise InvalidAssertion("The client_id of the assertion is not a string")
+    if trusted.tenant_claim:
+        tenant = claims.get(trusted.tenant_claim)
+        if not _is_name(tenant) or tenant not in trusted.tenants.split():
+            raise InvalidAssertion("The tenant of the assertion is not trusted")
+    return IdentityJWT(trusted, claims)
+
+
+def _checked(verified: VerifiedJWT | None, accepted: set[str]) -> Mapping[str, Any]:
+    """Return the claims that both kinds have in common; raises InvalidAssertion."""
+    if verified is None:
+        raise InvalidAssertion("The assertion, its signature or its dates are not valid")
+    claims = verified.claims
+    named = audiences(claims)
+    # One for another server as well could be presented here by that server.
+    if not named or not accepted.issuperset(named):
+        raise InvalidAssertion("The audience of the assertion is not this authorization server")
+    if not (_is_name(claims["sub"]) and _is_name(claims["jti"]) and number(claims["exp"])):
+        raise InvalidAssertion("A claim of the assertion has the wrong type")
+    return claims
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME and "\0" not in value
+
+
+def _spellings(own: str) -> Sequence[str]:
+    """The issuer; and with a slash where it has no path, as libraries for URLs write it."""
+    return [own] if urlsplit(own).path else [own, f"{own}/"]
+
+
+def _stated(token: str, claim: str) -> str:
+    """Return what a JWT states, which nobody has verified; raises InvalidAssertion."""
+    parts = token.split(".") if len(token) <= MAX_LENGTH else []
+    try:
+        payload = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        value = payload[claim]
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError):
+        value = None
+    if not _is_name(value):
+        raise InvalidAssertion("The assertion is not a JWT, or a claim is missing")
+    return str(value)
+
+
+def _use(*identity: str, claims: Mapping[str, Any]) -> None:
+    expires = timezone.now() + timedelta(seconds=claims["exp"] + LEEWAY - time.time())
+    if not UsedAssertion.use(*identity, claims["jti"], expires=expires):
+        raise InvalidAssertion("The assertion was used before")
+
+
+def prune() -> int:
+    """Forget the assertions that have expired; return their number."""
+    deleted, _ = current(UsedAssertion).filter(expires__lt=timezone.now()).delete()
+    return deleted
+
+
+@lru_cache(maxsize=MAX_KEY_SETS)
+def _keys_at(url: str) -> KeySet[Key]:
+    return KeySet(lambda: read_keys(fetch_json(url), url))
+
+
+@lru_cache(maxsize=MAX_KEY_SETS)
+def _keys_of(name: str, url: str) -> KeySet[Key]:
+    return KeySet(lambda: load_keys(name, url or None))
