@@ -10,6 +10,7 @@ import pytest
 
 from tests.auth.issuer import Issuer, running_issuer
 from tests.clients import environments
+from tests.clients.conftest import Command
 from tests.clients.oauth.flow import structured
 from tests.clients.real_client import real_client
 from tests.contrib.oauth import signer
@@ -68,8 +69,8 @@ def test_sdk_gets_tokens_and_steps_up_without_a_person(
         credential = pem.decode()
     issuer = site.url("").rstrip("/")
     module = "tests.clients.sdks.python_2_machines"
-    words = [environments.python("sdk2"), "-m", module, site.url("/mcp"), issuer, kind, kind]
-    with real_client([*words, credential], site.environment) as client:
+    words: Command = [environments.python("sdk2"), "-m", module, site.url("/mcp"), issuer]
+    with real_client([*words, kind, kind, credential], site.environment) as client:
         if kind == "identity":
             answer(client, client.connected, provider)
             client.connected = client.next_line()

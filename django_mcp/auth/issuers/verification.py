@@ -116,7 +116,8 @@ def _header(token: str, rules: Rules) -> _Header | None:
         header = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, ValueError, RecursionError):
         return None
-    type_, algorithm = str(header.get("typ", "JWT")).lower(), header.get("alg")
+    type_ = str(header.get("typ", "JWT")).lower()
+    algorithm = header.get("alg")
     if type_ not in rules.types or not isinstance(algorithm, str):
         return None
     # Whatever a site lists: an algorithm with a shared secret is none of these.

@@ -18,7 +18,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -111,8 +111,8 @@ class Assertions:
 
 def of(headers: Mapping[str, Any]) -> Assertions:
     """Return what ``read`` has found, of the META of a request or of oauthlib's headers."""
-    found = headers.get(KEY)
-    return found if isinstance(found, Assertions) else Assertions()
+    assertions = headers.get(KEY)
+    return assertions if isinstance(assertions, Assertions) else Assertions()
 
 
 def read(request: HttpRequest, token_endpoint: str) -> None:
@@ -219,9 +219,9 @@ def _checked(verified: VerifiedJWT | None, accepted: set[str]) -> Mapping[str, A
     if verified is None:
         raise InvalidAssertion("The assertion, its signature or its dates are not valid")
     claims = verified.claims
-    named = audiences(claims)
+    stated_audiences = audiences(claims)
     # One for another server as well could be presented here by that server.
-    if not named or not accepted.issuperset(named):
+    if not stated_audiences or not accepted.issuperset(stated_audiences):
         raise InvalidAssertion("The audience of the assertion is not this authorization server")
     if not (_is_name(claims["sub"]) and _is_name(claims["jti"]) and number(claims["exp"])):
         raise InvalidAssertion("A claim of the assertion has the wrong type")
@@ -264,9 +264,12 @@ def prune() -> int:
 
 @lru_cache(maxsize=MAX_KEY_SETS)
 def _keys_at(url: str) -> KeySet[Key]:
-    return KeySet(lambda: read_keys(fetch_json(url), url))
+    def load() -> Sequence[Key]:
+        return read_keys(fetch_json(url), url)
+
+    return KeySet(load)
 
 
 @lru_cache(maxsize=MAX_KEY_SETS)
 def _keys_of(name: str, url: str) -> KeySet[Key]:
-    return KeySet(lambda: load_keys(name, url or None))
+    return KeySet(partial(load_keys, name, url or None))

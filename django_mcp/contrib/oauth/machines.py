@@ -56,17 +56,17 @@ def metadata() -> dict[str, list[str]]:
     A site that has neither machine clients nor trusted issuers lists nothing of them.
     """
     machines = current(MachineClient).filter(is_active=True)
-    found: dict[str, list[str]] = {"grant_types_supported": []}
+    members: dict[str, list[str]] = {"grant_types_supported": []}
     if machines.exists():
-        found["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
+        members["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
         for endpoint in ("token", "revocation"):
-            found[f"{endpoint}_endpoint_auth_signing_alg_values_supported"] = [*KEY_TYPES]
+            members[f"{endpoint}_endpoint_auth_signing_alg_values_supported"] = [*KEY_TYPES]
     if machines.exclude(user=None).exists():
-        found["grant_types_supported"].append(CLIENT_CREDENTIALS)
+        members["grant_types_supported"].append(CLIENT_CREDENTIALS)
     if current(TrustedIssuer).filter(is_active=True).exists():
-        found["grant_types_supported"].append(JWT_BEARER)
-        found["authorization_grant_profiles_supported"] = [ID_JAG_PROFILE]
-    return found
+        members["grant_types_supported"].append(JWT_BEARER)
+        members["authorization_grant_profiles_supported"] = [ID_JAG_PROFILE]
+    return members
 
 
 # Machine clients.
@@ -306,11 +306,11 @@ def _user_with(email: str, trusted: TrustedIssuer) -> Any:
 def _new_user(email: str, trusted: TrustedIssuer, digest: str) -> Any:
     """Create a user without a password; raises ValidationError if the site needs more of one."""
     model = get_user_model()
-    named = {model.get_email_field_name(): email} if email else {}
-    by_email = {model.USERNAME_FIELD: email}
-    if not email or current(model).filter(**by_email).exists():
-        by_email = {model.USERNAME_FIELD: f"{urlsplit(trusted.issuer).hostname}.{digest[:16]}"}
-    user = model(**{**named, **by_email})
+    email_fields = {model.get_email_field_name(): email} if email else {}
+    name_fields = {model.USERNAME_FIELD: email}
+    if not email or current(model).filter(**name_fields).exists():
+        name_fields = {model.USERNAME_FIELD: f"{urlsplit(trusted.issuer).hostname}.{digest[:16]}"}
+    user = model(**{**email_fields, **name_fields})
     user.set_unusable_password()
     user.full_clean(exclude=["password"])
     user.save(using=router.db_for_write(model))

@@ -114,8 +114,10 @@ def revoke_tokens(resource: str | None = None, **of: Any) -> None:
     refresh = get_refresh_token_model()
 
     def those(rows: Any) -> list[Any]:
-        found = rows.filter(**of)
-        return [row for row in found if resource is None or (row.resource or [""]) == [resource]]
+        in_common = rows.filter(**of)
+        if resource is None:
+            return [*in_common]
+        return [row for row in in_common if (row.resource or [""]) == [resource]]
 
     with transaction.atomic(using=router.db_for_write(access)):
         for token in those(current(refresh).filter(revoked__isnull=True)):
