@@ -46,6 +46,13 @@ _SHOW_INSTANCE = frozenset({
 """The keywords of jsonschema that write the whole value into their errors."""
 _QUADRATIC = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 """The keywords of jsonschema that compare the members of a value pair by pair."""
+# fmt: off
+_OF_MEMBERS = frozenset({
+    "additionalItems", "additionalProperties", "items", "propertyNames", "unevaluatedItems",
+    "unevaluatedProperties",
+})
+# fmt: on
+"""The keywords that apply one schema to many members of a value."""
 
 
 def bounded(name: str, keyword: Callable[..., Violations | None]) -> Callable[..., Violations]:
@@ -55,6 +62,8 @@ def bounded(name: str, keyword: Callable[..., Violations | None]) -> Callable[..
         keyword = steps.nested(keyword)
 
     def apply(checker: Any, value: Any, instance: Any, schema: Json) -> Violations:
+        if name in _OF_MEMBERS and accepts_anything(checker, value):
+            return
         spend(cost)
         if name in _QUADRATIC and isinstance(instance, list | dict):
             spend(len(instance) ** 2 // 64)
@@ -66,6 +75,16 @@ def bounded(name: str, keyword: Callable[..., Violations | None]) -> Callable[..
             yield error
 
     return apply
+
+
+def accepts_anything(checker: Any, schema: Any) -> bool:
+    """Whether a schema has no keyword that can reject a value: its members need not be visited.
+
+    ``format`` is an annotation here.
+    """
+    if not isinstance(schema, Mapping):
+        return schema is True
+    return not (schema.keys() - {"format"}) & checker.VALIDATORS.keys()
 
 
 def shown(value: Any) -> str:

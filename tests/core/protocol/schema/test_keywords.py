@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from referencing import Registry
 
-from django_mcp.core.protocol.schema import compiler
+from django_mcp.core.protocol.schema import compiler, validator
 from django_mcp.core.protocol.schema.keywords import KEYWORDS, shown
 from django_mcp.core.protocol.schema.regex import search
 from django_mcp.core.protocol.schema.steps import TooManySteps
@@ -235,3 +235,49 @@ def test_pattern_properties_apply_to_the_names_that_match(instance: Any, problem
     validator = compiler.compile({"patternProperties": {"^n_": {"type": "integer"}}})
 
     assert validator.problems(instance) == problem
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": {}},
+        {"items": True},
+        {"items": {"title": "A", "description": "Anything", "format": "date", "examples": [1]}},
+        {"prefixItems": [{}], "items": {}},
+        {"properties": {"members": {"items": {}}}},
+        {"additionalProperties": {"title": "Anything"}},
+        {"unevaluatedItems": {}},
+    ],
+)
+def test_members_that_may_be_anything_are_not_visited(
+    schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert visits(schema, [{"a": 1}] * 1_000, monkeypatch) <= 3
+    assert visits(schema, {"members": [1] * 1_000}, monkeypatch) <= 3
+
+
+@pytest.mark.parametrize("items", [{"type": "integer"}, {"$ref": "#/$defs/any"}])
+def test_members_that_a_schema_may_reject_are_visited(
+    items: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"items": items, "$defs": {"any": {}}}
+    assert visits(schema, [1] * 100, monkeypatch) > 100
+
+
+def visits(schema: dict[str, Any], instance: Any, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how many values a validation compares with a schema."""
+    compiled = compiler.compile(schema)
+    compiled.errors(None)
+    kind = validator._validator_of(compiled.dialect)
+    descend = kind.descend
+    count = 0
+
+    def counting(self: Any, *args: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        return descend(self, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "descend", counting)
+        compiled.errors(instance)
+    return 1 + count
