@@ -50,6 +50,12 @@ PROJECTS = (
         path="label_studio",
     ),
     Project(
+        name="wagtail",
+        package="wagtail==8.0.1",
+        site="wagtail_site",
+        variables={"WAGTAIL_DATA": DATA},
+    ),
+    Project(
         name="pretix",
         package="pretix==2026.8.0",
         site="pretix_site",
@@ -83,7 +89,7 @@ def install(project: Project) -> None:
     if not installed.exists() or installed.read_text() != project.package:
         subprocess.run([sys.executable, "-m", "venv", "--clear", project.folder], check=True)
         pip(python, project.package)
-    pip(python, "--editable", f"{ROOT}[rest]")
+    pip(python, "--editable", f"{ROOT}[ninja,rest]")
     installed.write_text(project.package)
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import django
 
-CALLS = 200
+CALLS = 300
 OPTIONAL = 0.1
 """How often an argument is given that need not be."""
 WRITES = 0.25
@@ -37,17 +37,20 @@ def main():
     tools = [*registry.default.components.of_kind("tool")]
     print(f"{len(tools)} tools")
     writing = [tool for tool in tools if not tool.reads_only]
-    counts, differences = Counter(), []
+    counts, by_person, differences = Counter(), Counter(), []
     for _ in range(CALLS):
         some = writing if writing and chance.random() < WRITES else tools
         person, tool = chance.choice(persons), chance.choice(some)
         arguments = arguments_of(tool.input.schema, person, chance)
         outcome, difference = compare(person, tool.name, arguments)
         counts[outcome] += 1
+        by_person[person.name, outcome] += 1
         if difference is not None:
             differences.append((tool.name, person.name, arguments, *difference))
     described = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items()))
     print(f"{CALLS} calls: {described}; {len(differences)} differences")
+    for (name, outcome), number in sorted(by_person.items()):
+        print(f"  {name}: {number} {outcome}")
     for each in differences[:20]:
         print(*each, sep=" | ")
     sys.exit(bool(differences) or not counts[READ])
@@ -92,7 +95,7 @@ def outcome_of(result, method):
 
 
 def outcome_of_status(status, method):
-    if status < 400:
+    if status < 300:  # Tools follow no redirects.
         return succeeded(method)
     return FAILED if status >= 500 else REFUSED
 
