@@ -41,6 +41,7 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "django_admin_mcp": ("django-admin-mcp==0.11.1", "django~=5.2.0"),
     "mcp_django": ("mcp-django==0.14.0",),
     "rest_framework_mcp": ("django-rest-framework-mcp==0.1.0a4",),
+    "ninja_with_fastmcp": ("fastmcp==4.1.2", "django", "django-ninja==1.7.1", *UVICORN),
     "django_mcp_server": ("django-mcp-server==0.5.7", "mcp==1.30.0", "gunicorn", PSYCOPG),
     "rest_framework_mcp_server": (
         "djangorestframework-mcp-server==0.54.0",

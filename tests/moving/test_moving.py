@@ -13,6 +13,7 @@ import pytest
 
 from tests.benchmarks import environments
 from tests.docs.examples import FENCE, ROOT
+from tests.http_client import HEADERS, connect
 from tests.moving.project import HERE, Client, answers_over_stdio, lay_out, printed, served
 
 RUNSERVER = ("manage", "runserver", "--noreload", "127.0.0.1:{port}")
@@ -32,6 +33,7 @@ class Peer:
     after: str = "find_products"
     arguments: Mapping[str, Any] = field(default_factory=lambda: {"text": "green"})
     shows: tuple[str, ...] = ("Green tea",)
+    token: str | None = None
 
 
 PEERS = (
@@ -49,6 +51,15 @@ PEERS = (
         arguments={},
         shows=("Green tea", "Teapot"),
     ),
+    Peer(
+        "ninja_with_fastmcp",
+        "ninja_with_fastmcp",
+        UVICORN,
+        before="shop_api_list_products",
+        after="list_products",
+        arguments={"search": "green"},
+        token="secret",
+    ),
 )
 of_each_peer = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.folder)
 
@@ -58,14 +69,14 @@ of_each_peer = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.fold
 def test_project_with_the_other_package_runs(peer: Peer, tmp_path: Path) -> None:
     python = environments.python(peer.environment)
     with served(tmp_path, [f"{peer.folder}/before"], python, peer.command) as port:
-        check(Client(port, peer.path), peer.before, peer)
+        check(Client(port, peer.path, peer.token), peer.before, peer)
 
 
 @of_each_peer
 def test_project_that_was_converted_gives_the_same(peer: Peer, tmp_path: Path) -> None:
     overlays = ["mounted", f"{peer.folder}/after"]
     with served(tmp_path, overlays, Path(sys.executable), DAPHNE) as port:
-        check(Client(port, "/mcp"), peer.after, peer)
+        check(Client(port, "/mcp", peer.token), peer.after, peer)
 
 
 def check(client: Client, tool: str, peer: Peer) -> None:
@@ -133,6 +144,22 @@ def test_admin_that_was_converted_gives_the_same(tmp_path: Path) -> None:
         client.close()
     assert "Green tea" in text
     assert "Teapot" not in text
+
+
+def test_converted_api_answers_no_caller_without_credentials(tmp_path: Path) -> None:
+    overlays = ["mounted", "ninja_with_fastmcp/after"]
+    server = served(tmp_path, overlays, Path(sys.executable), DAPHNE)
+    with server as port, connect(port, headers=HEADERS) as client:
+        response = client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    assert response.status_code == 401
+
+
+@pytest.mark.parametrize("file", ["shop/api.py", "mysite/urls.py", "shop/mcp.py", "shop/auth.py"])
+def test_project_of_ninja_is_that_of_the_page_on_openapi(file: str) -> None:
+    page = (ROOT / "docs" / "how-to" / "openapi.md").read_text()
+    blocks = (SHOWN.match(block[3]) for block in FENCE.finditer(page))
+    shown = {block[1]: block[2] for block in blocks if block}
+    assert shown[file] == (HERE / "ninja_with_fastmcp" / "after" / file).read_text()
 
 
 SHOWN = re.compile(r"# (\S+\.py)\n(.*)", re.DOTALL)

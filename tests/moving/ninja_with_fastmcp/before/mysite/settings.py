@@ -1,0 +1,3 @@
+from mysite.base import *
+
+MIDDLEWARE += ["django.contrib.auth.middleware.AuthenticationMiddleware"]
