@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.forms import files
-from django_mcp.openapi import filters, parameters
+from django_mcp.openapi import filters, parameters, schemas
 from django_mcp.openapi.parameters import Parameter
 
 Schema = dict[str, Any]
@@ -78,6 +78,52 @@ class Arguments:
         others = {*self.path, *(each.name for each in self.query)}
         data = {name: value for name, value in arguments.items() if name not in others}
         return data | {name: uploads(name, data[name]) for name in self.files & data.keys()}
+
+
+def of_body(
+    body: Any, shared: Schema, *, is_partial: bool, with_files: Callable[[Any], Any] | None = None
+) -> tuple[Schema | None, Schema]:
+    """Return the schema of a body, with the fields that become arguments, and its definitions.
+
+    ``is_partial`` says that a body changes what it has, and ``with_files`` returns the schema with
+    files, where it is described without.
+    """
+    if is_partial:
+        body = schemas.partial(body)
+        shared = schemas.partial(shared)
+    of_object = of_one(resolved(body, shared), shared)
+    described = of_object if with_files is None else with_files(of_object)
+    usable = without_unusable_files(described, shared)
+    return (None if usable is None else schemas.of_members(usable)), shared
+
+
+def of_request(
+    where: str,
+    *,
+    query: Sequence[Parameter],
+    many: filters.Folded | None,
+    body: Schema | None,
+    shared: Schema,
+    **path: Any,
+) -> Arguments:
+    """Return the arguments of a request; raises ConfigurationError for what no request can have.
+
+    ``path`` are the members of Arguments that are of the path.
+    """
+    folded = () if many is None else many.members.values()
+    arguments = Arguments(
+        query=query,
+        filters=many,
+        body=body,
+        definitions=schemas.definitions(
+            [body, *(each.schema for each in (*query, *folded))], shared
+        ),
+        is_body_nested=is_nested(body, path["path"].keys() | {each.name for each in query}),
+        files=file_fields(body),
+        **path,
+    )
+    check_files(where, arguments)
+    return arguments
 
 
 def resolved(body: Any, shared: Schema) -> Any:

@@ -1,4 +1,4 @@
-"""System checks of REST tools: views that are missing or need a token, and skipped middleware.
+"""System checks of views as tools: those that are missing or need a token, and skipped middleware.
 
 They examine what is known without a schema. What the schemas of a view lack is known when the tools
 are built: at the first use of a server, by ``mcp_show``, and by ``check --deploy``.
@@ -47,7 +47,7 @@ def _skipped_middleware() -> Iterator[CheckMessage]:
                 "the order of MIDDLEWARE: a guard, a tenant, a change log. Silence this check if "
                 "nothing is missing."
             ),
-            id="django_mcp_rest.W003",
+            id="django_mcp_openapi.W003",
         )
 
 
@@ -65,8 +65,8 @@ def _missing(servers: Sequence[Server]) -> Iterator[CheckMessage]:
         also = f" The same holds for {_shown(others)}." if others else ""
         yield Warning(
             f"{_named(names[cause])} a tool: {_sentence(reasons[first])}{also}",
-            hint="Correct it, or leave this view or action out. All other tools work.",
-            id="django_mcp_rest.W001",
+            hint="Correct it, or leave this operation out. All other tools work.",
+            id="django_mcp_openapi.W001",
         )
 
 
@@ -104,7 +104,7 @@ def _left_out(servers: Sequence[Server]) -> Iterator[CheckMessage]:
                 'views by DJANGO_MCP["REST_AUTH"]. If the view may treat them like a login by '
                 'session, it is "django_mcp.rest.without_token". Otherwise leave the views out.'
             ),
-            id="django_mcp_rest.W002",
+            id="django_mcp_openapi.W002",
         )
     yield from _of_other_classes(servers)
 
@@ -119,10 +119,11 @@ def _of_other_classes(servers: Sequence[Server]) -> Iterator[CheckMessage]:
             f"{authenticators}, they are no tools.",
             hint=(
                 "Leave them out by exclude=…, or accept these callers by authenticated_by=[…] with "
-                "the class for which they count. RESTFrameworkAuthentication needs that class "
-                "among its own."
+                "the class, callback or security scheme for which they count. "
+                "RESTFrameworkAuthentication and NinjaAuthentication need it among their own; "
+                "openapi_tools has credentials=… as well."
             ),
-            id="django_mcp_rest.W002",
+            id="django_mcp_openapi.W002",
         )
 
 
@@ -146,10 +147,10 @@ def _secrets(servers: Sequence[Server]) -> Iterator[CheckMessage]:
             f"By their names, these tools may answer with credentials: {_shown(shown)}. The model, "
             "its host and their logs would have them.",
             hint=(
-                "Leave them out: name what becomes a tool by include=[…] or actions=[…]. Silence "
-                "this check if none of these is a secret."
+                "Leave them out: name what becomes a tool by include=[…], or actions=[…] of "
+                "rest_tools. Silence this check if none of these is a secret."
             ),
-            id="django_mcp_rest.W004",
+            id="django_mcp_openapi.W004",
         )
 
 

@@ -13,7 +13,7 @@ from django_mcp.openapi.access import AnyAccess
 
 Schema = dict[str, Any]
 
-OF_ACTIONS = {"name", "description", "serializer", "query"}
+OF_ACTIONS = {"name", "description", "serializer", "query", "answer"}
 """The options of one action of several."""
 ACTION = "action"
 """The argument that chooses the operation."""

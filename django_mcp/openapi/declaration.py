@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -13,13 +12,13 @@ from django_mcp import registry
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.tool import ToolOptions
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.texts import did_you_mean
 from django_mcp.core.server.server import Server
 from django_mcp.openapi import batches, secrets
 from django_mcp.openapi.availability import Credentials
 from django_mcp.openapi.batches import Build, Built, Declared, Group
-from django_mcp.openapi.calls.answers import Answer
+from django_mcp.openapi.calls.answers import Answer, check_answer
 from django_mcp.openapi.calls.credentials import FindHeaders
+from django_mcp.openapi.selection import Named, Selection
 from django_mcp.openapi.sources import documents, modern, ninja
 from django_mcp.openapi.sources.base import Calling, Candidate
 from django_mcp.openapi.tools import Choices, Operation, component_of
@@ -42,7 +41,7 @@ def openapi_tools(
     credentials: FindHeaders | None = None,
     authenticated_by: Sequence[Any] = (),
     prepare: Prepare | None = None,
-    answer: Answer = "changed",
+    answer: Answer | None = None,
     **common: Unpack[ToolOptions],
 ) -> None:
     """Register the operations of an API as tools.
@@ -59,8 +58,9 @@ def openapi_tools(
     ``kwargs`` are fixed arguments of the URL. ``credentials(frame)`` returns the headers by which
     the API knows callers who came in by others, ``authenticated_by`` has the callbacks, or names
     the security schemes, for which these count as logged in, and ``prepare(request, frame)`` sets
-    attributes of the request. A write answers with the key and the fields that were sent;
-    ``answer="full"``, also for a tool in ``options``, with all that the view says.
+    attributes of the request. PUT, PATCH, and POST with status 201 answer with the key and the
+    fields that were sent; ``answer="full"``, also for a tool in ``options``, with all that the view
+    says, and ``answer="changed"`` shortens other answers of POST as well.
 
     What cannot be offered is a warning when the tools are built, at the first use of the server.
     """
@@ -68,8 +68,7 @@ def openapi_tools(
     declared = DeclaredApi(
         target=target,
         calling=Calling(*how),
-        include=include,
-        exclude=exclude,
+        selection=Selection(include=include, exclude=exclude),
         options=options or {},
         common=common,
         choices={"prepare": prepare, "answer": answer, "kwargs": kwargs or {}},
@@ -103,8 +102,7 @@ class DeclaredApi:
 
     target: Any
     calling: Calling
-    include: Sequence[str]
-    exclude: Sequence[str]
+    selection: Selection
     options: Mapping[str, Mapping[str, Any]]
     """By the name of the tool."""
     common: Mapping[str, Any]
@@ -114,14 +112,9 @@ class DeclaredApi:
     def check(self) -> None:
         """Raise ConfigurationError for what is wrong before URLs can be imported."""
         operations_of(self.target)
-        lists = {
-            "include": self.include,
-            "exclude": self.exclude,
-            "authenticated_by": self.calling.authenticated_by,
-        }
-        for name, values in lists.items():
-            if isinstance(values, str) or callable(values):
-                raise ConfigurationError(f"{name} is {values!r}: give a list")
+        self.selection.check(authenticated_by=self.calling.authenticated_by)
+        for answer in (self.choices["answer"], *(it.get("answer") for it in self.options.values())):
+            check_answer(answer)
 
     @property
     def where(self) -> str:
@@ -143,37 +136,19 @@ class DeclaredApi:
 
     def expanded(self) -> Iterator[Declared]:
         """Yield the operations; then raise ConfigurationError for names that are none of them."""
-        operations = [*operations_of(self.target)(self.target, self.calling)]
-        names: dict[str, Candidate] = {}
-        repeated = []
-        for operation in operations:
-            if operation.name in names:
-                repeated.append(operation.name)
-            elif self._is_offered(operation):
-                yield self._declared(operation)
-            names.setdefault(operation.name, operation)
-        if repeated:
-            raise ConfigurationError(
-                f"several operations have these names: {', '.join(repeated)}. Give operation an "
-                "operation id"
-            )
-        self._check_names(operations)
-
-    def _is_offered(self, operation: Candidate) -> bool:
         reads_only = self.common.get("read_only") is not False
-        if reads_only and operation.described.method != "get":
-            return False
-        is_included = not self.include or any(fits(each, operation) for each in self.include)
-        return is_included and not any(fits(each, operation) for each in self.exclude)
-
-    def _check_names(self, operations: Sequence[Candidate]) -> None:
-        names = sorted({each.name for each in operations})
-        for pattern in (*self.include, *self.exclude, *self.options):
-            if any(fits(pattern, each) for each in operations):
-                continue
-            ids = {each.described.id for each in operations}
-            hint = did_you_mean(pattern, {*names, *ids}, f"there are {', '.join(names)}")
-            raise ConfigurationError(f"{pattern!r} is none of the operations: {hint}")
+        operations = (
+            Named(
+                names=(each.name, each.described.id),
+                label=each.name,
+                is_left_out=reads_only and each.described.method != "get",
+                operation=each,
+            )
+            for each in [*operations_of(self.target)(self.target, self.calling)]
+        )
+        remedy = "Give each an operation id of its own"
+        for chosen in self.selection.chosen(operations, options=self.options, remedy=remedy):
+            yield self._declared(chosen.operation)
 
     def _declared(self, operation: Candidate) -> Declared:
         described = operation.described
@@ -191,11 +166,6 @@ class DeclaredApi:
             choices={**self.choices, **answer},
             group=group,
         )
-
-
-def fits(pattern: str, operation: Candidate) -> bool:
-    """Whether a pattern fits the name of a tool, or the id of its operation."""
-    return any(fnmatchcase(name, pattern) for name in (operation.name, operation.described.id))
 
 
 class DescribedOperations:

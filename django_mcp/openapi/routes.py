@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from asgiref.sync import iscoroutinefunction
 from django.urls import (
     NoReverseMatch,
     Resolver404,
@@ -23,6 +24,8 @@ from django.urls import (
 )
 from django.urls import converters as url_converters
 from django.urls.resolvers import RegexPattern
+
+from django_mcp.core.components.signature import is_async
 
 FORMAT = "format"
 """The argument of a format suffix, as in ``tickets.json``."""
@@ -40,6 +43,11 @@ class Route:
     @property
     def callback(self) -> Any:
         return self.pattern.callback
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the view is asynchronous; a class-based view has a mark of asgiref."""
+        return is_async(self.callback) or iscoroutinefunction(self.callback)
 
     @property
     def path(self) -> str:

@@ -9,20 +9,11 @@ from typing import Any
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.declaration import line_of
-from django_mcp.core.components.signature import is_async
 from django_mcp.core.components.tool import ToolComponent, tool_component
-from django_mcp.openapi import filters, schemas
-from django_mcp.openapi.arguments import (
-    Arguments,
-    check_files,
-    file_fields,
-    is_nested,
-    of_one,
-    resolved,
-    without_unusable_files,
-)
+from django_mcp.openapi import filters
+from django_mcp.openapi.arguments import Arguments, of_body, of_request
 from django_mcp.openapi.calls import requests, rows
-from django_mcp.openapi.calls.answers import FIELDS, KEYS, Answer, Echo, has_rows, row_fields
+from django_mcp.openapi.calls.answers import Answer, echo_of, has_rows, row_fields
 from django_mcp.openapi.calls.credentials import CallerAccess
 from django_mcp.openapi.calls.view_call import MULTIPART, ViewCall
 from django_mcp.openapi.document import FORMS, JSON, Described
@@ -75,7 +66,7 @@ class Choices:
     """How an author wants an operation to be called, beside the options of its tool."""
 
     prepare: Any = None
-    answer: Answer = "changed"
+    answer: Answer | None = None
     kwargs: Mapping[str, Any]
 
 
@@ -86,15 +77,11 @@ def component_of(
     described = operation.described
     arguments = read(operation, choices.kwargs)
     is_list = described.method == "get" and has_rows(described.answer)
-    schema = arguments.schema
-    fields = row_fields(described.answer, schema["properties"], lists_names=True)
-    fields = fields if is_list else None
+    own = arguments.schema["properties"]
+    fields = row_fields(described.answer, own, lists_names=True) if is_list else None
     pages = None
-    if is_list and rows.CURSOR not in schema["properties"]:
+    if is_list and rows.CURSOR not in own:
         pages = rows.Pages(described.where, options.get("max_result_chars"))
-        schema = rows.with_cursor(schema)
-    if fields is not None and pages is not None:
-        schema = {**schema, "properties": {**schema["properties"], FIELDS: fields.schema}}
     call = ViewCall(
         operation,
         arguments,
@@ -104,19 +91,19 @@ def component_of(
         content_types=content_types(described, arguments),
         credentials=operation.credentials,
         prepare=choices.prepare,
-        echo=echo_of(described, arguments) if choices.answer == "changed" else None,
+        echo=echo_of(described.method, arguments, choices.answer),
         row_fields=fields,
     )
     declared: dict[str, Any] = {
         "title": None if is_trivial(described) else described.summary or None,
         "description": description_of(described),
-        "input_schema": schema,
+        "input_schema": rows.with_arguments(arguments.schema, pages, fields),
         **HINTS.get(described.method, {}),
     }
     if options.get("permission") is None:
         access = operation.permission or CallerAccess(operation.credentials, described.where)
         declared["permission"] = access
-    handler = call.call_async if is_async(operation.route.callback) else call.call
+    handler = call.call_async if operation.route.is_async else call.call
     component = tool_component(handler, **{**declared, **options})
     if operation.function is None:
         return component
@@ -130,33 +117,26 @@ def component_of(
 def read(operation: Operation, fixed: Mapping[str, Any]) -> Arguments:
     """Return the arguments of an operation; raises ConfigurationError for what no tool can send."""
     described = operation.described
-    queried = usable(operation)
-    kept, many = filters.folded(queried)
-    definitions = described.definitions
-    body = described.body if described.has_body else None
-    if described.method == "patch":
-        body = schemas.partial(body)
-        definitions = schemas.partial(definitions)
-    of_object = of_one(resolved(body, definitions), definitions)
-    body = without_unusable_files(of_object, definitions)
-    body = None if body is None else schemas.of_members(body)
+    kept, many = filters.folded(usable(operation))
+    body, shared = of_body(
+        described.body if described.has_body else None,
+        described.definitions,
+        is_partial=described.method == "patch",
+    )
     names = {each.name for each in kept}
     path = path_schemas(operation, fixed)
     if twice := sorted(path.keys() & names):
         raise ConfigurationError(f"{described.where} has the argument {twice[0]!r} twice")
-    arguments = Arguments(
+    return of_request(
+        described.where,
+        query=kept,
+        many=many,
+        body=body,
+        shared=shared,
         path=path,
         variables={name: operation.variables.get(name, name) for name in path},
         fixed=fixed,
-        query=kept,
-        filters=many,
-        body=body,
-        definitions=schemas.definitions([body, *(each.schema for each in queried)], definitions),
-        is_body_nested=is_nested(body, path.keys() | names),
-        files=file_fields(body),
     )
-    check_files(described.where, arguments)
-    return arguments
 
 
 def usable(operation: Operation) -> list[Parameter]:
@@ -226,16 +206,6 @@ def content_types(described: Described, arguments: Arguments) -> Sequence[str]:
     if arguments.files:
         raise ConfigurationError(f"{described.where} takes files in JSON, which has none")
     return (of_json[0] if of_json and "*" not in of_json[0] else JSON,)
-
-
-def echo_of(described: Described, arguments: Arguments) -> Echo | None:
-    """Return how the answer of a write is shortened; None where it is not."""
-    if described.method not in ("post", "put", "patch"):
-        return None
-    members = (arguments.body or {}).get("properties", ())
-    sent = None if arguments.is_body_nested else frozenset(members)
-    keys = (*arguments.path, *KEYS)
-    return Echo(keys=keys, sent=sent, only_created=described.method == "post")
 
 
 def is_trivial(described: Described) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from django.db import DatabaseError
@@ -12,15 +13,7 @@ from rest_framework.utils.model_meta import get_field_info
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.openapi import filters, schemas
-from django_mcp.openapi.arguments import (
-    Arguments,
-    check_files,
-    file_fields,
-    is_nested,
-    of_one,
-    resolved,
-    without_unusable_files,
-)
+from django_mcp.openapi.arguments import Arguments, of_body, of_request
 from django_mcp.openapi.parameters import Parameter
 from django_mcp.openapi.routes import KEYS, argument_schema, of_any_key
 from django_mcp.rest import parameters, spectacular
@@ -47,31 +40,27 @@ def read(
 ) -> Arguments:
     """Return the arguments of an operation; raises ConfigurationError if they are unknown."""
     queried, many = query_of(operation, view, described, query or {})
-    queried_names = {each.name for each in queried}
     shared: Schema = {} if described is None else described.definitions
     body, own = body_of(operation, view, serializer, described)
-    shared = {**shared, **own}
-    if operation.method == "patch":
-        body = schemas.partial(body)
-        shared = schemas.partial(shared)
-    body = with_fields(body, shared, operation, view)
+    body, shared = of_body(
+        body,
+        {**shared, **own},
+        is_partial=operation.method == "patch",
+        with_files=partial(with_files, operation=operation, view=view),
+    )
     of_path = path_schemas(operation, view, kwargs)
-    others = queried_names | (body or {}).get("properties", {}).keys()
+    others = {each.name for each in queried} | (body or {}).get("properties", {}).keys()
     variables = path_arguments(operation, of_path, others)
-    path = {name: of_path[variable] for name, variable in variables.items()}
-    arguments = Arguments(
-        path=path,
+    return of_request(
+        operation.where,
+        query=queried,
+        many=many,
+        body=body,
+        shared=shared,
+        path={name: of_path[variable] for name, variable in variables.items()},
         variables=variables,
         fixed=kwargs,
-        query=queried,
-        filters=many,
-        body=body,
-        definitions=schemas.definitions([body, *(each.schema for each in queried)], shared),
-        is_body_nested=is_nested(body, path.keys() | queried_names),
-        files=file_fields(body),
     )
-    check_files(operation.where, arguments)
-    return arguments
 
 
 def query_of(
@@ -84,13 +73,6 @@ def query_of(
     declared = parameters.of_view(operation, view) if described is None else described.parameters
     kept, many = filters.folded([each for each in declared if each.name not in own])
     return [*kept, *(Parameter(name, dict(schema)) for name, schema in own.items())], many
-
-
-def with_fields(body: Any, shared: Schema, operation: Operation, view: Any) -> Schema | None:
-    """Return the schema of the body with the fields that become arguments, as far as it has any."""
-    of_object = of_one(resolved(body, shared), shared)
-    of_request = without_unusable_files(with_files(of_object, operation, view), shared)
-    return None if of_request is None else schemas.of_members(of_request)
 
 
 def body_of(

@@ -13,6 +13,8 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.server.server import Server
 from django_mcp.openapi import availability, batches
 from django_mcp.openapi.batches import Declared, Group
+from django_mcp.openapi.calls.answers import Answer, check_answer
+from django_mcp.openapi.selection import Selection
 from django_mcp.rest.arguments import UNSET
 from django_mcp.rest.calls.credentials import FindAuth
 from django_mcp.rest.operations import (
@@ -46,6 +48,7 @@ def rest_tools(
     auth: FindAuth | None = None,
     authenticated_by: Sequence[type | str] = (),
     prepare: Prepare | None = None,
+    answer: Answer | None = None,
     **common: Unpack[ToolOptions],
 ) -> None:
     """Register the actions of a view set, or of all views of a router, as tools.
@@ -56,24 +59,27 @@ def rest_tools(
     does, with ``read_only=False`` everything; ``include=["*_list"]`` and ``exclude`` choose there
     by name. ``one_tool_per_view`` makes one tool of each view set, with an argument ``action``.
     ``options`` has the options of each action, or of each name of a router: those of ``tool``,
-    ``serializer``, what an extra action reads (None for nothing), and ``query``, the JSON Schemas
-    of further query parameters. Other keywords are options of all tools.
+    ``serializer``, what an extra action reads (None for nothing), ``query``, the JSON Schemas of
+    further query parameters, and ``answer``. Other keywords are options of all tools.
 
     ``prefix`` chooses another URL than the first of a view, in a router also by patterns of names.
     ``version`` is that of the API, ``kwargs`` are fixed arguments of the URL. ``auth(frame)``
     returns ``request.auth`` for callers without a token of the API, ``authenticated_by`` are the
     authentication classes for which they count where a view accepts fewer than the API does, and
     ``prepare(request, frame)`` sets attributes of the request that middleware sets over HTTP.
+    PUT, PATCH, and POST with status 201 answer with the key and the fields that were sent;
+    ``answer="full"`` with all that the view says, and ``answer="changed"`` shortens other answers
+    of POST as well.
 
     A view that cannot be offered is a warning when the tools are built, at the first use of the
     server. Raises ConfigurationError for unknown actions of a view set.
     """
-    how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare}
+    how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare, "answer": answer}
     chosen = {"prefix": prefix, "include": include, "exclude": exclude, "kwargs": kwargs}
     declared = {
         "options": options or {},
         "common": common,
-        "choices": _choices(version, kwargs, how),
+        "choices": _choices(version, kwargs, how, *(options or {}).values()),
     }
     _declare(server, target, actions, chosen, {**declared, "one_tool_per_view": one_tool_per_view})
 
@@ -99,8 +105,12 @@ def _declare(
     batches.defer(server, _declared_actions(server, target, actions, **declared))
 
 
-def _choices(version: str | None, kwargs: Any, how: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how operations are called; raises ConfigurationError for a class that is no list."""
+def _choices(
+    version: str | None, kwargs: Any, how: Mapping[str, Any], *options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return how operations are called; raises ConfigurationError for values of another kind."""
+    for each in (how, *options):
+        check_answer(each.get("answer"))
     classes = how["authenticated_by"]
     if isinstance(classes, str | type):
         raise ConfigurationError(f"authenticated_by is {classes!r}: give a list of classes")
@@ -116,14 +126,12 @@ def _declared_urls(
     common: Mapping[str, Any],
     **declared: Any,
 ) -> DeclaredUrls:
-    for name, names in (("actions", actions), ("include", include), ("exclude", exclude)):
-        if isinstance(names, str):
-            raise ConfigurationError(f"{name} is the string {names!r}: give a list of names")
+    selection = Selection(include=include, exclude=exclude)
+    selection.check(actions=actions or ())
     return DeclaredUrls(
         target=target,
         actions=actions,
-        include=include,
-        exclude=exclude,
+        selection=selection,
         reads_only=common.get("read_only") is not False,
         common={name: value for name, value in common.items() if name != "read_only"},
         **declared,
@@ -189,6 +197,7 @@ def rest_tool(
     auth: FindAuth | None = None,
     authenticated_by: Sequence[type | str] = (),
     prepare: Prepare | None = None,
+    answer: Answer | None = None,
     serializer: Any = UNSET,
     query: Mapping[str, Any] | None = None,
     **options: Unpack[ToolOptions],
@@ -201,7 +210,7 @@ def rest_tool(
     view_class = view_class_of(view)
     check_forced_user()
     choose = {"prefix": prefix, "kwargs": kwargs}
-    how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare}
+    how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare, "answer": answer}
     given: dict[str, Any] = {**options, "query": query}
     if serializer is not UNSET:
         given["serializer"] = serializer

@@ -7,17 +7,21 @@ The schema has types, and neither enumerations nor lengths: rows may be older th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
+from django.db import DatabaseError
 from rest_framework import fields, generics, mixins, relations, serializers, views
 from rest_framework.renderers import JSONRenderer
 
 from django_mcp.core.protocol.schema.shapes import or_null
 from django_mcp.openapi.schemas import map_schemas, to_json_schema
 from django_mcp.rest.operations import Operation
+
+logger = logging.getLogger("django_mcp")
 
 Schema = dict[str, Any]
 ANYTHING: Schema = {}
@@ -54,6 +58,28 @@ def output_schema(operation: Operation, view: Any) -> Schema | None:
     return items if view.paginator is None else _page(view.paginator, items)
 
 
+def names_of_rows(operation: Operation, view: Any) -> Sequence[str]:
+    """Return the names of what the serializer of a list writes; none where they are not known."""
+    try:
+        serializer = operation.serializer(view)
+        if not _writes_fields(serializer):
+            return ()
+        return [name for name, it in serializer.fields.items() if not it.write_only]
+    except DatabaseError:
+        raise  # Its tables may not exist yet.
+    except Exception as error:
+        # The view may need a request, or has no serializer.
+        logger.debug("The rows of %s are unknown: %r", operation.where, error)
+        return ()
+
+
+def _writes_fields(serializer: Any) -> bool:
+    """Whether a serializer writes its fields as REST framework does."""
+    kind = type(serializer)
+    own = serializers.Serializer
+    return kind.to_representation is own.to_representation and kind.data is own.data
+
+
 _open: ContextVar[tuple[Any, ...]] = ContextVar("django_mcp.rest.outputs", default=())
 """The serializers that are being described."""
 
@@ -64,9 +90,7 @@ def serializer_schema(serializer: Any) -> Schema | None:
 
     An object that contains others like it is described once, and the others are anything.
     """
-    if type(serializer).to_representation is not serializers.Serializer.to_representation:
-        return None
-    if type(serializer).data is not serializers.Serializer.data:
+    if not _writes_fields(serializer):
         return None
     shown = {name: it for name, it in serializer.fields.items() if not it.write_only}
     key = (type(serializer), *shown)

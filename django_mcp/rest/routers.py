@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.declaration import snake_case
 from django_mcp.core.components.nouns import plural, singular
 from django_mcp.openapi.batches import Declared, Group
 from django_mcp.openapi.routes import Route, routes_of, walk
+from django_mcp.openapi.selection import Named, Selection
 from django_mcp.rest.operations import (
     METHODS,
     actions_by_method,
@@ -37,6 +37,12 @@ Views that a site derives from them are the same.
 """
 
 
+REMEDY = (
+    "Register them with other basenames, or on their own by rest_tools(ViewSet, "
+    "options={…: {'name': …}})"
+)
+
+
 def has_urls(target: Any) -> bool:
     """Whether it is a router, which has ``urls``, or a list of URL patterns."""
     return hasattr(target, "urls") or isinstance(target, list | tuple)
@@ -48,8 +54,7 @@ class DeclaredUrls:
 
     target: Any
     actions: Sequence[str] | None
-    include: Sequence[str]
-    exclude: Sequence[str]
+    selection: Selection
     reads_only: bool
     prefix: str | Mapping[str, str]
     """Of all tools, or by patterns of their names."""
@@ -73,28 +78,13 @@ class DeclaredUrls:
 
     def expanded(self) -> Iterator[Declared]:
         """Yield the operations; then raise ConfigurationError for names that are none of them."""
-        names: dict[str, Endpoint] = {}
-        repeated: list[str] = []
-        for name, endpoint in self._endpoints():
-            if name in names and self._is_offered(name):
-                repeated.append(f"{name} ({endpoint.view_class.__qualname__})")
-            elif self._is_offered(name):
-                yield self._declared(name, endpoint)
-            names.setdefault(name, endpoint)
-        if repeated:
-            raise ConfigurationError(
-                f"several views have these names: {', '.join(repeated)}. Register them with other "
-                "basenames, or on their own by rest_tools(ViewSet, options={…: {'name': …}})"
-            )
         prefixes = () if isinstance(self.prefix, str) else self.prefix
-        for pattern in (*self.include, *self.exclude, *self.options, *prefixes):
-            if not any(fnmatchcase(name, pattern) for name in names):
-                raise ConfigurationError(
-                    f"{pattern!r} is none of the tools: there are {', '.join(sorted(names))}"
-                )
+        others = (*self.options, *prefixes)
+        for each in self.selection.chosen(self._named(), options=others, remedy=REMEDY):
+            yield self._declared(each.names[0], each.operation)
 
-    def _endpoints(self) -> Iterator[tuple[str, Endpoint]]:
-        """Yield what may be offered, by the names of their tools."""
+    def _named(self) -> Iterator[Named]:
+        """Yield what may be chosen, by the names of its tools."""
         endpoints = [*_endpoints(self.target)]
         keys = {endpoint.key for endpoint in endpoints}
         for endpoint in endpoints:
@@ -102,13 +92,13 @@ class DeclaredUrls:
                 continue
             if self.actions is None and endpoint.partial_key in keys:
                 continue  # The partial update can do the same, and a second tool costs tokens.
-            if self.actions is None and self.reads_only and endpoint.method != "get":
-                continue
-            yield endpoint.tool_name, endpoint
-
-    def _is_offered(self, name: str) -> bool:
-        is_included = any(fnmatchcase(name, each) for each in self.include) or not self.include
-        return is_included and not any(fnmatchcase(name, each) for each in self.exclude)
+            name = endpoint.tool_name
+            yield Named(
+                names=(name,),
+                label=f"{name} ({endpoint.view_class.__qualname__})",
+                is_left_out=self.actions is None and self.reads_only and endpoint.method != "get",
+                operation=endpoint,
+            )
 
     def _prefix(self, name: str) -> str:
         """Return the beginning of the URL that the author chooses for a tool."""

@@ -15,7 +15,7 @@ from django_mcp.rest.serializers import shared
 from django_mcp.rest.spectacular import Descriptions
 from django_mcp.rest.tools import Choices, component_of
 
-OWN_OPTIONS = ("serializer", "query")
+OWN_OPTIONS = ("serializer", "query", "answer")
 """What ``options`` of an action has beside the options of its tool."""
 
 
@@ -68,6 +68,6 @@ def declare(
 def _built(descriptions: Descriptions, declared: Declared, operation: Operation) -> Built:
     own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
     of_tool = {name: it for name, it in declared.options.items() if name not in own}
-    choices = Choices(**declared.choices, **own)
+    choices = Choices(**{**declared.choices, **own})
     component, of_caller = component_of(operation, descriptions.of(operation), choices, of_tool)
     return Built(component, of_caller, secrets.of_operation(operation))

@@ -9,6 +9,7 @@ from typing import Any
 
 from rest_framework.parsers import MultiPartParser
 from rest_framework.settings import api_settings
+from rest_framework.utils.model_meta import get_field_info
 from rest_framework.versioning import (
     AcceptHeaderVersioning,
     QueryParameterVersioning,
@@ -17,10 +18,10 @@ from rest_framework.versioning import (
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.declaration import line_of
-from django_mcp.core.components.signature import is_async
 from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.openapi.arguments import Arguments
 from django_mcp.openapi.calls import requests, responses, rows
+from django_mcp.openapi.calls.answers import KEYS, Answer, RowFields, echo_of, row_fields
 from django_mcp.openapi.calls.view_call import MULTIPART, ViewCall
 from django_mcp.rest import arguments as readers
 from django_mcp.rest import descriptions, outputs
@@ -47,6 +48,7 @@ class Choices:
     version: str | None = None
     kwargs: Mapping[str, Any]
     prepare: Any = None
+    answer: Answer | None = None
     auth: FindAuth | None = None
     authenticated_by: Sequence[type | str] = ()
     serializer: Any = readers.UNSET
@@ -76,6 +78,8 @@ def component_of(
         query=choices.query,
     )
     pages = pages_of(operation, arguments, options)
+    output = outputs.output_schema(operation, view)
+    fields = fields_of(operation, view, arguments, output)
     of_caller = credentials.of_operation(operation, view, choices.auth, choices.authenticated_by)
     caller = ViewCall(
         operation,
@@ -86,26 +90,24 @@ def component_of(
         content_types=content_types(operation, view, arguments),
         credentials=of_caller,
         prepare=choices.prepare,
+        echo=echo_of(operation.method, arguments, choices.answer, keys=keys_of(operation)),
+        row_fields=fields,
     )
-    declared = _declared(operation, view, described, arguments, pages)
+    declared = {
+        **_declared(operation, described),
+        "input_schema": rows.with_arguments(arguments.schema, pages, fields),
+        "output_schema": output,
+    }
     permission = access.of_operation(operation, of_caller, choices.prepare)
     if permission is not None and options.get("permission") is None:
         declared["permission"] = permission
-    is_async_view = is_async(operation.route.callback)
-    handler = caller.call_async if is_async_view else caller.call
+    handler = caller.call_async if operation.route.is_async else caller.call
     component = tool_component(handler, **{**declared, **options})
-    where = operation.view_class
-    source = {"module": where.__module__, "find_line": partial(line_of, where)}
-    return replace(component, **source), of_caller
+    kind = operation.view_class
+    return replace(component, module=kind.__module__, find_line=partial(line_of, kind)), of_caller
 
 
-def _declared(
-    operation: Operation,
-    view: Any,
-    described: Described | None,
-    arguments: Arguments,
-    pages: rows.Pages | None,
-) -> dict[str, Any]:
+def _declared(operation: Operation, described: Described | None) -> dict[str, Any]:
     """What a client reads of the tool, unless the options of the site say otherwise."""
     title = "" if described is None else described.title
     written = "" if described is None else described.description
@@ -113,8 +115,6 @@ def _declared(
         "name": default_name(operation.view_class, operation.method, operation.action),
         "title": title or None,
         "description": descriptions.of_operation(operation, written, title),
-        "input_schema": arguments.schema if pages is None else rows.with_cursor(arguments.schema),
-        "output_schema": outputs.output_schema(operation, view),
         **HINTS.get(operation.method, HINTS.get(operation.action, {})),
     }
 
@@ -127,6 +127,28 @@ def pages_of(
     if not is_list(operation) or is_own:
         return None
     return rows.Pages(operation.where, options.get("max_result_chars"))
+
+
+def fields_of(
+    operation: Operation, view: Any, arguments: Arguments, output: Mapping[str, Any] | None
+) -> RowFields | None:
+    """Return the members of rows that a caller may choose; None where they are few or unknown."""
+    if not is_list(operation):
+        return None
+    own = arguments.schema["properties"]
+    if output is not None:
+        return row_fields(output, own, lists_names=False)
+    shown: dict[str, Any] = dict.fromkeys(outputs.names_of_rows(operation, view), {})
+    rows_of_list = {"type": "array", "items": {"properties": shown}}
+    return row_fields(rows_of_list, own, lists_names=True)
+
+
+def keys_of(operation: Operation) -> Sequence[str]:
+    """Return the members of an answer that identify its object, the first one first."""
+    lookup = getattr(operation.view_class, "lookup_field", None)
+    model = getattr(getattr(operation.view_class, "queryset", None), "model", None)
+    own = () if model is None else (get_field_info(model).pk.name,)
+    return list(dict.fromkeys([*own, *([lookup] if isinstance(lookup, str) else ()), *KEYS]))
 
 
 def content_types(operation: Operation, view: Any, arguments: Arguments) -> Sequence[str]:

@@ -17,6 +17,7 @@ from ninja.security import (
     django_auth_superuser,
 )
 from ninja.throttling import AnonRateThrottle
+from pydantic import field_validator
 
 TOKENS = {"token-staff": "staff", "token-agent": "agent"}
 
@@ -63,6 +64,13 @@ class ItemIn(Schema):
     name: str
     price: float
     stock: int = 0
+
+    @field_validator("name")
+    @classmethod
+    def not_reserved(cls, name: str) -> str:
+        if name == "Reserved":
+            raise ValueError("This name is reserved.")
+        return name
 
 
 class ItemPatch(Schema):
@@ -116,6 +124,12 @@ def get_item(request: HttpRequest, item_id: int) -> Any:
 def create_item(request: HttpRequest, payload: ItemIn) -> Any:
     ITEMS[99] = Item(id=99, **payload.dict()).dict()
     return Status(201, ITEMS[99])
+
+
+@api.post("/copies", response=Item)
+def copy_item(request: HttpRequest, payload: ItemIn) -> Any:
+    """Answer a POST with 200, as Django Ninja does where no status is declared."""
+    return {"id": 98, **payload.dict()}
 
 
 @api.patch("/items/{int:item_id}", response={200: Item, 409: Problem})
@@ -193,6 +207,15 @@ shelves = Router()
 def get_box(request: HttpRequest, shelf: str, box_id: int) -> Any:
     """Look at one box of a shelf."""
     return {"shelf": shelf, "box": box_id}
+
+
+class BoxIn(Schema):
+    label: str
+
+
+@shelves.post("/{shelf}/boxes", response={201: dict[str, Any]})
+def add_box(request: HttpRequest, shelf: str, payload: BoxIn) -> Any:
+    return Status(201, {"shelf": shelf, "id": 7, "label": payload.label, "full": False})
 
 
 @archive.get("/slow", auth=None, throttle=[AnonRateThrottle("2/h")])

@@ -13,7 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client as Browser
 
-from django_mcp import Server
+from django_mcp import ConfigurationError, Server
 from django_mcp.openapi import availability, openapi_tools
 from django_mcp.openapi.sources import ninja
 from django_mcp.testing import SyncClient
@@ -150,6 +150,76 @@ def test_errors_name_the_arguments(client: SyncClient) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_invalid_values_are_named_by_their_arguments(client: SyncClient) -> None:
+    reserved = client.call_tool("create_item", {"name": "Reserved", "price": 3})
+    assert reserved.is_error
+    assert reserved.text == "The request is invalid.\nname: Value error, This name is reserved."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_tool_writes_and_answers_with_what_was_sent(
+    server: Server, users: dict[str, User]
+) -> None:
+    openapi_tools(
+        ninja_api.api,
+        read_only=False,
+        one_tool_per_view=True,
+        include=["change_item", "create_item", "list_items"],
+        options={"create_item": {"answer": "full"}},
+        server=server,
+    )
+    with SyncClient(server, user=users["staff"]) as client:
+        (tool,) = client.list_tools()
+        changed = client.call_tool("items", {"action": "change_item", "item_id": 2, "price": 5})
+        new = {"action": "create_item", "name": "Jug", "price": 5}
+        created = client.call_tool("items", new)
+        missing = client.call_tool("items", {"action": "change_item", "price": 5})
+    assert not tool["annotations"]["readOnlyHint"]
+    assert changed.structured == {"id": 2, "price": 5}
+    assert created.structured["color"] == "red"
+    assert ninja_api.ITEMS[2]["price"] == 5
+    assert missing.is_error
+    assert "item_id" in missing.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_key_of_a_created_object_is_kept_beside_its_parent(
+    server: Server, users: dict[str, User]
+) -> None:
+    openapi_tools(ninja_api.api, read_only=False, include=["add_box"], server=server)
+    with SyncClient(server, user=users["staff"]) as client:
+        result = client.call_tool("add_box", {"shelf": "a", "label": "Tea"})
+    assert result.structured == {"shelf": "a", "id": 7, "label": "Tea"}
+
+
+@pytest.mark.parametrize(("answer", "members"), [(None, 6), ("changed", 4), ("full", 6)])
+@pytest.mark.django_db(transaction=True)
+def test_post_without_status_201_is_shortened_where_the_author_says_so(
+    server: Server, users: dict[str, User], answer: Any, members: int
+) -> None:
+    openapi_tools(
+        ninja_api.api, read_only=False, include=["copy_item"], answer=answer, server=server
+    )
+    with SyncClient(server, user=users["staff"]) as client:
+        result = client.call_tool("copy_item", {"name": "Jug", "price": 5})
+    assert len(result.structured) == members
+
+
+@pytest.mark.parametrize("declared", [{"answer": "ful"}, {"options": {"a": {"answer": "ful"}}}])
+def test_unknown_answer_is_refused(server: Server, declared: Any) -> None:
+    with pytest.raises(ConfigurationError, match="'ful': did you mean 'full'"):
+        openapi_tools(ninja_api.api, server=server, **declared)
+
+
+def test_name_of_what_writes_is_reported(server: Server) -> None:
+    openapi_tools(ninja_api.api, include=["get_item", "create_item"], server=server)
+    with SyncClient(server) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["get_item"]
+    (reason,) = availability.missing(server).values()
+    assert "'create_item' is none of the tools, because it writes: give read_only=Fal" in reason
+
+
+@pytest.mark.django_db(transaction=True)
 def test_file_reaches_the_view(client: SyncClient) -> None:
     content = base64.b64encode(b"PNG").decode()
     photo = {"name": "a.png", "content": content, "content_type": "image/png"}
@@ -213,7 +283,7 @@ def test_one_tool_has_all_operations_of_a_tag(server: Server, users: dict[str, U
     ("pattern", "message"),
     [
         ("list_item", "'list_item' is none of the operations: did you mean 'list_items'?"),
-        ("hidden*", "'hidden*' is none of the operations: there are add_photo, "),
+        ("hidden*", "'hidden*' is none of the operations: there are add_box, add_"),
     ],
 )
 def test_unknown_name_is_reported(server: Server, pattern: str, message: str) -> None:

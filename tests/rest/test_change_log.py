@@ -18,7 +18,7 @@ from tests.rest import api
 from tests.rest.conftest import Users
 
 CHANGE_LOG = f"{__name__}.change_log"
-ID = "django_mcp_rest.W003"
+ID = "django_mcp_openapi.W003"
 
 caller: ContextVar[Any] = ContextVar("caller", default=None)
 changes: list[tuple[str, str]] = []

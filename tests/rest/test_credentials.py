@@ -360,7 +360,7 @@ def test_view_with_the_classes_of_the_site_needs_no_declaration(
 
     with SyncClient(server, user=user) as client:
         assert client.call_tool("notes").structured == {"auth": "CallerAuth"}
-    assert found(server, "django_mcp_rest.W002") == []
+    assert found(server, "django_mcp_openapi.W002") == []
 
 
 def test_check_names_views_that_accept_others_only(server: Server, token_server: Server) -> None:
@@ -369,14 +369,14 @@ def test_check_names_views_that_accept_others_only(server: Server, token_server:
         rest_tool(TokenList, "post", serializer=None, server=target, name="tokens")
     rest_tool(OpenNotes, "post", serializer=None, server=token_server, name="notes")
 
-    first, second = found(token_server, "django_mcp_rest.W002")
+    first, second = found(token_server, "django_mcp_openapi.W002")
     assert first.msg == (
         "tests.rest.test_credentials.TokenList.post: these accept callers of SessionAuthentication "
         "only. For callers of RESTFrameworkAuthentication, they are no tools."
     )
     assert "OpenNotes.post: these accept callers of Tokens only." in second.msg
     assert "callers of DjangoSessionAuthentication" in second.msg
-    assert found(server, "django_mcp_rest.W002") == []
+    assert found(server, "django_mcp_openapi.W002") == []
 
 
 @pytest.mark.parametrize("kind", [permissions.IsAuthenticated, permissions.DjangoModelPermissions])
@@ -468,7 +468,7 @@ def test_view_that_asks_for_the_class_of_the_authenticator_is_not_offered(
     monkeypatch.setattr(NotesByClass, "permission_classes", (permissions.IsAdminUser | own,))
     rest_tool(NotesByClass, "post", serializer=None, server=server)
 
-    (message,) = found(server, "django_mcp_rest.W001")
+    (message,) = found(server, "django_mcp_openapi.W001")
 
     assert "OwnScope, which guards" in message.msg
     assert not server.components.of_kind("tool")
@@ -490,13 +490,13 @@ def test_check_names_views_that_need_a_token(server: Server, token_server: Serve
         rest_tool(Notes, "post", serializer=None, server=target, **accepted)
     rest_tool(WritersNotes, "post", serializer=None, server=server, auth=auth, **accepted)
 
-    (message,) = found(server, "django_mcp_rest.W002")
+    (message,) = found(server, "django_mcp_openapi.W002")
     assert message.msg == (
         "request.auth may be read by TokenPermissions: by what decides about "
         "tests.rest.test_credentials.Notes.post. Callers of TokenAuthentication have no "
         "token of the API: for them, these are no tools."
     )
-    assert found(token_server, "django_mcp_rest.W002") == []
+    assert found(token_server, "django_mcp_openapi.W002") == []
 
 
 def test_check_has_one_message_for_all_that_one_declaration_opens(
@@ -513,7 +513,7 @@ def test_check_has_one_message_for_all_that_one_declaration_opens(
     server.authenticators = [TokensOfPackage()]
     rest_tools(patterns, read_only=False, server=server, **accepted)
 
-    (message,) = found(server, "django_mcp_rest.W002")
+    (message,) = found(server, "django_mcp_openapi.W002")
 
     assert "request.auth may be read by Own0, Own1, Own2 and 2 others: " in message.msg
 
@@ -528,7 +528,7 @@ def test_check_has_one_message_for_all_views_of_a_permission_class(
     server.authenticators = [TokensOfPackage()]
     rest_tools(patterns, read_only=False, server=server, **accepted)
 
-    (message,) = found(server, "django_mcp_rest.W002")
+    (message,) = found(server, "django_mcp_openapi.W002")
 
     assert "Notes0.post, " in message.msg
     assert " and 97 others. Callers" in message.msg

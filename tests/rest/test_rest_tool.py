@@ -343,7 +343,7 @@ def test_view_that_cannot_be_offered_leaves_the_others(
         patch.setattr(registry, "_servers", {"api": server})
         for _ in range(2):
             found = run_checks(tags=[checks.TAG], include_deployment_checks=True)
-            messages = [each for each in found if each.id == "django_mcp_rest.W001"]
+            messages = [each for each in found if each.id == "django_mcp_openapi.W001"]
 
     assert [tool.name for tool in server.components.of_kind("tool")] == ["ping"]
     named = [each.msg.removeprefix("The MCP server 'api' lacks a tool: ") for each in messages]

@@ -355,6 +355,7 @@ def test_list_takes_filters_search_ordering_and_pages(server: Server) -> None:
         "created__lt",
         "cursor",
         "customer",
+        "fields",
         "ordering",
         "page",
         "page_size",

@@ -160,11 +160,26 @@ def test_include_and_exclude_choose_by_name(server: Server, router: SimpleRouter
 
 
 def test_pattern_of_no_name_is_reported(server: Server, router: SimpleRouter) -> None:
-    rest_tools(router, exclude=["*_destroy"], server=server)
+    rest_tools(router, exclude=["nothing"], server=server)
 
     assert "ticket_list" in names(server)
     (reason,) = availability.missing(server).values()
-    assert "'*_destroy' is none of the tools: there are saved_reply_list, saved_" in reason
+    assert "'nothing' is none of the operations: there are saved_reply_c" in reason
+
+
+def test_name_of_what_writes_is_reported(server: Server, router: SimpleRouter) -> None:
+    rest_tools(router, include=["ticket_list", "ticket_create"], server=server)
+
+    assert names(server) == {"ticket_list"}
+    (reason,) = availability.missing(server).values()
+    assert "'ticket_create' is none of the tools, because it writes: give read_only=" in reason
+
+
+def test_writes_may_be_excluded_where_there_are_none(server: Server, router: SimpleRouter) -> None:
+    rest_tools(router, exclude=["*_destroy"], server=server)
+
+    assert "ticket_list" in names(server)
+    assert availability.missing(server) == {}
 
 
 def test_tools_of_a_router_answer_as_those_of_the_view_set(
@@ -233,7 +248,7 @@ def test_second_view_of_a_name_is_reported(server: Server, router: SimpleRouter)
 
     assert "ticket_list" in names(server)
     (reason,) = availability.missing(server).values()
-    assert "several views have these names: ticket_list (ReplyViewSet), ticket_" in reason
+    assert "several operations have these names: ticket_list (ReplyViewSet), ticket_" in reason
 
 
 def test_one_tool_for_each_view_takes_an_action(

@@ -126,7 +126,7 @@ def test_prefix_of_no_tool_and_of_no_url_is_explained(routed: Any, server: Serve
     assert names(server) == {"reply_list", "reply_retrieve", "reply_statistics"}
     assert names(other) == set()
     (of_router,) = availability.missing(server).values()
-    assert "'order_*' is none of the tools" in of_router
+    assert "'order_*' is none of the operations" in of_router
     (of_view,) = availability.missing(other).values()
     assert "no URL below x/: its URLs are r/replies/<pk>/" in of_view
 
@@ -202,7 +202,7 @@ def test_check_names_tools_that_may_answer_with_credentials(routed: Any, server:
     rest_tools(patterns, server=server)
     rest_tools(router, read_only=False, server=server)
 
-    (message,) = found(server, "django_mcp_rest.W004")
+    (message,) = found(server, "django_mcp_openapi.W004")
     module = "tests.rest.test_routes_of_views"
     assert message.msg == (
         "By their names, these tools may answer with credentials: "
@@ -214,7 +214,7 @@ def test_check_names_tools_that_may_answer_with_credentials(routed: Any, server:
 
 def test_check_is_silent_about_other_tools(routed: Any, server: Server) -> None:
     rest_tools(routed(Replies), read_only=False, server=server)
-    assert found(server, "django_mcp_rest.W004") == []
+    assert found(server, "django_mcp_openapi.W004") == []
 
 
 def test_one_cause_is_one_message_for_all_servers(routed: Any) -> None:
@@ -225,7 +225,9 @@ def test_one_cause_is_one_message_for_all_servers(routed: Any) -> None:
         rest_tool(PasswordView, server=server)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_servers", servers)
-        messages = [it for it in run_checks(tags=[checks.TAG]) if it.id == "django_mcp_rest.W001"]
+        messages = [
+            it for it in run_checks(tags=[checks.TAG]) if it.id == "django_mcp_openapi.W001"
+        ]
 
     (message,) = messages
     assert message.msg.startswith("The MCP servers 'one', 'two' lack a tool: ")

@@ -239,7 +239,8 @@ def test_described_tools_answer_as_the_others(
     tickets: Any, users: Users, server: Server, call: Call
 ) -> None:
     rest_tools(api.TicketViewSet, ["list", "create", "partial_update"], server=server)
-    rest_tools(DescribedTickets, ["list", "create", "partial_update"], server=server)
+    actions = ["list", "create", "partial_update"]
+    rest_tools(DescribedTickets, actions, answer="full", server=server)
     user = users.staff
 
     for arguments in ({}, {"status__in": ["open", "waiting"]}, {"search": "printer"}):

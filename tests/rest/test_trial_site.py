@@ -127,7 +127,7 @@ def trial(trial_models: Any, monkeypatch: pytest.MonkeyPatch, settings: Any) -> 
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "DJANGO_MIDDLEWARE": [change_log]}
     server = Server("trial", authenticators=[RESTFrameworkAuthentication(api.Tokens)])
     exclude = ["*_create", "*_destroy"]
-    rest_tools(router, read_only=False, exclude=exclude, server=server)
+    rest_tools(router, read_only=False, exclude=exclude, answer="full", server=server)
     post_save.connect(api.write_change, sender=trial_models.Device)
     yield server
     post_save.disconnect(api.write_change, sender=trial_models.Device)

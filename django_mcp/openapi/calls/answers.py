@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.protocol.texts import did_you_mean
+from django_mcp.openapi.arguments import DATA, Arguments
 
 Answer = Literal["changed", "full"]
 """What a write answers with: the key and the fields that were sent, or all that the view says."""
+ANSWERS = ("changed", "full")
 
 FIELDS = "fields"
 """The argument with the members of rows."""
@@ -25,6 +28,8 @@ CREATED = 201
 class Echo:
     """A write that answers with the whole object."""
 
+    path: Sequence[str]
+    """Arguments of the path, which are kept beside the key."""
     keys: Sequence[str] = KEYS
     sent: frozenset[str] | None
     """The arguments that are fields of the object; None: the members of ``data``."""
@@ -35,13 +40,35 @@ class Echo:
         """Return the key and the fields that were sent; what is no such object, unchanged."""
         if not isinstance(value, Mapping) or (self.only_created and status != CREATED):
             return value
-        data = arguments.get("data") if self.sent is None else arguments
+        data = arguments.get(DATA) if self.sent is None else arguments
         names = set(data) if isinstance(data, Mapping) else set()
         sent = names & value.keys() & (value.keys() if self.sent is None else self.sent)
         key = next((name for name in self.keys if name in value), None)
-        if key is None or not sent:
+        kept = {*self.path, *sent, key}
+        if not sent or not value.keys() & {*self.path, key}:
             return value
-        return {name: value[name] for name in value if name == key or name in sent}
+        return {name: value[name] for name in value if name in kept}
+
+
+def check_answer(answer: Any) -> None:
+    """Raise ConfigurationError for a value of ``answer`` that is unknown."""
+    if answer is not None and answer not in ANSWERS:
+        hint = did_you_mean(str(answer), ANSWERS, f"there are {', '.join(ANSWERS)}")
+        raise ConfigurationError(f"answer is {answer!r}: {hint}")
+
+
+def echo_of(method: str, arguments: Arguments, answer: Answer | None, **parts: Any) -> Echo | None:
+    """Return how the answer of a write is shortened; None where it is not.
+
+    A POST with another status than 201 may answer with what it has found or calculated, so it is
+    shortened only where the author says so: ``answer`` is None unless they do.
+    """
+    if method not in ("post", "put", "patch") or answer == "full":
+        return None
+    members = (arguments.body or {}).get("properties", ())
+    sent = None if arguments.is_body_nested else frozenset(members)
+    is_unknown = method == "post" and answer is None
+    return Echo(path=[*arguments.path], sent=sent, only_created=is_unknown, **parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +85,7 @@ class RowFields:
         return {
             "type": "array",
             "items": {"type": "string"},
-            "minItems": 1,
-            "description": f"The members of rows to return{names}",
+            "description": f"Members of rows to return{names}",
         }
 
     def selected(self, value: Any, arguments: Mapping[str, Any]) -> Any:
@@ -81,7 +107,9 @@ class RowFields:
 
 
 def _members(row: Any, names: Sequence[str]) -> Any:
-    return {name: row[name] for name in names if name in row} if isinstance(row, Mapping) else row
+    """Return these members of a row, and a row that has none of them unchanged."""
+    members = {name: row[name] for name in names if name in row} if isinstance(row, Mapping) else {}
+    return members or row
 
 
 def row_fields(

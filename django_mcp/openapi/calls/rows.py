@@ -11,6 +11,7 @@ from django_mcp.core.components.responses import Response
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import cursors
 from django_mcp.core.protocol.errors import InvalidParams, ToolError
+from django_mcp.openapi.calls.answers import FIELDS, RowFields
 
 CURSOR = "cursor"
 MAX_CHARACTERS = 100_000
@@ -92,5 +93,11 @@ def _member_with_rows(page: Any) -> str | None:
     return lists[0] if len(lists) == 1 else None
 
 
-def with_cursor(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {**schema, "properties": {**schema["properties"], CURSOR: dict(SCHEMA)}}
+def with_arguments(
+    schema: Mapping[str, Any], pages: Pages | None, fields: RowFields | None
+) -> dict[str, Any]:
+    """Return the schema of a tool with the arguments that say which part of a list it returns."""
+    own: dict[str, Any] = {} if pages is None else {CURSOR: dict(SCHEMA)}
+    if fields is not None:
+        own[FIELDS] = fields.schema
+    return {**schema, "properties": {**schema["properties"], **own}}

@@ -96,16 +96,15 @@ class ViewCall:
             response.render()
         if self._pages is None:
             value = responses.read(response, frame, request, arguments=arguments)
-            echo = self._echo
-            if echo is None:
-                return value
-            return echo.shortened(value, arguments, response.status_code)
-        value = responses.read(
-            response, frame, request, max_bytes=rows.MAX_BYTES, arguments=arguments
-        )
+        else:
+            value = responses.read(
+                response, frame, request, max_bytes=rows.MAX_BYTES, arguments=arguments
+            )
+        if self._echo is not None:
+            value = self._echo.shortened(value, arguments, response.status_code)
         if self._row_fields is not None:
             value = self._row_fields.selected(value, arguments)
-        return self._pages.part(value, frame, arguments)
+        return value if self._pages is None else self._pages.part(value, frame, arguments)
 
     def _request(
         self, arguments: Mapping[str, Any], frame: Frame
