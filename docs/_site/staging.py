@@ -27,6 +27,8 @@ OUTSIDE: Mapping[str, str] = {
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 CARD = re.compile(r"^(\* \[[^\]]*\]\([^)]*\)): (\w)", re.MULTILINE)
+FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n\s*", re.DOTALL)
+"""Of a page that is a skill as well."""
 SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 
 
@@ -149,7 +151,7 @@ def within_site(source: Path) -> str:
         anchor = f"#{part}" if part else ""
         return f"[{link[1]}]({os.path.relpath(name, here)}{anchor})"
 
-    return LINK.sub(moved, source.read_text())
+    return LINK.sub(moved, FRONT_MATTER.sub("", source.read_text()))
 
 
 def site_name(file: Path) -> str:
