@@ -92,9 +92,10 @@ def _install_extensions() -> None:
 def _own_extensions() -> list[Extension]:
     from django_mcp.core.dispatch import tool_search
     from django_mcp.extensions import Extension
+    from django_mcp.tasks import call_status
 
     views = Extension(name="django-mcp/views", add_to=_add_page)
-    return [tool_search.EXTENSION, views]
+    return [tool_search.EXTENSION, views, call_status.EXTENSION]
 
 
 def _on_setting_changed(*, setting: str, **_: Any) -> None:

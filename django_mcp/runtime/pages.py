@@ -131,10 +131,10 @@ def page_links(current_path: str = "") -> Iterator[PageLink]:
             yield PageLink(url, title, url == current_path)
 
 
-def page_url(view: str) -> str | None:
+def page_url(view: str, **kwargs: str) -> str | None:
     """Return the path of a page, or None if the site does not have it."""
     try:
-        return reverse(view)
+        return reverse(view, kwargs=kwargs)
     except NoReverseMatch:
         return None
 

@@ -23,7 +23,7 @@ from django_mcp.core.auth.selection import Selection
 from django_mcp.core.concurrency.fair_slots import Slot
 from django_mcp.core.frame.client.base import Client
 from django_mcp.core.frame.client.bidirectional import BidirectionalClient
-from django_mcp.core.frame.client.task import TaskClient, TaskRun
+from django_mcp.core.frame.client.task import PageClient, TaskClient, TaskRun
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.core.protocol.errors import Json
@@ -211,7 +211,7 @@ async def restore(row: McpTask, facts: Mapping[str, Any], execution: Execution) 
         auth=principal,
         request=RequestInfo(facts["id"], "tools/call", params),
         initialized=True,
-        client=_client(exchange, private, params, execution.run),
+        client=_client(exchange, private, facts, execution.run),
         cancellation=exchange,
         private=private,
         exchange=exchange,
@@ -244,13 +244,16 @@ async def _principal(row: McpTask, facts: Mapping[str, Any]) -> Principal:
 
 
 def _client(
-    exchange: LoopExchange, private: Any, params: Mapping[str, Any], run: TaskRun | None
+    exchange: LoopExchange, private: Any, facts: Mapping[str, Any], run: TaskRun | None
 ) -> Client:
     """The client of a stored call; without a run, one that supports nothing."""
+    params = facts["params"]
     server = exchange.server
     revision = private["revision"]
     if run is None:
         return BidirectionalClient(server, revision, {}, exchange, None, None, None)
+    if "answered_for" in facts:
+        return PageClient(run, server, revision, facts["answered_for"], exchange)
     progress_token = None
     log_level = None
     if revision.has(Feature.TASKS):

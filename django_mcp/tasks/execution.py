@@ -114,7 +114,8 @@ async def _restore(row: McpTask, running: Run) -> Restored:
     is_session = BY_VERSION[row.version].has(Feature.TASKS)
     is_task = facts["is_task"]
     store_message = running.add if is_session and is_task else None
-    execution = Execution(running if is_task else None, store_message, running.slot)
+    has_run = is_task or "answered_for" in facts
+    execution = Execution(running if has_run else None, store_message, running.slot)
     restored = await calls.restore(row, facts, execution)
     running.cancellation = restored.frame.exchange
     if facts.get("approval") is not None:

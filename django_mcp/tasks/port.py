@@ -15,21 +15,12 @@ from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, changes, delivery, hand_over, runners, store, submission
 from django_mcp.tasks.calls import owner_of
 from django_mcp.tasks.run import new_holder
+from django_mcp.tasks.store import NewTask
 
 
 class DjangoTasks:
     async def start(self, frame: Frame, ttl_ms: int | None) -> Task:
-        runner = runners.get()
-        rows = store.get()
-        # A process which runs the task itself is answerable for it from the beginning.
-        holder = new_holder() if runner.runs_here else None
-        try:
-            new = calls.describe(frame, ttl_ms)
-            task = await rows.create(new, holder=holder, is_started=False)
-        except StoreFull as error:
-            raise TooManyRequests(str(error)) from error
-        await submission.submit(task.id)
-        return task
+        return await begin(calls.describe(frame, ttl_ms))
 
     async def run_or_hand_over(self, frame: Frame, call: Call, after: float) -> Answer | Task:
         return await hand_over.run(frame, call, after)
@@ -66,6 +57,19 @@ class DjangoTasks:
         if await self.get(frame, task_id) is None:
             return None
         return await delivery.Delivery(frame.exchange, task_id, owner_of(frame)).wait()
+
+
+async def begin(new: NewTask) -> Task:
+    """Store a task, and have it run; raises TooManyRequests if its caller has too many."""
+    runner = runners.get()
+    # A process which runs the task itself is answerable for it from the beginning.
+    holder = new_holder() if runner.runs_here else None
+    try:
+        task = await store.get().create(new, holder=holder, is_started=False)
+    except StoreFull as error:
+        raise TooManyRequests(str(error)) from error
+    await submission.submit(task.id)
+    return task
 
 
 async def cancel(task_id: str) -> bool:

@@ -319,6 +319,10 @@ class TaskStore:
     def row(self, task_id: str) -> McpTask | None:
         return self._find(task_id)
 
+    def own_row_here(self, task_id: str, user_key: str) -> McpTask | None:
+        """Return on this thread the row of a call of this user."""
+        return self._rows().filter(pk=task_id, user_key=user_key).first()
+
     @retried_on_thread
     def unstarted(self) -> list[str]:
         """Return the ids of tasks that were approved, and should have started by now."""
@@ -454,6 +458,12 @@ def call_of(row: McpTask) -> dict[str, Any]:
     """The stored call of the row; raises ValueError if it cannot be decrypted."""
     call: dict[str, Any] = signing.decrypt(TABLE, row.id, "call", row.call)
     return call
+
+
+def inputs_of(row: McpTask) -> dict[str, Any]:
+    """The input requests of the row, by key; see ``Task.inputs``."""
+    inputs: dict[str, Any] = _decrypted(row, "inputs", {})
+    return inputs
 
 
 def outcome_of(row: McpTask) -> dict[str, Any]:

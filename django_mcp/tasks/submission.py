@@ -71,6 +71,15 @@ def submit_on_thread(changed: Changed) -> None:
     _on_thread(follow)
 
 
+def publish_on_thread(changed: Changed) -> None:
+    """Publish a change of a task that runs already, from synchronous code."""
+
+    async def follow() -> None:
+        await changes.publish(changed)
+
+    _on_thread(follow)
+
+
 def submit_again(task_id: str) -> None:
     """Submit a task that was approved, and not started, from synchronous code."""
     _on_thread(partial(_run_or_submit, task_id))

@@ -18,15 +18,10 @@ from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.components.views import FRAGMENT
 from django_mcp.core.dispatch.approval import WAITS
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.runtime.pages import absolute_url
+from django_mcp.tasks.call_status import kept, text
 from django_mcp.tasks.store import LOST
-
-OWN = ("content", "structuredContent", "isError")
-"""The members of a result which are the tool's."""
-FRAMEWORK = "io.modelcontextprotocol/"
-"""The prefix of the metadata which each response adds for itself."""
 
 MESSAGES: dict[Phase, tuple[str, bool]] = {
     Phase.WAITING: (
@@ -105,19 +100,6 @@ def describe(row: Approval, url: str | None) -> dict[str, Any]:
         "reason": error.get("message", ""),
     }
     return text(message.format_map(words), is_error=is_error)
-
-
-def text(message: str, *, is_error: bool = False) -> dict[str, Any]:
-    result: dict[str, Any] = {"content": [{"type": "text", "text": message}]}
-    return {**result, "isError": True} if is_error else result
-
-
-def kept(result: Json) -> dict[str, Any]:
-    """Return the members of the tool's result, without members of one response."""
-    own = {name: member for name, member in result.items() if name in OWN}
-    meta = result.get("_meta") or {}
-    own_meta = {key: value for key, value in meta.items() if not key.startswith(FRAMEWORK)}
-    return {**own, "_meta": own_meta} if own_meta else own
 
 
 # The card.

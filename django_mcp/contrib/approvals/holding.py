@@ -27,6 +27,7 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import StoreFull, digest
 from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import calls, changes, hand_over, port, store, submission
+from django_mcp.tasks.call_status import text
 from django_mcp.tasks.calls import CallerGone
 from django_mcp.tasks.store import Held, NewTask
 
@@ -55,11 +56,11 @@ class StoredApprovals:
         frame = call.frame
         refusal = refusal_of(call)
         if refusal is not None:
-            return answers.text(refusal, is_error=True), frame
+            return text(refusal, is_error=True), frame
         try:
             row = await _of_repeated_call(call) or await _store(call)
         except StoreFull:
-            return answers.text(TOO_MANY, is_error=True), frame
+            return text(TOO_MANY, is_error=True), frame
         if row.status == Status.HELD:
             await _ask(call, row)
             row = await read(row.pk)

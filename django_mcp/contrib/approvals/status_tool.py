@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 from pydantic import Field
 
@@ -14,21 +14,12 @@ from django_mcp.core.components.responses import ToolResponse
 from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.core.dispatch.approval import STATUS_TOOL
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.errors import Json, ToolError
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.server.server import Server
+from django_mcp.tasks.call_status import StoredResult
 
 ID = re.compile(r"[\w-]{22}", re.ASCII)
 """Sixteen random bytes, in base64."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredResult(ToolResponse):
-    """The result of another call, as it was stored."""
-
-    result: Json = field(default_factory=dict)
-
-    def to_protocol(self) -> dict[str, Any]:
-        return dict(self.result)
 
 
 async def approval_status(

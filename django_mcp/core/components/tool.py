@@ -45,6 +45,8 @@ HOST_META = {
     "requires_user_interaction": "anthropic/requiresUserInteraction",
 }
 """The options, and the members of ``_meta`` where hosts read them."""
+ANSWER_WITHIN = "answer_within"
+"""The option of tools of which a client without tasks may be answered with a text."""
 MAX_RESULT_CHARS = 500_000
 """The most that a host accepts."""
 
@@ -81,6 +83,7 @@ class Tool(ComponentAttributes):
     open_world: Any = None
     approval: Any = None
     log_arguments: Any = None
+    answer_within: Any = None
     always_load: Any = None
     search_hint: Any = None
     max_result_chars: Any = None
@@ -133,14 +136,18 @@ class ToolComponent(Component):
         described = self._describe(
             description=self.listed_description,
             inputSchema=self.input.schema,
-            # Without a schema, the result may also say that the call waits for an approval.
-            outputSchema=self.output_schema if self.approval is None else None,
+            outputSchema=None if self._may_answer_with_text else self.output_schema,
             execution={"taskSupport": self.task_support} if may_be_task else None,
         )
         if self.view is None and not self.app_only:
             return described
         shown = views.tool_meta(self.view, app_only=self.app_only)
         return {**described, "_meta": {**shown, **(self.meta or {})}}
+
+    @property
+    def _may_answer_with_text(self) -> bool:
+        """Whether a result may say that the call waits, or runs on: no schema describes it."""
+        return self.approval is not None or ANSWER_WITHIN in self.options
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ToolComponent:
@@ -179,6 +186,9 @@ class ToolOptions(Options, total=False):
     """A call waits until somebody with this permission approves it; see ``Approval``."""
     log_arguments: Sequence[str] | None
     """The arguments whose values the app of the call log may store; none by default."""
+    answer_within: float | None
+    """Seconds within which a client that knows no tasks, or cannot be asked, is answered: with the
+    result, or with a text that says how to go on."""
     always_load: bool | None
     """List it even if the server or the host lists few tools, and lets models search the others."""
     search_hint: str | None

@@ -11,9 +11,14 @@ from collections.abc import Coroutine, Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.client.base import MAX_PROGRESS, Client
 from django_mcp.core.frame.client.bidirectional import ATTEMPTS
-from django_mcp.core.frame.client.input_requests import InputRequests, InvalidClientResponse
+from django_mcp.core.frame.client.input_requests import (
+    InputRequest,
+    InputRequests,
+    InvalidClientResponse,
+)
 from django_mcp.core.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
 from django_mcp.core.frame.exchange import run_in_place
 from django_mcp.core.protocol import jsonrpc
@@ -63,6 +68,19 @@ class TaskClient(Client):
 
     async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         return await _answers(self, self._run, requests, timeout)
+
+
+class PageClient(TaskClient):
+    """The client of a call that runs as a task of which it knows nothing.
+
+    Its user answers on a page of the site, if there is one, so that its revision does not count.
+    """
+
+    def _supports(self, request: InputRequest[Any]) -> bool:
+        return not input_requests.missing(request, self.capabilities)
+
+    def _params(self, request: InputRequest[Any]) -> dict[str, Any]:
+        return dict(request.params)
 
 
 class HandOver:

@@ -1,0 +1,234 @@
+"""``answer_within``: long calls and questions of clients that know neither tasks nor questions.
+
+A call of a tool with this option runs as a task of which its client knows nothing, unless the
+client can have a task of its own, or can be asked what the tool may ask. The client is answered
+after so many seconds at the latest, in every revision:
+
+=====================  ====================================================================
+the task               the client's model reads
+=====================  ====================================================================
+has ended              the result, or the error
+is working             that the call is still running, and to call ``call_status`` later
+waits for an answer    the question, the page on which the user answers it, and the same
+=====================  ====================================================================
+
+``call_status`` says the same of a call, by the id in that text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Annotated, Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import NoReverseMatch
+from pydantic import Field
+
+from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.components.responses import ToolResponse
+from django_mcp.core.components.tool import ANSWER_WITHIN, ToolComponent, tool_component
+from django_mcp.core.dispatch import task_calls
+from django_mcp.core.dispatch.invocation import Answer
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import Json, ToolError
+from django_mcp.core.protocol.tasks import Status, Task, TaskEnded
+from django_mcp.core.server.extensions import CallPlan
+from django_mcp.core.server.server import Server
+from django_mcp.extensions import Extension, Option, Step
+from django_mcp.runtime.pages import absolute_url, page_url
+from django_mcp.tasks import calls, changes, port, store
+
+QUESTION_PAGE = "django_mcp_elicitation:question"
+"""The page on which users answer questions: of an optional app."""
+STATUS_TOOL = "call_status"
+ID = re.compile(r"[\w-]{22,43}", re.ASCII)
+"""Sixteen or 32 random bytes, in base64."""
+ON_A_PAGE: Json = {"elicitation": {"form": {}, "url": {}}}
+"""The capabilities that a site with this page adds to a client."""
+OWN = ("content", "structuredContent", "isError")
+"""The members of a result which are the tool's."""
+FRAMEWORK = "io.modelcontextprotocol/"
+"""The prefix of the metadata which each response adds for itself."""
+
+RUNNING = (
+    "This call of {tool} is still running.{message} Do not call {tool} again for this: call "
+    '{status_tool} with id="{id}" in a while.'
+)
+WAITING = (
+    "This call of {tool} waits for an answer of the user: {message} Tell the user to answer it at "
+    '{url} and nowhere else. Call {status_tool} with id="{id}" when they have answered. Do not '
+    "call {tool} again for this."
+)
+VISIT = "This call of {tool} needs the user to visit a page first: {pages} Then call {tool} again."
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult(ToolResponse):
+    """The result of another call, as it was stored."""
+
+    result: Json = field(default_factory=dict)
+
+    def to_protocol(self) -> dict[str, Any]:
+        return dict(self.result)
+
+
+def text(message: str, *, is_error: bool = False) -> dict[str, Any]:
+    result: dict[str, Any] = {"content": [{"type": "text", "text": message}]}
+    return {**result, "isError": True} if is_error else result
+
+
+def kept(result: Json) -> dict[str, Any]:
+    """Return what belongs to the result of the tool, and not to one response."""
+    own = {name: member for name, member in result.items() if name in OWN}
+    meta = result.get("_meta") or {}
+    own_meta = {key: value for key, value in meta.items() if not key.startswith(FRAMEWORK)}
+    return {**own, "_meta": own_meta} if own_meta else own
+
+
+# The call.
+
+
+def read(value: Any, where: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < inf:
+        raise ConfigurationError(
+            f"{ANSWER_WITHIN} of {where} is {value!r}: write a number of seconds, or 0"
+        )
+    return float(value)
+
+
+async def answer_soon(
+    frame: Frame, plan: CallPlan, arguments: dict[str, Any], validated: Any
+) -> Answer | None:
+    """Run the call as a task, and answer in time; None where it may be a plain call.
+
+    It is a step before the handler, so that it follows that of approvals.
+    """
+    tool = plan.component
+    if not frame.exchange.may_start_tasks or _can_have_all(frame, tool):
+        return None
+    has_page = bool(calls.user_key(frame.user)) and _has_question_page()
+    new = calls.describe(frame, None, is_task=False)
+    facts = {**new.call, "answered_for": ON_A_PAGE if has_page else {}}
+    task = await port.begin(new._replace(call=facts))
+    try:
+        task = await _wait(task, frame, tool.options[ANSWER_WITHIN])
+    except asyncio.CancelledError:
+        if frame.cancellation.requested:
+            with suppress(TaskEnded):
+                await port.cancel(task.id)
+        raise
+    return outcome(frame, task), frame
+
+
+def _can_have_all(frame: Frame, tool: ToolComponent) -> bool:
+    """Whether the client can have a task, or be asked what the handler declares to ask."""
+    if task_calls.terms_of(frame, tool) is not None:
+        return True
+    is_asked = "elicitation/create" in frame.revision.server_requests
+    elicitation = (frame.get_client_capabilities() or {}).get("elicitation")
+    return tool.requests_input and is_asked and isinstance(elicitation, dict)
+
+
+def _has_question_page() -> bool:
+    """Whether the site has the page, whatever its path is."""
+    return page_url(QUESTION_PAGE, task_id="-") is not None
+
+
+async def _wait(task: Task, frame: Frame, seconds: float) -> Task:
+    """Return the task once it has ended or asks something, or after so many seconds."""
+    row = await store.get().row(task.id)
+    if row is not None:
+        await changes.wait_while({Status.WORKING}, row, seconds)
+    return await store.get().load(task.id, calls.owner_of(frame)) or task
+
+
+# The result.
+
+
+def outcome(frame: Frame, task: Task) -> dict[str, Any]:
+    """Return the result of a call, or one that says how to go on."""
+    if task.result is not None:
+        return kept(task.result)
+    words = {"tool": task.tool, "id": task.id, "status_tool": STATUS_TOOL}
+    if task.error is not None:
+        return text(_failure(task.error, words), is_error=True)
+    if task.status is Status.CANCELLED:
+        return text(f"This call of {task.tool} was cancelled.", is_error=True)
+    questions = [request["params"].get("message", "") for request in task.outstanding.values()]
+    url = question_url(frame, task.id) if questions else None
+    if url is not None:
+        message = " ".join(_as_sentence(question) for question in questions)
+        return text(WAITING.format(**words, message=message, url=url))
+    message = f" {_as_sentence(task.message)}" if task.message else ""
+    return text(RUNNING.format(**words, message=message))
+
+
+def _as_sentence(message: str) -> str:
+    return message if message.endswith((".", "!", "?")) else f"{message}."
+
+
+def _failure(error: Json, words: Mapping[str, str]) -> str:
+    data = error.get("data")
+    elicitations = data.get("elicitations") if isinstance(data, dict) else None
+    if elicitations:
+        pages = [f"{_as_sentence(each['message'])} {each['url']} ." for each in elicitations]
+        return VISIT.format(**words, pages=" ".join(pages))
+    return f"This call of {words['tool']} failed: {error.get('message', '')}"
+
+
+def question_url(frame: Frame, task_id: str) -> str | None:
+    """Return the URL of the page with a question; None where its host or the page is unknown."""
+    try:
+        return absolute_url(frame.transport, QUESTION_PAGE, task_id=task_id)
+    except (NoReverseMatch, ImproperlyConfigured):
+        return None
+
+
+# The tool.
+
+
+async def call_status(
+    id: Annotated[str, Field(description="The id from the result of the call")], frame: Frame
+) -> ToolResponse:
+    """Look at a call that was still running, or that waited for an answer of the user.
+
+    Returns the result of the call once it has ended, and until then its status.
+    """
+    task = await port.DjangoTasks().get(frame, id) if ID.fullmatch(id) else None
+    if task is None:
+        raise ToolError("There is no call of yours with this id, or it is too long ago.")
+    tool = frame.server.components.find(ToolComponent.kind, task.tool)
+    seconds = tool.options.get(ANSWER_WITHIN, 0.0) if isinstance(tool, ToolComponent) else 0.0
+    return StoredResult(result=outcome(frame, await _wait(task, frame, seconds)))
+
+
+def add(server: Server, component: Component) -> None:
+    """Add the tool to a server which was given a tool with ``answer_within``."""
+    if not isinstance(component, ToolComponent) or ANSWER_WITHIN not in component.options:
+        return
+    # Without building components that are deferred: apps may be getting ready.
+    present = [item for item in server.components.registered() if item.key == STATUS_TOOL]
+    if not any(item.handler is call_status for item in present):
+        tool = tool_component(call_status, title="Status of a call", read_only=True)
+        # Whatever a connection selects or a server lists, its calls may run on.
+        server.components.add(replace(tool, is_in_every_selection=True, always_load=True))
+
+
+EXTENSION = Extension(
+    name="django-mcp/call-status",
+    options=[
+        Option(
+            name=ANSWER_WITHIN,
+            read=read,
+            only_on_server="the session may be over when its call ends",
+        )
+    ],
+    before_handler=[Step(answer_soon)],
+    add_to=add,
+)
