@@ -1,4 +1,4 @@
-"""The arguments of a tool: those of the path, of the query and of the body of its request."""
+"""The arguments of a tool: of the path, of the query and of the body of its request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA = "data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What a tool takes, and which part of the request each argument is."""
+    """The arguments of a tool, and their parts of the request."""
 
     path: Mapping[str, Schema]
     variables: Mapping[str, str]
@@ -28,7 +28,7 @@ class Arguments:
     """Arguments of the path that the caller does not choose."""
     query: Sequence[Parameter]
     filters: filters.Folded | None
-    """Query parameters of which there are too many."""
+    """Query parameters in one argument, since there are too many."""
     body: Schema | None
     definitions: Schema
     is_body_nested: bool
@@ -59,7 +59,7 @@ class Arguments:
         return self.body.get("properties", {}), self.body.get("required", ())
 
     def query_string(self, arguments: Mapping[str, Any], fixed: Mapping[str, str]) -> str:
-        """Return the query for validated arguments, and what is not theirs; raises ToolError."""
+        """Return the query for validated arguments, and the other arguments; raises ToolError."""
         members: list[Parameter] = [Parameter(name, {}) for name in fixed]
         values = {**arguments, **fixed}
         if self.filters is not None:
@@ -127,7 +127,7 @@ def of_request(
 
 
 def resolved(body: Any, shared: Schema) -> Any:
-    """Return the definition to which ``body`` refers, so that its properties are known."""
+    """Return the definition that ``body`` refers to, so that its properties are known."""
     reference = (body or {}).get("$ref", "")
     target = shared.get(reference.removeprefix("#/$defs/"))
     if target is None:
@@ -174,7 +174,7 @@ def nested_fields(body: Schema | None, shared: Schema) -> list[str]:
 
 
 def is_nesting(schema: Schema, shared: Schema) -> bool:
-    """Whether a value is an object or a list of objects; ``shared`` has what is referred to."""
+    """Whether a value is an object or a list of objects; ``shared`` has the definitions."""
     # drf-spectacular describes a reference with more members as ``allOf`` of the reference.
     of_one = resolved(schema.get("items") or schema, shared)
     parts = [resolved(part, shared) for part in of_one.get("allOf", ())]

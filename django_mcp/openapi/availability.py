@@ -47,7 +47,7 @@ class _Operations:
     tools: dict[str, Credentials] = field(default_factory=dict)
     """As which callers a tool calls its view."""
     secrets: dict[str, str] = field(default_factory=dict)
-    """The names of operations and fields that are those of credentials."""
+    """The names of operations and fields for credentials."""
 
 
 _by_server: WeakKeyDictionary[Server, _Operations] = WeakKeyDictionary()

@@ -35,7 +35,7 @@ class Group:
 
 
 class Built(NamedTuple):
-    """The tool of an operation, and what the checks report of it."""
+    """The tool of an operation, and the findings of the checks about it."""
 
     component: ToolComponent
     credentials: Credentials
@@ -55,12 +55,12 @@ class Source(Protocol):
         ...
 
     def examine(self, declared: Declared, operation: Any) -> tuple[Credentials, str]:
-        """Return what the checks report of an operation without its schemas."""
+        """Return the findings of the checks about an operation, without its schemas."""
         ...
 
 
 class Declaration(Protocol):
-    """What an author declares: an operation, or a router with many."""
+    """The declaration of an author: an operation, or a router with many."""
 
     @property
     def where(self) -> str: ...
@@ -70,7 +70,7 @@ class Declaration(Protocol):
 
     @property
     def options_of_tools(self) -> Iterable[Mapping[str, Any]]:
-        """What is known of its tools before URLs can be imported."""
+        """The known facts about its tools before URLs can be imported."""
         ...
 
     def expanded(self) -> Iterable[Declared]:
@@ -91,11 +91,11 @@ class Declared:
     find: Callable[[], Any]
     """Returns the operation; raises ConfigurationError if there is none."""
     options: Mapping[str, Any]
-    """Of its tool, and those of its source."""
+    """The options of its tool, and of its source."""
     choices: Mapping[str, Any]
     """How it is called."""
     group: Group | None = None
-    """The tool of which it becomes an action, if it has none of its own."""
+    """The tool that has it as an action, if it has none of its own."""
 
     @property
     def options_of_tools(self) -> Iterable[Mapping[str, Any]]:
@@ -134,7 +134,7 @@ def _expected(batch: Iterable[Declaration]) -> Iterator[Expected]:
 
 
 def examine(server: Server) -> None:
-    """Record what is known of the operations before they are built: without any schema."""
+    """Record the known facts about the operations before they are built: without any schema."""
     batch = _open_batches.get(server, ())
     for declared, operation in _operations(server, batch, is_check=True):
         with _recorded(server, declared, is_check=True):

@@ -79,7 +79,7 @@ class Combination:
             raise tool_error(summary, [error.problems]) from error
 
     def _lines(self) -> Iterator[str]:
-        """The text of each action, and what it takes."""
+        """The text of each action, and its arguments."""
         for action, member in self._members.items():
             required = member.input_schema.get("required") or []
             optional = [name for name in member.input_schema["properties"] if name not in required]

@@ -110,7 +110,7 @@ class DeclaredApi:
     is_one_tool_per_group: bool
 
     def check(self) -> None:
-        """Raise ConfigurationError for what is wrong before URLs can be imported."""
+        """Raise ConfigurationError for errors that are known before URLs can be imported."""
         operations_of(self.target)
         self.selection.check(authenticated_by=self.calling.authenticated_by)
         for answer in (self.choices["answer"], *(it.get("answer") for it in self.options.values())):
@@ -126,7 +126,7 @@ class DeclaredApi:
 
     @property
     def options_of_tools(self) -> Iterator[Mapping[str, Any]]:
-        """What is known of the tools before URLs can be imported."""
+        """The known facts about the tools before URLs can be imported."""
         yield self._of_tools
         yield from self.options.values()
 
@@ -177,7 +177,7 @@ class DescribedOperations:
         yield built
 
     def examine(self, declared: Declared, operation: Operation) -> tuple[Credentials, str]:
-        """Return what the checks report of an operation."""
+        """Return the findings of the checks about an operation."""
         return operation.credentials, secrets.of_described(operation.described)
 
 

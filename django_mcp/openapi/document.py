@@ -1,4 +1,4 @@
-"""A document of OpenAPI 3: its operations, with what a tool needs of each."""
+"""A document of OpenAPI 3: its operations, with the parts that tools need."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Described:
     """Of a response of success in JSON."""
     definitions: Schema
     security: Sequence[frozenset[str]] | None = None
-    """The names of security schemes, of which one set is enough; None without any."""
+    """The names of security schemes, in sets; one set is enough. None without any."""
     mark: int = -1
     """The number of the operation in its API, where a source has written one."""
 
@@ -80,7 +80,7 @@ class Document:
     def __init__(
         self, content: Mapping[str, Any], prefix: str | None = None, *, base: str = ""
     ) -> None:
-        """Read a document whose paths are below ``prefix``, by default that of its first server.
+        """Read a document whose paths are below ``prefix``, by default its first server's.
 
         ``base`` is the beginning that all paths have, and that says nothing of an operation.
         """
@@ -154,7 +154,7 @@ class Document:
         return media_types, schema, bool(body.get("required"))
 
     def _answer(self, declared: Mapping[str, Any]) -> Schema | None:
-        """Return the schema of what the operation answers with, where it is JSON."""
+        """Return the schema of the operation's response, where it is JSON."""
         responses = declared.get("responses") or {}
         for status, response in sorted(responses.items(), key=lambda each: str(each[0])):
             content = self._resolved(response).get("content") or {}
@@ -192,7 +192,7 @@ class Document:
         return [frozenset(each) for each in needed] if needed else None
 
     def _resolved(self, part: Any) -> Mapping[str, Any]:
-        """Return what a part refers to; raises ConfigurationError for what is not here."""
+        """Return the referenced part; raises ConfigurationError for a part that is not here."""
         for _ in range(MAX_REFERENCES):
             if not isinstance(part, Mapping) or "$ref" not in part:
                 break
@@ -257,7 +257,7 @@ def _of_input(schema: Any) -> Any:
 
 
 def _with_file(schema: Schema) -> Schema:
-    """Return the schema of an uploaded file for that of its bytes."""
+    """Return the schema of an uploaded file for the schema of its bytes."""
     is_file = schema.get("format") == "binary" or "contentMediaType" in schema
     if not is_file or schema.get("type") not in ("string", None):
         return schema

@@ -49,7 +49,7 @@ def encode(parameters: Iterable[Parameter], arguments: Mapping[str, Any]) -> str
 def headers(parameters: Iterable[Parameter], arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the headers for the arguments that are parameters; raises ToolError.
 
-    A header has no line breaks, and no characters but those of ISO 8859-1.
+    A header has no line breaks, and no characters outside of ISO 8859-1.
     """
     sent = {}
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""The URLs at which the site serves a view, and the request path for given arguments.
+"""The URLs of a view on the site, and the request path for given arguments.
 
 A call resolves its path as Django does, and must arrive at the view that was declared.
 """
@@ -38,7 +38,7 @@ class Route:
     includes: tuple[URLResolver, ...]
     pattern: URLPattern
     urlconf: Any = None
-    """Where its path is resolved; None: in that of the site."""
+    """The URLconf that resolves its path; None: the site's."""
 
     @property
     def callback(self) -> Any:
@@ -65,7 +65,7 @@ class Route:
     @cached_property
     def _possibility(self) -> tuple[tuple[str, Sequence[str]], Mapping[str, Any]]:
         """The path with the names of its arguments, and the converters of those that have one."""
-        # Each resolver leaves a context variable behind. Those of a thousand tools would be copied
+        # Each resolver leaves a context variable behind. A thousand of them would be copied
         # whenever a call changes its thread.
         reverse_dict = copy_context().run(getattr, self._resolver, "reverse_dict")
         variants, _, _, converters = reverse_dict.getlist(self.callback)[0]

@@ -100,7 +100,7 @@ def of_members(schema: Schema) -> Schema:
 
 
 def definitions(schema: Any, components: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the components to which ``schema`` refers, directly or not, by name."""
+    """Return the components that ``schema`` refers to, directly or not, by name."""
     referenced: dict[str, Any] = {}
     waiting = [schema]
     while waiting:
@@ -158,7 +158,7 @@ def without_trivial_title(name: str, schema: Any) -> Any:
 def partial(schema: Any) -> Any:
     """Return ``schema`` for a partial update: nothing is required, and nothing has a default.
 
-    A default would change what the caller left out.
+    A default would change fields that the caller left out.
     """
     return map_schemas(
         schema, lambda each: {k: v for k, v in each.items() if k not in ("required", "default")}

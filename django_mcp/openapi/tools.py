@@ -29,7 +29,7 @@ HINTS: Mapping[str, Mapping[str, bool]] = {
     "patch": {"destructive": True},
     "delete": {"destructive": True, "idempotent": True},
 }
-"""Annotations by method; what a POST does is unknown."""
+"""Annotations by method; the effects of a POST are unknown."""
 
 OF_PROXIES = ("authorization", "cookie", "forwarded", "host", "remote-user", "x-real-ip")
 """Headers that say who a caller is, or where they are: no argument sets one."""
@@ -215,7 +215,7 @@ def is_trivial(described: Described) -> bool:
 
 
 def description_of(described: Described) -> str:
-    """Return what the document says of an operation, which begins with its summary."""
+    """Return the document's description of an operation, which begins with its summary."""
     summary = described.summary.rstrip(".")
     if not described.description:
         return f"{summary}." if summary else f"{described.where}."

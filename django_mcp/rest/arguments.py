@@ -1,4 +1,4 @@
-"""The arguments of a tool: those of the path, of the query and of the body of its request."""
+"""The arguments of a tool: of the path, of the query and of the body of its request."""
 
 from __future__ import annotations
 

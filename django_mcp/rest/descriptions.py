@@ -1,4 +1,4 @@
-"""The description of a tool: what it does to which objects, and what the author wrote."""
+"""The description of a tool: its action, its objects, and the text of the author."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of_operation(operation: Operation, written: str, summary: str = "") -> str:
 
 
 def _of_operation(operation: Operation, written: str, *, has_summary: bool) -> str:
-    """Return what the author wrote, else a sentence of our own unless there is a summary.
+    """Return the author's text, else a sentence of our own unless there is a summary.
 
     Only what the author wrote for this very view counts: a docstring that it inherits describes a
     mixin, or REST framework.

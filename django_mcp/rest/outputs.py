@@ -33,7 +33,7 @@ MIXINS: Mapping[str, Any] = {
     "update": mixins.UpdateModelMixin,
     "partial_update": mixins.UpdateModelMixin,
 }
-"""The mixins that define the actions, each of which responds with the serializer's data."""
+"""The mixins that define the actions, which respond with the serializer's data."""
 
 PLAIN = (
     (generics.GenericAPIView, "get_serializer"),
@@ -59,7 +59,7 @@ def output_schema(operation: Operation, view: Any) -> Schema | None:
 
 
 def names_of_rows(operation: Operation, view: Any) -> Sequence[str]:
-    """Return the names of what the serializer of a list writes; none where they are not known."""
+    """Return the names of the fields in a list's rows; none where they are not known."""
     try:
         serializer = operation.serializer(view)
         if not _writes_fields(serializer):
@@ -86,7 +86,7 @@ _open: ContextVar[tuple[Any, ...]] = ContextVar("django_mcp.rest.outputs", defau
 
 @lru_cache(maxsize=8)  # The actions of a view, which follow each other, share one serializer.
 def serializer_schema(serializer: Any) -> Schema | None:
-    """Return the schema of what a serializer writes, or None where it is not certain.
+    """Return the schema of a serializer's output, or None where it is not certain.
 
     An object that contains others like it is described once, and the others are anything.
     """

@@ -16,7 +16,7 @@ Schema = dict[str, Any]
 
 
 def of_view(operation: Operation, view: Any) -> list[Parameter]:
-    """Return the parameters by which the objects of a list are filtered, ordered and paginated."""
+    """Return the parameters that filter, order and paginate the objects of a list."""
     if not is_list(operation):
         return []
     of_list: list[Parameter] = []

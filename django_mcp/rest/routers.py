@@ -160,7 +160,7 @@ class Endpoint:
 
     @property
     def _noun(self) -> str:
-        """The basename in words; a router takes that of the model without boundaries of words."""
+        """The basename in words; a router takes the model's name without boundaries of words."""
         if self.basename is None:
             return base_name(self.view_class)
         model = getattr(getattr(self.view_class, "queryset", None), "model", None)
@@ -185,7 +185,7 @@ def _endpoints(target: Any) -> Iterator[Endpoint]:
 
 
 def _patterns(target: Any) -> Sequence[Any]:
-    """Return the URL patterns of a router, or those of what ``include`` accepts."""
+    """Return the URL patterns of a router, or of any argument of ``include``."""
     urls = getattr(target, "urls", target)
     is_with_namespace = isinstance(urls, tuple) and isinstance(urls[0], list | tuple)
     patterns: Sequence[Any] = urls[0] if is_with_namespace else urls

@@ -1,4 +1,4 @@
-"""The JSON Schemas of serializers: what they accept.
+"""The JSON Schemas of serializers for input.
 
 Used where drf-spectacular does not describe the view. Nothing here reads the database.
 """
@@ -53,7 +53,7 @@ _definitions: ContextVar[_Definitions] = ContextVar("django_mcp.rest.serializers
 
 
 def body_schema(serializer: Any) -> tuple[Schema, dict[str, Schema]]:
-    """Return what ``input_schema`` returns, and the definitions to which that refers."""
+    """Return the result of ``input_schema``, and its definitions."""
     definitions = _Definitions()
     token = _definitions.set(definitions)
     try:
@@ -86,7 +86,7 @@ OVERRIDABLE = frozenset(dir(serializers.ModelSerializer)) - {
 
 @lru_cache(maxsize=2000)
 def has_constant_fields(kind: Any) -> bool:
-    """Whether all serializers of a class have the same fields, whoever asks and for which action.
+    """Whether all serializers of a class have the same fields, for all callers and actions.
 
     The fields of REST framework itself do; code of the site may read the request.
     """
@@ -323,4 +323,4 @@ SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
     fields.FileField: lambda field: files.schema(field.max_length),
     fields.Field: lambda field: {},
 }
-"""The schema of each class of fields; a subclass has that of its nearest base."""
+"""The schema of each class of fields; a subclass has the schema of its nearest base."""

@@ -31,7 +31,7 @@ class Views:
             shared.cache_clear()
 
     def examine(self, declared: Declared, operation: Operation) -> tuple[Credentials, str]:
-        """Return what the checks report of an operation without its schemas."""
+        """Return the findings of the checks about an operation, without its schemas."""
         choices = declared.choices
         of_caller = credentials.of_operation(
             operation, operation.view(), choices["auth"], choices["authenticated_by"]

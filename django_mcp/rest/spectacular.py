@@ -62,7 +62,7 @@ class Descriptions:
             self._generate(group)
 
     def of(self, operation: Operation) -> Described | None:
-        """Return the description, None where there is none; raises what the view raised."""
+        """Return the description, None where there is none; exceptions of the view are raised."""
         key = _key(operation)
         if key in self._errors:
             raise self._errors[key]
@@ -86,7 +86,7 @@ class Descriptions:
 
 
 def _generated(operations: Sequence[Operation]) -> dict[_Key, Described]:
-    """Return the descriptions of one generation, in which no callback has two URLs."""
+    """Return the descriptions of one generation: no callback has two URLs in it."""
     from drf_spectacular.drainage import GENERATOR_STATS
 
     generator = _marking_generator(operations)
@@ -105,7 +105,7 @@ def _generated(operations: Sequence[Operation]) -> dict[_Key, Described]:
 def _read(method_object: Mapping[str, Any], components: Schema) -> Described:
     """Return the parts of an operation of OpenAPI that a tool uses."""
     body = _body(method_object.get("requestBody") or {})
-    # The format would choose another renderer than that of JSON.
+    # The format would choose a renderer other than JSON.
     parameters = [
         of_openapi(parameter)
         for parameter in method_object.get("parameters", ())
@@ -127,9 +127,9 @@ def _key(operation: Operation) -> _Key:
 
 
 def _distinct(operations: Iterable[Operation]) -> Iterator[list[Operation]]:
-    """Yield groups of operations in which no callback has two URLs.
+    """Yield groups of operations: no callback has two URLs in a group.
 
-    A generator does not tell at which URL it describes a callback.
+    A generator does not tell the URL of a callback that it describes.
     """
     waiting = list(operations)
     while waiting:
@@ -224,7 +224,7 @@ def _without_body(get_response_serializers: Any) -> Any:
     from drf_spectacular.utils import OpenApiResponse
 
     declared = get_response_serializers()
-    # What the author declares also says whether the view lists objects.
+    # The author's declaration also says whether the view lists objects.
     is_one = isinstance(declared, BaseSerializer) and not isinstance(declared, ListSerializer)
     return OpenApiResponse() if is_one else declared
 
@@ -237,7 +237,7 @@ def _one_parser(map_parsers: Any) -> list[str]:
 
 
 def _complete(resolve_serializer: Any, serializer: Any, *arguments: Any, **options: Any) -> Any:
-    """Describe the data of PATCH like that of PUT: ``arguments`` makes it partial itself."""
+    """Describe the data of PATCH like PUT's: ``arguments`` makes it partial itself."""
     if getattr(serializer, "partial", False):
         serializer = copy(serializer)
         serializer.partial = False

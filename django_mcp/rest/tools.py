@@ -38,7 +38,7 @@ HINTS: Mapping[str, Mapping[str, bool]] = {
     "delete": {"destructive": True, "idempotent": True},
     "create": {"destructive": False},
 }
-"""Annotations by method; that of POST is by the action, since others than "create" are unknown."""
+"""Annotations by method; for POST, by the action: the effects of all but "create" are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def component_of(
 
 
 def _declared(operation: Operation, described: Described | None) -> dict[str, Any]:
-    """What a client reads of the tool, unless the options of the site say otherwise."""
+    """The descriptor of the tool, unless the options of the site override it."""
     title = "" if described is None else described.title
     written = "" if described is None else described.description
     return {
@@ -122,7 +122,7 @@ def _declared(operation: Operation, described: Described | None) -> dict[str, An
 def pages_of(
     operation: Operation, arguments: Arguments, options: Mapping[str, Any]
 ) -> rows.Pages | None:
-    """Return the parts of a list; None where the site has cursors, and for what is no list."""
+    """Return the parts of a list; None where the site has cursors, and for other responses."""
     is_own = rows.CURSOR in arguments.schema["properties"]
     if not is_list(operation) or is_own:
         return None
@@ -156,7 +156,7 @@ def content_types(operation: Operation, view: Any, arguments: Arguments) -> Sequ
     if not operation.has_body:
         return ()
     accepted = [str(parser.media_type) for parser in view.parser_classes]
-    # A parser of another kind would read the body itself, in which there is no form.
+    # A parser of another kind would read the body itself, which has no form.
     is_usual = any(issubclass(parser, MultiPartParser) for parser in view.parser_classes)
     of_json = [each for each in accepted if responses.is_json(each)][:1]
     of_form = [MULTIPART] if is_usual and not arguments.is_body_nested else []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 OFFLINE_ACCESS = "offline_access"
-"""A scope for which some clients ask. It is granted and not listed: every client may refresh."""
+"""A scope that some clients request. It is granted and not listed: every client may refresh."""
 
 MONTH = 30 * 24 * 60 * 60
 
@@ -60,7 +60,7 @@ ENDPOINTS: Mapping[str, Any] = {
     "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
     "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
 }
-"""What the endpoints accept, as their metadata says it."""
+"""The grants and methods that the endpoints accept, as in their metadata."""
 
 SECURITY: Mapping[str, Any] = {
     "PKCE_REQUIRED": True,

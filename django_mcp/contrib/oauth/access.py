@@ -34,7 +34,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the user allowed to one program, on one server."""
+    """The scopes that the user allowed to one program, on one server."""
 
     consents: Sequence[Consent]
     """One for each registration of the program, the newest first."""
@@ -60,7 +60,7 @@ class Program:
 
     @property
     def key(self) -> int:
-        """The key of one of the consents, by which the page names the program."""
+        """The key of one of the consents, which identifies the program on the page."""
         return self.consents[0].pk
 
     @property
@@ -69,13 +69,13 @@ class Program:
 
     @property
     def scopes(self) -> list[str]:
-        """What the program can do, in words."""
+        """The rights of the program, in words."""
         return in_words(dict.fromkeys(chain(*(consent.scopes for consent in self.consents))))
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedProgram:
-    """What a company allowed to one program for the user; an administrator ends it."""
+    """The access of one program that a company allowed for the user; an administrator ends it."""
 
     name: str
     company: str
@@ -94,7 +94,7 @@ class Machine:
 
 
 class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
-    """What the user allowed. A post takes one of it back."""
+    """The programs that the user allowed. A post takes one of them back."""
 
     template_name = "django_mcp_oauth/access.html"
 
@@ -177,7 +177,7 @@ def _destination(application: Any) -> str:
 
 
 def _last_used_at(consents: Sequence[Consent]) -> datetime | None:
-    """When the program got its last token: it needs a new one every hour in which it is used."""
+    """When the program got its last token: it needs a new one for every hour of use."""
     tokens = current(get_access_token_model()).filter(
         user=consents[0].user_id,
         application__in=[consent.application_id for consent in consents],

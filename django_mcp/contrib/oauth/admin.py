@@ -158,7 +158,7 @@ class MachineClientForm(forms.ModelForm):  # type: ignore[type-arg] # Generic fo
 
 
 class OnlySuperusersChange(ListedLookups):
-    """An admin of rows by which somebody acts as another user: only superusers may do that."""
+    """An admin of rows that let somebody act as another user: only superusers may do that."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return is_superuser(request) and super().has_add_permission(request)

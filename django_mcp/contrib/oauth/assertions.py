@@ -59,7 +59,7 @@ MAX_LENGTH = 16_384
 MAX_NAME = 255
 """Characters of a subject, a ``jti`` or a tenant."""
 LEEWAY = 30.0
-"""Seconds by which the clocks of this site and of the signer may differ."""
+"""Seconds that the clocks of this site and of the signer may differ by."""
 MAX_CLIENT_LIFETIME = 10 * 60.0
 """Seconds from now until a client's assertion expires, at most."""
 MAX_LIFETIME = 30 * 60.0
@@ -103,7 +103,7 @@ class IdentityJWT:
 
 @dataclass(frozen=True, slots=True)
 class Assertions:
-    """What a request presents: valid, refused with an InvalidAssertion, or None for nothing."""
+    """The assertion of a request: valid, refused with an InvalidAssertion, or None without one."""
 
     client: ClientJWT | InvalidAssertion | None = None
     identity: IdentityJWT | InvalidAssertion | None = None
@@ -238,7 +238,7 @@ def _spellings(own: str) -> Sequence[str]:
 
 
 def _stated(token: str, claim: str) -> str:
-    """Return what a JWT states, which nobody has verified; raises InvalidAssertion."""
+    """Return the unverified claims of a JWT; raises InvalidAssertion."""
     parts = token.split(".") if len(token) <= MAX_LENGTH else []
     try:
         payload = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))

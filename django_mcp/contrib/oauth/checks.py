@@ -1,4 +1,4 @@
-"""System checks of the authorization server: what was turned off, and what is not included."""
+"""System checks of the authorization server: disabled options, and missing URLs."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def without_port(uri: str) -> str:
 
 
 def host_of(application: Any) -> str:
-    """Return the host at which a client publishes its metadata, or "" for one that registered."""
+    """Return the host with the metadata of a client, or "" for one that registered."""
     if application.registration_source != "cimd":
         return ""
     return str(urlsplit(application.client_id).netloc)

@@ -1,4 +1,4 @@
-"""The consent page: what a client asks for. ``access.py`` has the page of what was allowed."""
+"""The consent page with the requested scopes. ``access.py`` has the page of allowed programs."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         return resources.base_url(self.request)
 
     def validate_authorization_request(self, request: HttpRequest) -> tuple[list[str], Any]:
-        """Check what the toolkit leaves open, before the user is asked."""
+        """Make further checks than the toolkit does, before the user is asked."""
         scopes, credentials = super().validate_authorization_request(request)
         state = credentials.get("state")
         redirect_uri = credentials["redirect_uri"]
@@ -116,7 +116,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
     def create_authorization_response(
         self, request: HttpRequest, scopes: str, credentials: Any, allow: bool
     ) -> Any:
-        """Remember what the user allowed, once a code is issued for it."""
+        """Store the consent of the user, once a code is issued for it."""
         created = super().create_authorization_response(request, scopes, credentials, allow)
         application = current(get_application_model()).get(client_id=credentials["client_id"])
         resource = "".join(credentials.get("resource") or ())
@@ -125,7 +125,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         return created
 
     def redirect(self, redirect_to: str, application: Any) -> HttpResponse:
-        """Name the issuer in every redirect, also in those of errors (RFC 9207, section 2)."""
+        """Name the issuer in every redirect, also for errors (RFC 9207, section 2)."""
         url = with_issuer(redirect_to, issuer(self._base))
         response: HttpResponse = super().redirect(url, application)
         return response

@@ -1,6 +1,6 @@
 """Cross-origin requests of web pages to the endpoints for clients.
 
-The origins are those from which MCP servers accept requests: of ALLOWED_HOSTS and ALLOWED_ORIGINS.
+The origins are the ones that MCP servers accept: of ALLOWED_HOSTS and ALLOWED_ORIGINS.
 Cookies are not allowed.
 """
 
@@ -22,7 +22,7 @@ View = Callable[..., HttpResponseBase]
 
 ALLOWED_HEADERS = "Authorization, Content-Type, Accept, MCP-Protocol-Version"
 MAX_AGE = "3600"
-"""Seconds for which a browser may cache a preflight."""
+"""Seconds that a browser may cache a preflight."""
 
 
 def cross_origin(methods: str) -> Callable[[View], View]:
@@ -49,7 +49,7 @@ def cross_origin(methods: str) -> Callable[[View], View]:
 
 
 def is_allowed(request: HttpRequest, origin: str) -> bool:
-    """Whether pages of ``origin`` may read what the endpoints answer."""
+    """Whether pages of ``origin`` may read answers of the endpoints."""
     return origins.allows(
         origin,
         host=request.get_host(),

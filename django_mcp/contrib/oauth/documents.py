@@ -29,7 +29,7 @@ MAX_FETCHES = 30
 """Documents that are fetched in an hour for one user, or for anonymous requests of one network."""
 HOUR = 60 * 60
 KEPT = 10 * 60
-"""Seconds for which a document is kept in the cache, while its user reads the consent page."""
+"""Seconds that a document is kept in the cache, while its user reads the consent page."""
 
 
 def caller_of(request: HttpRequest) -> str:
@@ -43,7 +43,7 @@ def caller_of(request: HttpRequest) -> str:
 class FetchPermission:
     """Lets documents be fetched for authorization requests alone, and so many for each caller.
 
-    What is posted to the other endpoints fetches nothing: the client of a code or token is stored.
+    Requests to the other endpoints fetch nothing: the client of a code or token is stored.
     """
 
     def has_permission(self, request: Any, client_id: str) -> bool:

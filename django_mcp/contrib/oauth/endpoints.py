@@ -81,9 +81,9 @@ def read_assertions(request: HttpRequest) -> None:
 
 
 def challenged(response: HttpResponseBase) -> HttpResponseBase:
-    """Name the scheme by which clients authenticate (RFC 6749, section 5.2).
+    """Name the authentication scheme of clients (RFC 6749, section 5.2).
 
-    oauthlib names that of resources.
+    oauthlib names the scheme of resources.
     """
     if response.status_code == 401:
         response["WWW-Authenticate"] = 'Basic realm="OAuth clients"'
@@ -106,12 +106,12 @@ class RevocationView(views.RevokeTokenView):
 
 
 def _has_nul(request: HttpRequest) -> bool:
-    """Whether a parameter contains a NUL, for which some databases cannot search."""
+    """Whether a parameter contains a NUL, which some databases cannot search for."""
     return any("\0" in value for _, values in request.POST.lists() for value in values)
 
 
 def as_json(response: HttpResponseBase) -> HttpResponseBase:
-    """Correct the media type of errors, for which the toolkit sets none."""
+    """Correct the media type of errors: the toolkit sets none."""
     response["Content-Type"] = "application/json"
     return response
 
@@ -134,7 +134,7 @@ class RegistrationView(views.DynamicClientRegistrationView):
             metadata = metadata_in(request.body)
         except ValueError as error:
             return failed("invalid_client_metadata", str(error))
-        # The toolkit reads the body, and has no hook for what is in it.
+        # The toolkit reads the body, and has no hook for its parameters.
         request._body = json.dumps(metadata).encode()
         with transaction.atomic(using=redemptions.database()):
             response: HttpResponseBase = super().post(request, *args, **kwargs)
@@ -144,7 +144,7 @@ class RegistrationView(views.DynamicClientRegistrationView):
 
 
 def metadata_in(body: bytes) -> Json:
-    """Return what a client registers; raises ValueError with the reason if it is refused."""
+    """Return the metadata of a registration; raises ValueError with the reason of a refusal."""
     try:
         metadata = json.loads(body)
     except (ValueError, RecursionError):
@@ -164,7 +164,7 @@ CREATED = 201
 
 
 def registered(request: HttpRequest, metadata: Json, response: Any) -> HttpResponseBase:
-    """Store what a client registered, and complete the toolkit's answer (RFC 7591, 3.2.1)."""
+    """Store the metadata of a client, and complete the toolkit's answer (RFC 7591, 3.2.1)."""
     answer = json.loads(response.content)
     network = network_of(request.META.get("REMOTE_ADDR", ""))
     kept = registrations.store(answer["client_id"], network, metadata)
@@ -172,7 +172,7 @@ def registered(request: HttpRequest, metadata: Json, response: Any) -> HttpRespo
 
 
 def completed(request: HttpRequest, answer: Json, kept: Json) -> dict[str, Any]:
-    """Return the toolkit's description of a client with what it leaves out."""
+    """Return the toolkit's description of a client with the missing members."""
     path = reverse("oauth2_provider:dcr-register-management", args=[answer["client_id"]])
     # The toolkit does not know BASE_URL.
     url = f"{base_url(request)}/{path.removeprefix(get_script_prefix())}"
@@ -204,7 +204,7 @@ def without_store(response: HttpResponseBase) -> HttpResponseBase:
 
 
 class MetadataView(View):
-    """RFC 8414. For other issuers than that of the site, the answer is 404, as JSON."""
+    """RFC 8414. For issuers other than the site's, the answer is 404, as JSON."""
 
     def get(self, request: HttpRequest, issuer_path: str = "") -> HttpResponseBase:
         base = base_url(request)

@@ -51,7 +51,7 @@ GRANTS = (CLIENT_CREDENTIALS, JWT_BEARER)
 
 
 def metadata() -> dict[str, list[str]]:
-    """Return what the metadata of the authorization server has in addition (RFC 8414).
+    """Return further members of the authorization server's metadata (RFC 8414).
 
     A site that has neither machine clients nor trusted issuers lists nothing of them.
     """
@@ -155,7 +155,7 @@ def assign(token: Mapping[str, Any], user: Any) -> None:
     current(get_access_token_model()).filter(token_checksum=digest).update(user=user)
 
 
-# What a company lets clients do for its users.
+# Access that a company gives to clients for its users.
 
 
 class IdentityAssertionGrant(GrantTypeBase):
@@ -190,7 +190,7 @@ def may_present_assertions(client: Any) -> bool:
 
 
 def accept(identity: IdentityJWT, request: Any, validator: Any) -> None:
-    """Set user, scopes and resource of a request; raises OAuth2Error for what is refused."""
+    """Set user, scopes and resource of a request; raises OAuth2Error for a refusal."""
     claims = identity.claims
     if claims["client_id"] != request.client.client_id:
         raise InvalidGrantError("The assertion is for another client", request=request)
@@ -242,7 +242,7 @@ def _scopes(identity: IdentityJWT, request: Any) -> list[str]:
 
 
 def _record(identity: IdentityJWT, request: Any) -> bool:
-    """Remember what a company allowed; return False where an administrator has ended it."""
+    """Store the access that a company allowed; return False where an administrator has ended it."""
     access, _created = current(ManagedAccess).get_or_create(
         user=request.user,
         application=request.client,

@@ -1,4 +1,4 @@
-"""What users allowed to clients, what clients registered, and what they redeemed.
+"""Consents of users, registrations of clients, and redeemed codes and tokens.
 
 And what administrators allowed: clients that are machines, and issuers that name users.
 """
@@ -43,7 +43,7 @@ class ConsentManager(models.Manager["Consent"]):
         return super().get_queryset().using(self._db or router.db_for_write(self.model))
 
     def add(self, user: Any, application: Any, resource: str, scopes: Iterable[str]) -> None:
-        """Remember what a user allowed, in addition to what they allowed this client before.
+        """Add scopes to the consent of a user for a client.
 
         Several pages of one user may do it at once. The row is there before it is locked: a lock of
         a row that is missing would be one of a gap on MariaDB, within which nobody can insert.
@@ -128,7 +128,7 @@ def revoke_tokens(resource: str | None = None, **of: Any) -> None:
 
 
 def end_with_password(user: Any) -> None:
-    """Take back what a user allowed to programs; the app connects it.
+    """Take back the consents of a user; the app connects it.
 
     Tokens by which a company lets programs act for the user end as well; programs get new ones as
     long as the company vouches for the user.
@@ -140,7 +140,7 @@ def end_with_password(user: Any) -> None:
 
 
 class Registration(models.Model):
-    """What a client registered that the toolkit does not store, and from where (RFC 7591)."""
+    """Metadata of a client that the toolkit does not store, and its network (RFC 7591)."""
 
     application = models.OneToOneField(
         oauth2_settings.APPLICATION_MODEL,
@@ -155,7 +155,7 @@ class Registration(models.Model):
 
 
 class Redemption(models.Model):
-    """What a code or refresh token was exchanged for; ``redemptions`` has the states."""
+    """The tokens for a redeemed code or refresh token; ``redemptions`` has the states."""
 
     digest = models.CharField(max_length=64, unique=True)
     application = models.ForeignKey(
@@ -398,7 +398,7 @@ class ExternalIdentity(models.Model):
 
 
 class ManagedAccess(models.Model):
-    """What a company lets a client do for a user, on one server. Only an administrator ends it."""
+    """Access that a company gives a client for a user, on one server. An administrator ends it."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,

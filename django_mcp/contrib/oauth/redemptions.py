@@ -1,6 +1,6 @@
 """Codes and refresh tokens that were redeemed: each once, also by two requests at once.
 
-States of a code or refresh token, and what a request that presents it is answered:
+States of a code or refresh token, and the answers to a request with it:
 
 | state | stored as | answer |
 |---|---|---|
@@ -48,13 +48,13 @@ KEPT = timedelta(hours=1)
 
 
 def database() -> str:
-    """Return the alias of the database in which tokens are stored."""
+    """Return the alias of the database of tokens."""
     alias: str = router.db_for_write(get_access_token_model())
     return alias
 
 
 def digest_of(credential: str) -> str:
-    """Return the digest by which a code or token is found. The toolkit's is the same."""
+    """Return the digest of a code or token for look-ups. The toolkit's is the same."""
     return sha256(credential.encode()).hexdigest()
 
 
@@ -90,7 +90,7 @@ def keep(credential: str, tokens: Mapping[str, Any], *, is_repeatable: bool) -> 
 
 
 def repeatable(refresh_token: str, application: Any) -> Redemption | None:
-    """Return what a refresh token was just exchanged for, if the same may be answered again."""
+    """Return the tokens that a refresh token was just exchanged for, if they may be sent again."""
     since = timezone.now() - timedelta(seconds=REPEAT_SECONDS)
     rows = current(Redemption).filter(created__gt=since, application=application)
     repeated = rows.filter(digest=digest_of(refresh_token)).exclude(response="")

@@ -1,4 +1,4 @@
-"""Clients that registered: what they said, how many are kept, and when they are deleted."""
+"""Registered clients: their metadata, their number, and their deletion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_UNUSED = 30
 NEW = timedelta(minutes=10)
 """How long a client is new. Its user is about to log in, so that newer ones do not replace it."""
 MAX_NEW = 1000
-"""New clients of one network: the bound of what a program can store that registers all the time."""
+"""New clients of one network: a bound for programs that register all the time."""
 DEFAULT_METHOD = "client_secret_basic"
 """How a client authenticates that does not say it (RFC 7591, section 2)."""
 INFORMATION = (
@@ -45,7 +45,7 @@ INFORMATION = (
 
 
 def store(client_id: str, network: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Remember what a client registered, and from where; return what is remembered.
+    """Store the metadata of a client and its network; return the row.
 
     The oldest unused clients of the network are deleted above a bound. Nobody is refused: behind
     some proxies, all clients have one address.
@@ -110,8 +110,8 @@ def _unused() -> QuerySet[Any]:
 
 
 def _traces() -> list[QuerySet[Any]]:
-    """What a client has once a user allowed it something."""
-    # Each registration has a token, with which the client manages it.
+    """The objects of a client after a user has allowed it something."""
+    # Each registration has a token for the client that manages it.
     registration = oauth2_settings.DCR_REGISTRATION_SCOPE
     return [
         Consent.objects.all(),

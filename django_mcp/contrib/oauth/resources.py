@@ -1,4 +1,4 @@
-"""The resources for which tokens are issued: the servers of this project which accept them."""
+"""The resources that tokens are issued for: the servers of this project that accept them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def listed(resource: Any) -> list[str]:
 
 
 def base_url(request: HttpRequest) -> str:
-    """Return BASE_URL, else what the request says, as ``auth.resource.base_url`` does."""
+    """Return BASE_URL, else the URL of the request, as ``auth.resource.base_url`` does."""
     configured = conf.get().base_url
     if configured is not None:
         return configured.rstrip("/")
@@ -68,13 +68,13 @@ def is_known(base: str, resource: str) -> bool:
 
 
 def only(base: str) -> str | None:
-    """Return the resource of a client which names none: that of the only server, else None."""
+    """Return the resource of a client that names none: the only server's, else None."""
     resources = [*servers(base)]
     return resources[0] if len(resources) == 1 else None
 
 
 def title(base: str, resource: str) -> str:
-    """Return what the server calls itself, or ""."""
+    """Return the title of the server, or ""."""
     server = servers(base).get(canonical(resource))
     if server is None:
         return ""

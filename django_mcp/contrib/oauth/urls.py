@@ -29,7 +29,7 @@ management = for_clients("GET, DELETE", endpoints.RegistrationManagementView)
 
 toolkit = [
     re_path(rf"^{METADATA}/?$", metadata, name="oauth-server-metadata"),
-    # The well-known path before that of an issuer, and behind it.
+    # The well-known path before an issuer's, and behind it.
     re_path(rf"^{METADATA}/(?P<issuer_path>.+)$", metadata),
     re_path(rf"^(?P<issuer_path>.+)/{METADATA}/?$", metadata),
     # Where the official Python SDK refreshes in a process that has not read the metadata.

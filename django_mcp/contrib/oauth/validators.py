@@ -1,4 +1,4 @@
-"""What the toolkit leaves open: resources of this project only, and active users only."""
+"""Rules beyond the toolkit's: resources of this project only, and active users only."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ResourceValidator(OAuth2Validator):
 
     @staticmethod
     def _machine(request: Any) -> Any:
-        """The machine for which a request asks client credentials, or None."""
+        """The machine that requests client credentials, or None."""
         if getattr(request, "grant_type", None) != machines.CLIENT_CREDENTIALS:
             return None
         return machines.machine_of(request.client)
@@ -137,7 +137,7 @@ class ResourceValidator(OAuth2Validator):
 
     @staticmethod
     def _granted(request: Any) -> list[str] | None:
-        """What the user allowed; None for grants without a user's consent."""
+        """The consent of the user; None for grants without one."""
         if request.grant_type == "authorization_code":
             grants = current(get_grant_model()).filter(
                 code=request.code, application=request.client
@@ -159,7 +159,7 @@ class ResourceValidator(OAuth2Validator):
     def confirm_redirect_uri(
         self, client_id: str, code: str, redirect_uri: str, client: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """Refuse another redirect URI than that of the code, as RFC 6749, section 5.2, names it."""
+        """Refuse a redirect URI other than the code's, as RFC 6749, section 5.2, names it."""
         is_own = super().confirm_redirect_uri(
             client_id, code, redirect_uri, client, *args, **kwargs
         )

@@ -1,1 +1,1 @@
-"""Callers: principals, permissions, scopes and what a connection selects."""
+"""Callers: principals, permissions, scopes and selections of connections."""

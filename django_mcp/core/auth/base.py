@@ -23,7 +23,7 @@ class Principal:
 
     ``scheme`` and ``subject`` together identify the caller; sessions and signed state are bound
     to them. ``user`` is the Django user, whose primary key is the subject unless one is given.
-    ``scopes`` are those of the access token.
+    ``scopes`` are the scopes of the access token.
     """
 
     scheme: str
@@ -37,7 +37,7 @@ class Principal:
     """The tenant of the request, as the function says that TENANT names; callers of two tenants are
     two callers, whose primary keys may be equal."""
     selection: Selection | None = None
-    """What the connection selects of the components that the caller may use; None: all of them."""
+    """The connection's selection of the components that the caller may use; None: all of them."""
 
     def __post_init__(self) -> None:
         """Two users must never be one principal; raises ValueError for a user without a key."""
@@ -50,7 +50,7 @@ class Principal:
 
     @property
     def key(self) -> str:
-        """The identity to which sessions, cursors and signed state are bound."""
+        """The identity that sessions, cursors and signed state are bound to."""
         return f"{self.identity} {self.endpoint}" if self.endpoint else self.identity
 
     @property
@@ -61,7 +61,7 @@ class Principal:
 
     @property
     def place(self) -> str:
-        """The tenant and the endpoint, within which an anonymous caller may log in."""
+        """The tenant and the endpoint where an anonymous caller may log in."""
         return f"{beginning_of(self.tenant)}{self.endpoint}" if self.tenant else self.endpoint
 
     @property
@@ -110,7 +110,7 @@ class Challenge:
     error: str = ""
     scopes: frozenset[str] = frozenset()
     is_final: bool = True
-    """Whether the credentials are recognisably those of this authenticator. If not, the next ones
+    """Whether the credentials are recognisably for this authenticator. If not, the next ones
     are tried, and this is the answer where none of them accepts the request."""
 
 
@@ -151,9 +151,9 @@ INVALID_TOKEN = Challenge(error="invalid_token", message="The access token is no
 
 
 TENANT_KEY = "django_mcp.tenant"
-"""The key under which the ASGI scope of a request has its tenant, where the site has tenants."""
+"""The key of the tenant in the ASGI scope of a request, where the site has tenants."""
 TOKEN_KEY = "django_mcp.bearer_token"
-"""The key under which the ASGI scope of a request that is being authenticated has its token."""
+"""The key of the token in the ASGI scope of a request that is being authenticated."""
 
 
 def bearer_token(scope: Scope) -> str | None:

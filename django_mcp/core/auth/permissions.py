@@ -55,12 +55,12 @@ class Answers:
 
 
 def remember(user: Any, until: float) -> None:
-    """Remember from now on what is answered for ``user`` and its copies."""
+    """Remember answers for ``user`` and its copies from now on."""
     setattr(user, ATTRIBUTE, Answers(until))
 
 
 def forget(user: Any) -> None:
-    """Forget what was answered for ``user`` and its copies, and what is being asked for them."""
+    """Forget the answers for ``user`` and its copies, and the ones that are being asked for."""
     answers = getattr(user, ATTRIBUTE, None)
     if answers is not None:
         answers.until = 0.0
@@ -91,7 +91,7 @@ def has(user: Any, permission: str) -> bool:
     answer = at_hand(user, permission)
     if answer is not None:
         return answer
-    # Before the question: what is forgotten while it is asked must not be remembered.
+    # Before the question: an answer that is forgotten meanwhile must not be remembered.
     answers = getattr(user, ATTRIBUTE, None)
     answer = bool(user.has_perm(permission))
     if answers is not None:

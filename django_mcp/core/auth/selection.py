@@ -1,4 +1,4 @@
-"""What a connection selects of the components that its caller may use: ``?groups=…&read_only=1``.
+"""The selection of a connection among its caller's components: ``?groups=…&read_only=1``.
 
 The URL of the endpoint says it, which is the same for all requests of a client. An access token may
 be bound to a selection as well, beyond which no URL leads. A selection only removes: permissions
@@ -21,7 +21,7 @@ MISSPELT = {
     "readonly": "read_only",
     "read-only": "read_only",
 }
-"""Ignoring one of these would offer what the user meant to exclude."""
+"""Ignoring one of these would offer components that the user meant to exclude."""
 
 
 class Selectable(Protocol):
@@ -40,12 +40,12 @@ class Selection:
     """The components of some groups, those that only read, or both."""
 
     groups: frozenset[str] | None = None
-    """None: those of all groups, and those without a group."""
+    """None: the components of all groups, and without a group."""
     read_only: bool = False
     all_tools: bool = False
     """Whether all tools are listed where a server with ``tool_search`` lists few of them."""
     bound: Selection | None = None
-    """What the token of the caller is bound to, whatever the connection selects."""
+    """The selection of the caller's token, whatever the connection selects."""
 
     def includes(self, component: Selectable) -> bool:
         if component.is_in_every_selection:
@@ -81,7 +81,7 @@ class Selection:
 
 
 def of_token(groups: Iterable[str], *, read_only: bool) -> Selection | None:
-    """Return the selection to which a token is bound; None for one that is bound to nothing."""
+    """Return the selection that a token is bound to; None for one that is bound to nothing."""
     named = frozenset(groups) or None
     if named is None and not read_only:
         return None
@@ -105,7 +105,7 @@ def of_names(
 
 @lru_cache(maxsize=256)
 def of_query(query: bytes) -> Selection | None:
-    """Return what the query of a URL selects; raises ValueError, whose message is for the user.
+    """Return the selection of a URL's query; raises ValueError, whose message is for the user.
 
     Other parameters belong to the site.
     """

@@ -1,4 +1,4 @@
-"""What of a response a model pays for: of a write what it changed, of rows the members it wants."""
+"""Short answers for models: changed fields of a write, and wanted members of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django_mcp.core.protocol.texts import did_you_mean
 from django_mcp.openapi.arguments import DATA, Arguments
 
 Answer = Literal["changed", "full"]
-"""What a write answers with: the key and the fields that were sent, or all that the view says."""
+"""The answer of a write: the key and the sent fields, or the whole response of the view."""
 ANSWERS = ("changed", "full")
 
 FIELDS = "fields"
@@ -37,7 +37,7 @@ class Echo:
     """Whether only a response of status 201 is known to be the object."""
 
     def shortened(self, value: Any, arguments: Mapping[str, Any], status: int) -> Any:
-        """Return the key and the fields that were sent; what is no such object, unchanged."""
+        """Return the key and the sent fields of an object; anything else is returned unchanged."""
         if not isinstance(value, Mapping) or (self.only_created and status != CREATED):
             return value
         data = arguments.get(DATA) if self.sent is None else arguments
@@ -60,7 +60,7 @@ def check_answer(answer: Any) -> None:
 def echo_of(method: str, arguments: Arguments, answer: Answer | None, **parts: Any) -> Echo | None:
     """Return how the answer of a write is shortened; None where it is not.
 
-    A POST with another status than 201 may answer with what it has found or calculated, so it is
+    A POST with a status other than 201 may answer with found or calculated values, so it is
     shortened only where the author says so: ``answer`` is None unless they do.
     """
     if method not in ("post", "put", "patch") or answer == "full":
@@ -73,7 +73,7 @@ def echo_of(method: str, arguments: Arguments, answer: Answer | None, **parts: A
 
 @dataclass(frozen=True, slots=True)
 class RowFields:
-    """The members of the rows of a list, of which a caller may want some."""
+    """The members of the rows of a list: a caller may want some of them."""
 
     names: tuple[str, ...]
     lists_names: bool

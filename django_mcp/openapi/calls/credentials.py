@@ -1,4 +1,4 @@
-"""As which caller a tool calls a view of which only a document is known.
+"""The caller of a view that is known by a document only.
 
 | caller | the operation | the request has |
 |---|---|---|
@@ -29,7 +29,7 @@ from django_mcp.openapi.calls import responses
 from django_mcp.openapi.calls.requests import Caller, anonymous
 
 FindHeaders = Callable[[Frame], Mapping[str, str] | None]
-"""Returns the headers by which the API knows a caller; None if it does not know them."""
+"""Returns the headers that identify a caller for the API; None if it does not know them."""
 
 SESSION_SCHEME = "django_session"
 """The scheme of callers whom Django's session says."""
@@ -72,7 +72,7 @@ class DocumentCredentials:
     session_schemes: frozenset[str]
     """The security schemes that are Django's session."""
     authenticated_by: frozenset[str] = frozenset()
-    """The schemes for which callers with other credentials count."""
+    """The schemes that callers with other credentials count for."""
     find_headers: FindHeaders | None = None
 
     token_readers: Sequence[str] = ()
@@ -113,7 +113,7 @@ class DocumentCredentials:
         return self.security is None or any(needed <= set(names) for needed in self.security)
 
     def asks_for_token(self, authenticator: Authenticator) -> bool:
-        """Return False: what a view reads of a token is not known."""
+        """Return False: the attributes of tokens that a view reads are not known."""
         return False
 
     def asks_for_class(self, authenticator: Authenticator) -> bool:

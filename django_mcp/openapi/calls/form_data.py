@@ -31,7 +31,7 @@ class FormData:
 
     content_type = f"multipart/form-data; boundary={BOUNDARY}"
     body = f"--{BOUNDARY}--\r\n".encode()
-    """An empty form: what a view sees that reads the bytes of the request itself."""
+    """An empty form, for a view that reads the bytes of the request itself."""
 
     def handler(self) -> FileUploadHandler:
         """Return the upload handler of a request with this form."""

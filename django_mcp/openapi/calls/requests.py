@@ -1,4 +1,4 @@
-"""The request with which a tool calls its view: a Django request in the name of the caller.
+"""The request of a tool to its view: a Django request in the name of the caller.
 
 Nothing of the caller's own HTTP request is passed on, except the host for absolute URLs and the
 IP address for throttles. Credentials do not reach the view: the caller is set.
@@ -28,13 +28,13 @@ ACCEPT = f"{JSON}, */*;q=0.1"
 
 
 class Caller(NamedTuple):
-    """What a request knows of its caller."""
+    """The caller of a request."""
 
     user: Any
     attributes: Mapping[str, Any] = {}
-    """Further attributes of the request, by which a framework knows its caller."""
+    """Further attributes of the request that identify its caller for a framework."""
     headers: Mapping[str, str] = {}
-    """The credentials with which the API itself has accepted the caller, by name in lower case."""
+    """The caller's credentials that the API itself has accepted, by name in lower case."""
     has_session: bool = False
     """Whether the request has the session of the caller, if they have one."""
 
@@ -54,7 +54,7 @@ class RequestOfTool(HttpRequest):
     """The view that is called."""
 
     def match_in(self, urlconf: Any) -> ResolverMatch:
-        """Return what is called if a middleware has chosen another URLconf.
+        """Return the view if a middleware has chosen another URLconf.
 
         Raises Http404 if another view is at the path there.
         """
@@ -149,7 +149,7 @@ def encode_json(data: Any) -> bytes:
 def host_of(frame: Frame) -> str:
     """Return the host for absolute URLs: of BASE_URL, of the caller's request, or of the site.
 
-    On a site with tenants, the host of the caller comes first: it may be that of the tenant.
+    On a site with tenants, the host of the caller comes first: it may belong to the tenant.
     """
     site = conf.get()
     transport = frame.transport
@@ -173,7 +173,7 @@ def scheme_of(frame: Frame) -> str:
 
 
 def address_of(frame: Frame) -> str:
-    """Return the IP address by which throttles count anonymous callers."""
+    """Return the IP address of anonymous callers for throttles."""
     transport = frame.transport
     remote = transport.remote_ip if isinstance(transport, HttpTransport) else None
     return remote or "127.0.0.1"

@@ -33,7 +33,7 @@ SUMMARIES: Mapping[int, str] = {
     423: "The object is locked.",
     429: "Too many requests.",
 }
-"""What a status means to a model. Details of the view follow."""
+"""The meaning of a status for a model. Details of the view follow."""
 
 DENIED = (401, 403)
 
@@ -46,7 +46,7 @@ def read(
     max_bytes: int = MAX_BYTES,
     arguments: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return what a tool returns for a response.
+    """Return the result of a tool for a response.
 
     Raises ToolError for a status that the caller can act on, AuthenticationRequired where an
     anonymous caller is denied, and RuntimeError for a failure of the view.

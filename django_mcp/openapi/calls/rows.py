@@ -17,7 +17,7 @@ CURSOR = "cursor"
 MAX_CHARACTERS = 100_000
 """Of the rows in one result: as many as hosts pass on to a model by default."""
 MAX_BYTES = 20_000_000
-"""The largest response of which a part is returned."""
+"""The largest response that is cut, instead of refused."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "string",

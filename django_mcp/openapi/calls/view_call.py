@@ -20,7 +20,7 @@ MULTIPART = "multipart/form-data"
 
 
 class Operation(Protocol):
-    """What the call of an operation needs to know of it."""
+    """The parts of an operation that its call needs."""
 
     @property
     def method(self) -> str: ...
@@ -91,7 +91,7 @@ class ViewCall:
         request: requests.ToolRequest,
         arguments: Mapping[str, Any],
     ) -> Any:
-        """Return what the tool returns; the content is rendered here, as Django does at the end."""
+        """Return the tool's result; the content is rendered here, as Django does at the end."""
         if callable(getattr(response, "render", None)) and not response.is_rendered:
             response.render()
         if self._pages is None:

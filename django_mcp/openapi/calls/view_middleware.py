@@ -33,7 +33,7 @@ STATUSES: Mapping[type[Exception], int] = {
     BadRequest: 400,
     MultiPartParserError: 400,
 }
-"""Exceptions around a view, for which Django's own handler has a status."""
+"""Exceptions around a view with a status in Django's own handler."""
 
 
 def response_to(error: Exception) -> HttpResponseBase:
@@ -76,7 +76,7 @@ def skipped(servers: Sequence[Any]) -> list[str]:
 
 
 def call(request: RequestOfTool, match: ResolverMatch) -> HttpResponseBase:
-    """Return the response of a synchronous view; raises what the view raises."""
+    """Return the response of a synchronous view; exceptions of the view are raised."""
     paths = paths_of(request.mcp_frame.server)
     if not paths:
         _check_tenant(request)
@@ -130,7 +130,7 @@ def _chain(paths: tuple[str, ...], *, is_async: bool) -> _ViewMiddleware:
 
 
 def _check_tenant(request: RequestOfTool) -> None:
-    """Raise PermissionDenied for a request at another tenant than that of the caller."""
+    """Raise PermissionDenied for a request at a tenant other than the caller's."""
     tenant = tenants.of_request(request)
     if tenant and tenant != request.mcp_frame.principal.tenant:
         raise PermissionDenied

@@ -41,7 +41,7 @@ from django_mcp.openapi.calls.requests import Caller, anonymous
 SESSION_KINDS = ("SessionAuth", "SessionAuthSuperUser", "SessionAuthIsStaff")
 SESSION_MODULE = "ninja.security.session"
 HTTP_MODULE = "ninja.security.http"
-"""Callbacks of Django Ninja, of which it is known what they read."""
+"""Callbacks of Django Ninja that read known credentials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class NinjaCredentials:
 
     callbacks: Sequence[Any]
     of_api: Sequence[Any]
-    """Those of the API, which hold where an operation has none of its own."""
+    """The callbacks of the API, for operations without their own."""
     authenticated_by: Sequence[Any] = ()
     find_headers: FindHeaders | None = None
 
@@ -168,7 +168,7 @@ def _may_accept(callback: Any, user: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """What a callback for sessions reads of a request."""
+    """The attributes of a request for callbacks of sessions."""
 
     user: Any
 

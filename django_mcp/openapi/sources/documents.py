@@ -21,7 +21,7 @@ def is_document(target: Any) -> bool:
 
 
 def operations(target: Any, calling: Calling, prefix: str | None = None) -> Iterator[Candidate]:
-    """Yield the operations of a document; raises ConfigurationError for what is none."""
+    """Yield the operations of a document; raises ConfigurationError for an invalid one."""
     content = target if isinstance(target, Mapping) else read(target)
     document = Document(content, prefix=calling.prefix or prefix)
     of_session = session_schemes(document.schemes)

@@ -119,7 +119,7 @@ def marked_schema(api: Any, prefix: str) -> tuple[Mapping[str, Any], Sequence[An
 
 
 def prefix_of(api: Any, beginning: str, urlconf: Any) -> str:
-    """Return the path at which the site serves an API, with its variables in braces."""
+    """Return the path of an API on the site, with its variables in braces."""
     namespace = api.urls_namespace.split(":")[-1]
     paths = []
     for includes, pattern in walk(get_resolver(urlconf).url_patterns, ()):
@@ -135,7 +135,7 @@ def prefix_of(api: Any, beginning: str, urlconf: Any) -> str:
 
 
 def is_include_of(includes: Sequence[URLResolver], namespace: str) -> bool:
-    """Whether the innermost include is that of an API."""
+    """Whether the innermost include belongs to an API."""
     return bool(includes) and (
         (includes[-1].app_name, includes[-1].namespace) == (APP_NAME, namespace)
     )

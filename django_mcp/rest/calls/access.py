@@ -29,7 +29,7 @@ class OfCall(BaseException):
 
 
 class ViewAccess:
-    """The permission of a tool: what the permission classes of its view say before any call.
+    """The permission of a tool: the answer of its view's permission classes before any call.
 
     The view asks them again at the call, with its arguments. An anonymous caller passes: the view
     answers that a login is needed. So does everybody where a class needs what is not known yet.
@@ -53,7 +53,8 @@ class ViewAccess:
         except (APIException, Http404, PermissionDenied, OfCall):
             return False
         except Exception as error:
-            # Code of the site, without what its middleware sets: the call will raise it as well.
+            # Code of the site, without attributes of its middleware: the call will raise it as
+            # well.
             logger.debug("%s raised %r for an anonymous caller", self.__qualname__, error)
             return False
         return True
@@ -66,7 +67,7 @@ class ViewAccess:
         except (APIException, Http404, PermissionDenied, NotAccepted):
             return False
         except (OfCall, ToolError):
-            return True  # The view decides at the call, or the call says what is missing.
+            return True  # The view decides at the call, or the call names the missing rights.
         return True
 
     def _view_of(self, frame: Frame) -> _ViewBeforeCall:
@@ -81,7 +82,7 @@ class ViewAccess:
 
 
 class _ViewBeforeCall:
-    """A view of which the arguments, and the data of its request, are not known yet."""
+    """A view whose arguments, and the data of its request, are not known yet."""
 
     def __init__(self, view: Any) -> None:
         self._view = view
@@ -92,7 +93,7 @@ class _ViewBeforeCall:
         request.__class__ = _before_call(kind)
 
     def check(self) -> None:
-        """Ask the permission classes; raises what they raise, and OfCall."""
+        """Ask the permission classes; raises their exceptions, and OfCall."""
         self._view.check_permissions(self._view.request)
 
 
@@ -101,7 +102,7 @@ def _of_call(*_: Any, **__: Any) -> NoReturn:
 
 
 class _Unknown(dict[str, Any]):
-    """Arguments of the URL, of which none can be read."""
+    """Arguments of the URL that cannot be read yet."""
 
     __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = __eq__ = _of_call
     get = items = keys = values = pop = copy = _of_call

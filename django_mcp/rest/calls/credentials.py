@@ -57,9 +57,9 @@ WITHOUT_TOKEN = (
 
 
 class CallerAuth:
-    """``request.auth`` of a view: what the access token of the caller allows.
+    """``request.auth`` of a view: the scopes of the caller's access token.
 
-    Its attributes are those by which permission classes read access tokens.
+    It has the attributes of access tokens that permission classes read.
     """
 
     def __init__(self, principal: Principal) -> None:
@@ -111,7 +111,7 @@ class Credentials:
     substitute: FindAuth | None = None
     """Returns ``request.auth`` for callers whom no class of the API has accepted."""
     authenticated_by: frozenset[type] = frozenset()
-    """The authentication classes of the view for which such callers count."""
+    """The authentication classes of the view that such callers count for."""
 
     def caller(self, frame: Frame) -> Caller:
         """Return the caller as the view knows them; raises NotAccepted."""
@@ -198,7 +198,7 @@ def user_of(frame: Frame) -> Any:
 def auth_for(permission: Any, frame: Frame) -> Any:
     """Return ``request.auth`` for the permission of a component, without a view.
 
-    Raises NotAccepted where nobody knows what the permission would read.
+    Raises NotAccepted where the attributes that the permission reads are unknown.
     """
     principal = frame.auth
     if principal is None or responses.is_anonymous(frame):

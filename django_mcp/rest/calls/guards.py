@@ -1,4 +1,4 @@
-"""What a view asks of the way in which a caller came in: what decides about its requests.
+"""Requirements of a view on a caller's authentication: the classes that decide about requests.
 
 Nothing is concluded from code. Classes of REST framework, of django-filter and of
 django-oauth-toolkit are known; any other that guards a view may read ``request.auth``.
@@ -26,7 +26,7 @@ KNOWN = frozenset(
         "oauth2_provider.contrib.rest_framework.permissions",
     }
 )
-"""Modules of which the classes read nothing of a token but ``scope``, ``is_valid`` and the like."""
+"""Modules with classes that read nothing of a token but ``scope``, ``is_valid`` and the like."""
 BY_CLASS = ("IsAuthenticatedOrTokenHasScope",)
 """Classes that ask which authentication class has accepted a request: in a tool, none has."""
 OF_VIEWS = (
@@ -36,12 +36,12 @@ OF_VIEWS = (
     "check_object_permissions",
     "get_permissions",
 )
-"""Methods by which views override what permission classes do."""
+"""Methods of views that override permission classes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """What a view asks of the way in which a caller came in."""
+    """The requirements of a view on a caller's authentication."""
 
     classes: frozenset[type] | None
     """Its authentication classes; None if it chooses them for each request."""

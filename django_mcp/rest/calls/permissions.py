@@ -2,7 +2,7 @@
 
 ``has_permission`` is asked, with a request and a view that stand for the component:
 
-| what it gets | is |
+| attribute | value |
 |---|---|
 | ``request`` | REST framework's Request, without a body and a query |
 | ``request.method`` | GET for resources, prompts and tools with ``read_only=True``, else POST |
@@ -39,14 +39,14 @@ def _refuse(*_: Any) -> NoReturn:
 
 
 class RequestWithoutAuth(Request):  # type: ignore[misc]
-    """A request of a caller of whom nobody knows what ``request.auth`` would be."""
+    """A request of a caller with an unknown ``request.auth``."""
 
     auth = property(_refuse, Request.auth.fset)
     successful_authenticator = property(_refuse)
 
 
 class ComponentView:
-    """What a permission class gets as the view."""
+    """The view for a permission class."""
 
     detail = False
     args = ()
@@ -58,7 +58,7 @@ class ComponentView:
 
 
 def has_permission(declared: ViewPermission, frame: Frame) -> Any:
-    """Return what the permission class answers, which may be awaitable; False if it refuses."""
+    """Return the answer of the permission class, which may be awaitable; False if it refuses."""
     is_instance = hasattr(declared.permission, "has_permission") and not isinstance(
         declared.permission, type
     )
