@@ -12,28 +12,37 @@ from contextlib import contextmanager
 from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.core.components.base import Option
+from django_mcp.core.components.base import Component, Option
+from django_mcp.core.dispatch.pagination import page as list_components
 from django_mcp.core.dispatch.visibility import find as find_component
 from django_mcp.core.protocol.texts import similar
 from django_mcp.core.server.extensions import (
     INSTALLED,
     CallPlan,
     Extension,
+    Kind,
     ListenFilter,
     Method,
+    Serve,
     Step,
+    Stream,
 )
 from django_mcp.core.server.server import created
 
 __all__ = [
     "CallPlan",
+    "Component",
     "Extension",
+    "Kind",
     "ListenFilter",
     "Method",
     "Option",
+    "Serve",
     "Step",
+    "Stream",
     "find_component",
     "installed",
+    "list_components",
 ]
 
 ATTRIBUTE = "mcp_extension"

@@ -37,8 +37,10 @@ def check(revision: Revision, message: Mapping[str, Any], method: str | None = N
     if is_custom and "id" not in message:
         return  # A notification of the application, which no schema describes.
     is_extended = method is not None and INSTALLED.method(method) is not None
-    if not folder or (is_extended and "result" in message):
-        return  # No official schema describes what an extension of a site returns.
+    if message.get("method") in {name for one in INSTALLED.all for name in one.notifications}:
+        is_extended = True
+    if not folder or (is_extended and "error" not in message):
+        return  # No official schema describes what an extension of a site sends.
     described = _of_tasks(revision, message, method)
     if described is None:
         _schema(folder, revision.version).check(message, method)

@@ -81,7 +81,7 @@ def counts(server: Server) -> list[Count]:
     """Return how many components of each kind there are, and how much models read of them."""
     by_kind: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
     for entry in registry.entries(server):
-        by_kind[entry.component.kind].append(entry)
+        by_kind.setdefault(entry.component.kind, []).append(entry)
     return [_count(listed) for listed in by_kind.values() if listed]
 
 

@@ -1,5 +1,7 @@
 """The state of one listen stream, over every transport: its filter and its messages.
 
+A method of an extension may open a stream as well, which a function of its own writes to.
+
 | state | meaning | who moves it |
 |---|---|---|
 | new | it subscribes, and reads its tasks; changes are not sent | ``open``, at its end: open |
@@ -23,12 +25,56 @@ from django_mcp.core.protocol import jsonrpc, subscriptions, tasks
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.core.protocol.tasks import FINAL, Task
-from django_mcp.core.server.extensions import INSTALLED
+from django_mcp.core.server.extensions import INSTALLED, Serve
 from django_mcp.core.server.server import server_of
 from django_mcp.core.server.tasks import TASKS
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
+
+Write = Callable[[bytes], None]
+
+
+def of(
+    frame: Frame, wanted: Filter | Serve, write: Write, end: Callable[[], object]
+) -> Subscription | ServedStream:
+    """The state of the stream that a request opens; ``end`` ends it for the server."""
+    if isinstance(wanted, Filter):
+        return Subscription(frame, wanted, write)
+    return ServedStream(frame, wanted, write, end)
+
+
+class ServedStream:
+    """A stream of which a function of an extension sends the notifications."""
+
+    def __init__(self, frame: Frame, serve: Serve, write: Write, end: Callable[[], object]) -> None:
+        self.frame = frame
+        self._serve = serve
+        self._write = write
+        self._end = end
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Start the function; ``close`` must follow, also after a cancellation."""
+        self._task = background.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            await self._serve(self)
+        finally:
+            self._end()
+
+    def send(self, method: str, params: Json, /) -> None:
+        meta = {**(params.get("_meta") or {}), **subscriptions.meta(self.frame.request_id)}
+        self._write(jsonrpc.encode(jsonrpc.notification(method, {**params, "_meta": meta})))
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def reauthenticated(self, principal: Principal) -> None:
+        self.frame = replace(self.frame, user=principal.user, auth=principal)
+
 
 READ_TASKS = 4.0
 """Seconds between two reads of the tasks of a stream: hints of their changes may be lost."""

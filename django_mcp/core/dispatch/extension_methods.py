@@ -11,6 +11,7 @@ from django_mcp.core.components.base import InvalidArguments
 from django_mcp.core.components.signature import is_async
 from django_mcp.core.dispatch import invocation
 from django_mcp.core.dispatch.invocation import HookHandler, Invocation
+from django_mcp.core.protocol import preencoded, subscriptions
 from django_mcp.core.protocol.errors import InternalError, InvalidParams, McpError, MethodNotFound
 from django_mcp.core.protocol.limits import cut
 from django_mcp.core.server import extensions, failures
@@ -49,14 +50,20 @@ def _function(extension: Extension, method: Method) -> Run:
         server = frame.server
         if extension.settings_for(server, frame.revision) is None:
             raise MethodNotFound(f"Method not found: {cut(method.name)}")
+        if method.streams and not frame.exchange.may_listen:
+            raise MethodNotFound("This server has no streams to listen on")
         if method.needs_declaration:
             extension.require(frame)
         sent = frame.message.params
         arguments = validate({key: sent[key] for key in sent.keys() - OF_REQUESTS})
         handler = HookHandler(method.call, is_async(method.call), method.requests_input)
-        return await Invocation.of(server, handler, read=_read, failed=failed).run(
-            frame, *arguments
-        )
+        read = _unread if method.streams else _read
+        invocation_of = Invocation.of(server, handler, read=read, failed=failed)
+        result, after = await invocation_of.run(frame, *arguments)
+        if not method.streams or isinstance(result, McpError):
+            return result, after
+        await frame.exchange.listen(frame, result)
+        return {"_meta": subscriptions.meta(frame.request_id)}, after
 
     return run
 
@@ -76,7 +83,13 @@ def _validator(method: Method) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
     return validate
 
 
+def _unread(frame: Frame, value: Any) -> invocation.Result:
+    return value
+
+
 def _read(frame: Frame, value: Any) -> invocation.Result:
+    if type(value) is dict and preencoded.has_encoded(value):
+        return dict(value)  # A list of components.
     result = serializers.jsonable({} if value is None else value)
     if not isinstance(result, Mapping):
         raise TypeError(f"{frame.message.method} returned {value!r}: return a dict or a model")

@@ -37,7 +37,6 @@ from django_mcp.core.protocol.errors import (
 )
 from django_mcp.core.protocol.limits import quoted
 from django_mcp.core.server.component_lists import InOrder
-from django_mcp.core.server.components import KINDS
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
@@ -420,7 +419,8 @@ def _answer(frame: Frame, component: Component) -> Answer:
 
 def _names_of(server: Server) -> Iterator[str]:
     """Yield the permissions that the components of a server name."""
-    guarded = (item for kind in KINDS for item in server.components.guarded(kind))
+    components = server.components
+    guarded = (item for kind in components.kinds() for item in components.guarded(kind))
     yield from {item.permission for item in guarded if isinstance(item.permission, str)}
 
 

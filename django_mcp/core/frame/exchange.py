@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from django_mcp.core.protocol.errors import McpError
     from django_mcp.core.protocol.headers import RequestHeaders
     from django_mcp.core.protocol.subscriptions import Filter
+    from django_mcp.core.server.extensions import Serve
     from django_mcp.core.server.server import Server
 
 T = TypeVar("T")
@@ -149,8 +150,9 @@ class Exchange(Cancellation):
     def advise_retry(self, seconds: int, /) -> None:
         """Tell the client after how many seconds it may retry, where the transport can."""
 
-    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Acknowledge, then send the notifications that match ``wanted`` until the stream ends."""
+    async def listen(self, frame: Frame, wanted: Filter | Serve, /) -> None:
+        """Send notifications until the stream ends: what matches a filter, after its
+        acknowledgement, or what a function sends."""
         raise ConnectionError("This transport has no listen streams")
 
 

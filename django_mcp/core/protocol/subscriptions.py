@@ -37,9 +37,11 @@ class Filter:
     tasks: tuple[str, ...] = ()
     of_extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The members that extensions have added, by name."""
+    categories: Mapping[str, str] = field(default_factory=lambda: LISTS)
+    """The category of each list that a filter may have."""
 
     def to_protocol(self) -> dict[str, Any]:
-        described: dict[str, Any] = {name: True for name in LISTS if name in self.lists}
+        described: dict[str, Any] = {name: True for name in self.categories if name in self.lists}
         if self.uris:
             described["resourceSubscriptions"] = [*self.uris]
         if self.tasks:
@@ -50,25 +52,30 @@ class Filter:
     @property
     def methods(self) -> frozenset[str]:
         """The list_changed notifications that the filter allows."""
-        return frozenset(f"notifications/{LISTS[name]}/list_changed" for name in self.lists)
+        categories = (self.categories[name] for name in self.lists)
+        return frozenset(f"notifications/{category}/list_changed" for category in categories)
 
 
-def read(params: Json, of_extensions: Collection[str] = ()) -> Filter:
+def read(
+    params: Json, of_extensions: Collection[str] = (), more_lists: Mapping[str, str] | None = None
+) -> Filter:
     """Return the filter of a request without unknown members; raise InvalidParams.
 
-    ``of_extensions`` are the members that extensions have added.
+    ``of_extensions`` are the members that extensions have added, and ``more_lists`` their lists.
     """
+    categories = {**LISTS, **(more_lists or {})}
     wanted = params.get("notifications")
     if type(wanted) is not dict:
         raise InvalidParams("params.notifications must be an object: the filter of what to hear")
     uris = _strings(wanted, "resourceSubscriptions", "A URI", MAX_URI)
     tasks = _strings(wanted, "taskIds", "An id", MAX_IDENTIFIER)
-    for name in LISTS:
+    for name in categories:
         if type(wanted.get(name, False)) is not bool:
             raise InvalidParams(f"params.notifications.{name} must be true or false")
-    lists = frozenset(name for name in LISTS if wanted.get(name))
+    lists = frozenset(name for name in categories if wanted.get(name))
     added = {name: _strings(wanted, name, "A string", MAX_URI) for name in of_extensions}
-    return Filter(lists, uris, tasks, {name: values for name, values in added.items() if values})
+    accepted = {name: values for name, values in added.items() if values}
+    return Filter(lists, uris, tasks, accepted, categories)
 
 
 def _strings(wanted: Json, name: str, each: str, most: int) -> tuple[str, ...]:

@@ -49,6 +49,10 @@ class Capabilities:
                 own = {EXTENSION: {}, **own}
             if own:
                 declared["extensions"] = {**own, **extensions}
+            for extension in INSTALLED.all:
+                name = extension.capability
+                if name is not None and extension.name in declared.get("extensions", {}):
+                    declared.setdefault(name, declared["extensions"][extension.name])
         experimental = {**self._experimental(), **(declared.pop("experimental", None) or {})}
         if experimental:
             declared["experimental"] = experimental

@@ -15,6 +15,7 @@ event loop waits (``build``). If one of the functions raises, no component is ke
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -90,7 +91,8 @@ class ComponentCollection:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._all = {kind: ComponentsOfKind() for kind in KINDS}
+        self._all = defaultdict(ComponentsOfKind, {kind: ComponentsOfKind() for kind in KINDS})
+        """Those of the protocol; extensions have others."""
         self._deferred: tuple[Deferred, ...] = ()
         self._is_building = False
         self._background_build: Future[None] | None = None
@@ -246,7 +248,7 @@ class ComponentCollection:
         that have changed.
         """
         changed: list[str] = []
-        for kind, components in self._all.items():
+        for kind, components in tuple(self._all.items()):
             of_kind = frozenset(key for other, key in keys if other == kind)
             if of_kind != components.switched_off and components.switch_off(of_kind):
                 changed.append(kind)
@@ -310,13 +312,17 @@ class ComponentCollection:
         groups = self._by_group
         if groups is None:
             groups = {}
-            usable = (item for kind in KINDS for item in self.of_kind(kind))
+            usable = (item for kind in self.kinds() for item in self.of_kind(kind))
             public_first = sorted(usable, key=lambda component: not component.is_public)
             for component in public_first:
                 if component.group is not None:
                     groups.setdefault(component.group, []).append(component)
             self._by_group = groups
         return groups
+
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of which there may be components."""
+        return tuple(self._all)
 
     def guarded(self, kind: str) -> Sequence[Component]:
         """Return the components of this kind that need a permission."""
@@ -340,7 +346,8 @@ class ComponentCollection:
 
     def registered(self) -> Iterator[Component]:
         """All that are declared, without building those that are deferred."""
-        return (item for kind in self._all.values() for item in kind.declared_in_order())
+        of_kinds = tuple(self._all.values())
+        return (item for kind in of_kinds for item in kind.declared_in_order())
 
     @property
     def has_deferred(self) -> bool:
@@ -353,7 +360,8 @@ class ComponentCollection:
 
     def all(self) -> Iterator[Component]:
         """All that are declared, with those that are switched off."""
-        return (item for kind in self._kinds.values() for item in kind.declared_in_order())
+        of_kinds = tuple(self._kinds.values())
+        return (item for kind in of_kinds for item in kind.declared_in_order())
 
     def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
         """Return the entry of ``component`` in a list for clients of ``revision``."""

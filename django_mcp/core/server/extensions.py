@@ -5,12 +5,15 @@ An ``Extension`` is a value. Each of its parts is optional, and each is asked fo
 ================= ================================== =======================================
 part              what it adds                       read by
 ================= ================================== =======================================
-``settings``      an identifier among the            ``server.capabilities``, for each
-                  capabilities                       server and revision
+``settings``,     an identifier among the            ``server.capabilities``, for each
+``capability``    capabilities                       server and revision
 ``methods``,      requests and notifications         ``Server.configure``, into the revisions
 ``notifications``                                    of the server
+``errors``        codes of errors                    the same
 ``filters``       members of the filter of           ``dispatch.methods.subscriptions``
                   ``subscriptions/listen``
+``kinds``         kinds of components, with their    ``server.components``, and whoever lists
+                  lists                              components
 ``options``       options of components              ``components.declaration``
 ``before_…``,     steps of calls                     ``dispatch.plan``, for each component
 ``after_result``
@@ -31,6 +34,7 @@ of the other apps, in the order of INSTALLED_APPS.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
@@ -51,6 +55,9 @@ if TYPE_CHECKING:
 
 METHOD = re.compile(r"[a-z][A-Za-z0-9]*(?:[./_-][A-Za-z0-9]+)*/[A-Za-z0-9_]+")
 """A namespace and a name: ``events/list``, ``com.example/receipts/send``."""
+
+ANY_FLAG = frozenset({"*"})
+"""The flags of a capability that has whatever it has."""
 
 Result = Any
 """A result in the vocabulary of the newest revision, or an McpError."""
@@ -95,6 +102,22 @@ class Step(NamedTuple, Generic[Run_co]):
     """None: the components that have an option of the extension."""
 
 
+class Stream(Protocol):
+    """The stream of notifications that a request has opened."""
+
+    @property
+    def frame(self) -> Frame:
+        """The Frame of the request, with the rights that its caller has now."""
+
+    def send(self, method: str, params: Json, /) -> None:
+        """Send a notification, with the id of the request in its ``_meta``."""
+
+
+Serve = Callable[[Stream], Awaitable[None]]
+"""Sends notifications until it returns, which ends the stream. It is cancelled when the client
+leaves, or the process ends."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Method:
     """A method of the protocol which an extension adds.
@@ -114,6 +137,9 @@ class Method:
     """Whether it may request input from the client."""
     needs_declaration: bool = False
     """Whether clients have to declare the extension in their capabilities."""
+    streams: bool = False
+    """Whether ``call`` returns a ``Serve``, once it has accepted the request. The request then has
+    no time limit and does not count as a running one, like ``subscriptions/listen``."""
 
     def __post_init__(self) -> None:
         if not METHOD.fullmatch(self.name):
@@ -139,6 +165,23 @@ class ListenFilter:
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of components that an extension adds: they are subclasses of ``Component``.
+
+    They have permissions, scopes and groups, are found by ``find_component``, listed by
+    ``list_components``, shown by ``mcp_show`` and the workbench, and can be switched off.
+    """
+
+    name: str
+    """Such as "event"."""
+    category: str
+    """The name of their list, such as "events"."""
+    list_filter: str | None = None
+    """The member of the filter of ``subscriptions/listen`` with which clients ask for
+    ``notifications/<category>/list_changed``, if there is one."""
+
+
 AfterCall = Callable[["Frame", str, float, "int | None"], object]
 Settings = Callable[["Server", "Revision"], "Json | None"]
 
@@ -154,9 +197,15 @@ class Extension:
     name: str
     settings: Settings | None = None
     options: Sequence[Option] = ()
+    capability: str | None = None
+    """The name of a capability that has the same settings, beside those of extensions: for clients
+    that look for it there."""
     methods: Sequence[Method] = ()
     notifications: Collection[str] = ()
     """The notifications that it sends, in all revisions."""
+    errors: Callable[[], Mapping[str, int]] | None = None
+    """Returns the codes of its errors, by the ``reason`` of their subclass of McpError."""
+    kinds: Sequence[Kind] = ()
     filters: Sequence[ListenFilter] = ()
     before_arguments: Sequence[Step[BeforeArguments]] = ()
     before_handler: Sequence[Step[BeforeHandler]] = ()
@@ -234,6 +283,9 @@ class Extensions:
         self.all: tuple[Extension, ...] = ()
         self.after_call: tuple[AfterCall, ...] = ()
         self.filters: Mapping[str, tuple[Extension, ListenFilter]] = {}
+        self.kinds: Mapping[str, tuple[Extension, Kind]] = {}
+        self.lists: Mapping[str, str] = {}
+        """The categories of kinds by the member of a filter that asks for their list."""
         self._methods: Mapping[str, tuple[Extension, Method]] = {}
 
     def replace(self, extensions: Iterable[Extension]) -> None:
@@ -243,15 +295,28 @@ class Extensions:
         _refuse_repeated("option", installed, lambda one: [each.name for each in one.options])
         _refuse_repeated("method", installed, lambda one: [each.name for each in one.methods])
         _refuse_repeated("filter", installed, lambda one: [each.name for each in one.filters])
+        _refuse_repeated("kind", installed, lambda one: [each.name for each in one.kinds])
         _refuse_known_methods(installed)
         OPTIONS.replace([each for one in installed for each in one.options])
         self._methods = {each.name: (one, each) for one in installed for each in one.methods}
         self.filters = {each.name: (one, each) for one in installed for each in one.filters}
+        self.kinds = {each.name: (one, each) for one in installed for each in one.kinds}
+        kinds = [kind for _, kind in self.kinds.values()]
+        self.lists = {kind.list_filter: kind.category for kind in kinds if kind.list_filter}
         self.after_call = tuple(one.after_call for one in installed if one.after_call)
         self.all = installed
 
     def method(self, name: str) -> tuple[Extension, Method] | None:
         return self._methods.get(name)
+
+    def streams(self, method: str) -> bool:
+        """Whether a method opens a stream of notifications."""
+        owner = self._methods.get(method)
+        return owner is not None and owner[1].streams
+
+    def category(self, kind: str) -> str:
+        """The name of the list of a kind that an extension has added."""
+        return self.kinds[kind][1].category
 
     def steps(self, place: str, component: Component, revision: Revision) -> tuple[Any, ...]:
         """The functions at a place (the name of a field) of the calls of a component."""
@@ -277,7 +342,9 @@ class Extensions:
             method for _, method in self._methods.values() if revision.version in method.revisions
         ]
         notifications = {name for one in self.all for name in one.notifications}
-        if not methods and not notifications:
+        capabilities = {one.capability: ANY_FLAG for one in self.all if one.capability}
+        codes = [one.errors() for one in self.all if one.errors is not None]
+        if not methods and not notifications and not capabilities and not codes:
             return revision
         cacheable = {method.name for method in methods if method.is_cacheable}
         requesting = {method.name for method in methods if method.requests_input}
@@ -285,6 +352,8 @@ class Extensions:
             revision,
             requests=revision.requests | {method.name for method in methods},
             server_notifications=revision.server_notifications | notifications,
+            capabilities={**revision.capabilities, **capabilities},
+            error_codes={**revision.error_codes, **dict(ChainMap(*map(dict, codes)))},
             cacheable=revision.cacheable | cacheable if revision.cacheable else frozenset(),
             input_request_methods=revision.input_request_methods | requesting,
         )

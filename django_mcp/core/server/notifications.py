@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol.texts import resolved
+from django_mcp.core.server.extensions import INSTALLED
 
 if TYPE_CHECKING:
     from django_mcp.core.protocol.errors import Json
@@ -141,7 +142,8 @@ class Notifications:
     def component_changed(self, kind: str) -> None:
         """Notify clients of a component added or removed after the site has started."""
         if self._server.is_configured and self.publisher is not None:
-            self.publisher.list_changed(self._server, CATEGORIES[kind])
+            category = CATEGORIES.get(kind) or INSTALLED.category(kind)
+            self.publisher.list_changed(self._server, category)
 
     def resources_changed(self, uris: Iterable[str], *, is_list_changed: bool) -> None:
         """Notify clients soon of changed resources, and of their list, and return at once."""

@@ -18,9 +18,10 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.jsonrpc import RequestId
 from django_mcp.core.protocol.subscriptions import Filter
+from django_mcp.core.server.extensions import Serve
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
+from django_mcp.transports import subscription
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.subscription import Subscription
 
 TIMED_OUT = "The call took too long"
 WAIT_EVERY = 100
@@ -74,15 +75,15 @@ class ConnectionExchange(LoopExchange):
             self._route, self.write, method, params, timeout=timeout
         )
 
-    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
+    async def listen(self, frame: Frame, wanted: Filter | Serve, /) -> None:
         """Send notifications until the client cancels the request, or ``end_listening``."""
-        subscription = Subscription(frame, wanted, self._send)
+        stream = subscription.of(frame, wanted, self._send, self.end_listening)
         self._closed = self.loop.create_future()
         try:
-            await subscription.open()
+            await stream.open()
             await self._closed
         finally:
-            subscription.close()
+            stream.close()
 
     @property
     def is_listening(self) -> bool:

@@ -169,7 +169,7 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
         return None
     exchange.revision = meta["revision"]
     frame = frames.stateless(exchange, message, meta)
-    if message.method == listen_stream.METHOD:
+    if listen_stream.is_opened_by(message.method):
         return _listener(exchange, frame)
     if WAITING_THREAD in exchange.scope:
         exchange.use_waiting_thread(frame)

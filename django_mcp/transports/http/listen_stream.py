@@ -14,19 +14,25 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import sse
 from django_mcp.core.protocol.errors import TooManyRequests
 from django_mcp.core.protocol.subscriptions import Filter
+from django_mcp.core.server.extensions import INSTALLED, Serve
+from django_mcp.transports import subscription
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
-from django_mcp.transports.subscription import Subscription
 
 METHOD = "subscriptions/listen"
+
+
+def is_opened_by(method: str) -> bool:
+    """Whether a request of this method may open a stream."""
+    return method == METHOD or INSTALLED.streams(method)
 
 
 class ListenStream(SseStream):
     kind = "listen"
 
-    def __init__(self, http: AuthenticatedRequest, frame: Frame, wanted: Filter) -> None:
+    def __init__(self, http: AuthenticatedRequest, frame: Frame, wanted: Filter | Serve) -> None:
         super().__init__(http)
-        self._subscription = Subscription(frame, wanted, self._send_message)
+        self._subscription = subscription.of(frame, wanted, self._send_message, self.end)
 
     def _send_message(self, message: bytes) -> None:
         self.enqueue(sse.event(message))

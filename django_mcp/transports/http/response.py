@@ -37,6 +37,7 @@ from django_mcp.core.protocol.headers import RequestHeaders
 from django_mcp.core.protocol.jsonrpc import Request, RequestId
 from django_mcp.core.protocol.revisions import NEWEST, Feature, Revision
 from django_mcp.core.protocol.subscriptions import Filter
+from django_mcp.core.server.extensions import Serve
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import request_scope
 from django_mcp.runtime.store_operations import StoreUnavailable
@@ -406,7 +407,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         if self._writer is not UNUSED and self._writer is not CLOSED:
             self._writer.headers = self._headers
 
-    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
+    async def listen(self, frame: Frame, wanted: Filter | Serve, /) -> None:
         stream = ListenStream(self, frame, wanted)
         with stream.open_within(sse_stream.MAX_STREAMS, TooManyStreams()):
             self._stream = stream

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import pytest
 from django.apps import AppConfig
@@ -11,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from pydantic import BaseModel
 
-from django_mcp import Frame, Server, Tool, ToolError
+from django_mcp import Frame, McpError, Server, Tool, ToolError
 from django_mcp.core.components.base import Component, ConfigurationError
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol.revisions import BY_VERSION
@@ -19,11 +21,15 @@ from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.extensions import (
     CallPlan,
     Extension,
+    Kind,
     ListenFilter,
     Method,
     Option,
+    Serve,
     Step,
+    Stream,
     installed,
+    list_components,
     of_apps,
 )
 from django_mcp.runtime import background, housekeeping, lifespan
@@ -297,3 +303,168 @@ def test_misspelt_attribute_of_an_app_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("django.apps.apps.get_app_configs", lambda: [config])
     with pytest.raises(ImproperlyConfigured, match="did you mean 'mcp_extension'"):
         of_apps()
+
+
+# Kinds of components.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Report(Component):
+    kind: ClassVar[str] = "report"
+
+    def descriptor(self) -> dict[str, Any]:
+        return {"name": self.name, "description": self.listed_description}
+
+
+async def list_reports(frame: Frame) -> Any:
+    return await list_components(frame, "report", "reports")
+
+
+REPORTS = Extension(
+    name="com.example/reports",
+    settings=lambda server, revision: {"listChanged": True},
+    capability="reports",
+    kinds=[Kind(name="report", category="reports", list_filter="reportsListChanged")],
+    notifications=["notifications/reports/list_changed"],
+    methods=[Method(name="reports/list", call=list_reports)],
+)
+
+
+@pytest.fixture
+def press() -> Iterator[Server]:
+    with installed(REPORTS):
+        server = Server("press")
+        server.components.add(Report(name="sales", description="Sales", group="money"))
+        server.components.add(Report(name="staff", permission="staff_member"))
+        yield server
+
+
+async def names(client: Client) -> list[str]:
+    return [each["name"] for each in (await client.request("reports/list"))["reports"]]
+
+
+async def test_components_of_a_kind_are_listed_to_those_who_may_use_them(press: Server) -> None:
+    async with Client(press) as client:
+        assert await names(client) == ["sales"]
+    press.components.switch_off({("report", "sales")})
+    async with Client(press) as client:
+        assert await names(client) == []
+
+
+async def test_group_of_a_component_of_a_kind_can_be_selected(press: Server) -> None:
+    press.tool(name="count", group="stock")(lambda: 1)
+    async with Client(press, query="groups=stock", transport="http") as client:
+        assert await names(client) == []
+    async with Client(press, query="groups=money", transport="http") as client:
+        assert await names(client) == ["sales"]
+
+
+async def test_listener_learns_of_changes_of_the_list_of_a_kind(press: Server) -> None:
+    filters: dict[str, Any] = {"reportsListChanged": True}
+    async with Client(press) as client, client.listen(**filters):
+        press.components.add(Report(name="stock"))
+        await client.wait_for("notifications/reports/list_changed")
+
+
+async def test_capability_of_an_extension_is_declared_beside_it(press: Server) -> None:
+    capabilities = press.get_capabilities()
+    assert capabilities["reports"] == capabilities["extensions"]["com.example/reports"]
+    async with Client(press) as client:
+        assert (await client.request("server/discover"))["capabilities"]["reports"]
+
+
+def test_two_extensions_with_a_kind_are_refused() -> None:
+    other = Extension(name="com.example/other", kinds=[Kind(name="report", category="others")])
+    with (
+        pytest.raises(ConfigurationError, match="Two extensions have the kind 'report'"),
+        installed(REPORTS, other),
+    ):
+        pass
+
+
+class OutOfPaper(McpError):
+    reason = "out_of_paper"
+
+
+async def test_error_of_an_extension_has_its_code() -> None:
+    def fail(frame: Frame) -> None:
+        raise OutOfPaper("Add paper")
+
+    extension = Extension(
+        name=NAME,
+        settings=lambda *_: {},
+        errors=lambda: {"out_of_paper": 17},
+        methods=[Method(name="receipts/print", call=fail)],
+    )
+    with installed(extension):
+        async with Client(Server("shop")) as client:
+            with pytest.raises(ErrorResponse) as caught:
+                await client.request("receipts/print")
+    assert caught.value.code == 17
+
+
+# Streams.
+
+
+async def count_up(params: Any, frame: Frame) -> Serve:
+    if params.copies > 9:
+        raise ToolError("Too many")
+
+    async def serve(stream: Stream) -> None:
+        for number in range(params.copies):
+            stream.send("notifications/receipts/count", {"number": number})
+        if params.copies == 9:
+            await asyncio.Event().wait()
+
+    return serve
+
+
+COUNTING = Extension(
+    name=NAME,
+    settings=lambda *_: {},
+    notifications=["notifications/receipts/count"],
+    methods=[Method(name="receipts/count", params=Sent, call=count_up, streams=True)],
+)
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_method_streams_until_its_function_returns(
+    transport: Literal["memory", "http"],
+) -> None:
+    with installed(COUNTING):
+        async with Client(Server("shop", authenticators=PUBLIC), transport=transport) as client:
+            result = await client.request("receipts/count", {"to": "a", "copies": 3})
+            sent = [each["params"] for each in client.notifications]
+    assert [each["number"] for each in sent if "number" in each] == [0, 1, 2]
+    assert {each["_meta"][SUBSCRIPTION] for each in sent if "number" in each} == {
+        result["_meta"][SUBSCRIPTION]
+    }
+
+
+PUBLIC = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
+
+
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_stream_without_end_is_cancelled_with_its_client(
+    transport: Literal["memory", "http"],
+) -> None:
+    with installed(COUNTING):
+        async with Client(Server("shop", authenticators=PUBLIC), transport=transport) as client:
+            opened = client.request("receipts/count", {"to": "a", "copies": 9})
+            task = asyncio.ensure_future(opened)
+            await client.wait_for("notifications/receipts/count")
+            assert not task.done()
+            task.cancel()
+            await asyncio.wait([task])
+        async with asyncio.timeout(5):
+            while background.tasks():
+                await asyncio.sleep(0.01)
+
+
+async def test_stream_that_is_refused_is_an_error() -> None:
+    with installed(COUNTING):
+        async with Client(Server("shop", authenticators=PUBLIC), transport="http") as client:
+            with pytest.raises(ErrorResponse):
+                await client.request("receipts/count", {"to": "a", "copies": "x"})
+            assert client.notifications == []

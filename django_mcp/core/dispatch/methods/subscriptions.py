@@ -36,7 +36,7 @@ async def listen(frame: Frame) -> Answer:
     """Send the notifications which the client listens for, until its stream ends."""
     if not frame.exchange.may_listen:
         raise MethodNotFound("This server has no streams to listen on")
-    wanted = subscriptions.read(frame.message.params, INSTALLED.filters)
+    wanted = subscriptions.read(frame.message.params, INSTALLED.filters, INSTALLED.lists)
     of_extensions = chain.from_iterable(wanted.of_extensions.values())
     _check_count(frame, (*wanted.uris, *wanted.tasks, *of_extensions))
     if wanted.tasks and not task_calls.is_declared(frame):
@@ -56,11 +56,7 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
     Raises AuthenticationRequired or InsufficientScope if a resource in it is challenged.
     """
     capabilities = frame.server.capabilities.described(frame.revision)
-    lists = [
-        name
-        for name in wanted.lists
-        if _declares(capabilities, subscriptions.LISTS[name], "listChanged")
-    ]
+    lists = [name for name in wanted.lists if _announces(frame, capabilities, name)]
     uris = wanted.uris if _declares(capabilities, "resources", "subscribe") else ()
     access_by_uri = {uri: await visibility.access_to(frame, uri) for uri in uris}
     challenges = [access.challenge for access in access_by_uri.values() if access.challenge]
@@ -69,7 +65,17 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
     readable = [uri for uri, access in access_by_uri.items() if access.is_permitted]
     tasks = await _own_tasks(frame, wanted.tasks)
     of_extensions = await _accepted(frame, wanted.of_extensions)
-    return Filter(frozenset(lists), tuple(readable), tasks, of_extensions)
+    categories = wanted.categories
+    return Filter(frozenset(lists), tuple(readable), tasks, of_extensions, categories)
+
+
+def _announces(frame: Frame, capabilities: Json, name: str) -> bool:
+    """Whether clients are sent the changes of the list that a member of a filter names."""
+    if name in subscriptions.LISTS:
+        return _declares(capabilities, subscriptions.LISTS[name], "listChanged")
+    owners = (one for one, kind in INSTALLED.kinds.values() if kind.list_filter == name)
+    settings = [one.settings_for(frame.server, frame.revision) for one in owners]
+    return any(bool((each or {}).get("listChanged")) for each in settings)
 
 
 async def _accepted(

@@ -139,8 +139,11 @@ class Revision:
         return feature in self.features
 
     def known_fields(self, kind: str, value: Json) -> dict[str, Any]:
-        """Return the members of ``value``, an object of this kind, that the revision has."""
-        known = self.fields[kind]
+        """Return the members of ``value``, an object of this kind, that the revision has.
+
+        An object of a kind that an extension has added is returned as it is.
+        """
+        known = self.fields.get(kind, value.keys())
         if value.keys() <= known:
             return dict(value)
         return {name: member for name, member in value.items() if name in known}
