@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from django_mcp import conf
 from django_mcp.auth import cache
@@ -92,6 +92,24 @@ class Authentication:
         if refusal is None:
             refusal = INVALID_TOKEN if has_token else Challenge()
         raise AuthenticationFailed(refusal)
+
+    async def reauthenticate(self, principal: Principal) -> Principal | None:
+        """Authenticate a caller of an earlier request again, without its credentials.
+
+        Returns the principal as it is now, or None where no authenticator can say. Raises
+        AuthenticationFailed if access was revoked.
+        """
+        with cache.of_tenant(principal.tenant):
+            for authenticator in self.authenticators:
+                ask = getattr(authenticator, "reauthenticate", None)
+                answer = None if ask is None else await ask(principal)
+                if isinstance(answer, Challenge):
+                    raise AuthenticationFailed(answer)
+                if answer is not None:
+                    if self.resource.scopes:
+                        self._check_scopes(answer)
+                    return cast("Principal", answer)
+        return None
 
     def _check_scopes(self, principal: Principal) -> None:
         """Raise AuthenticationFailed if the access token lacks a scope of the server."""

@@ -27,7 +27,7 @@ from django_mcp.core.auth.base import (
 )
 
 try:
-    from oauth2_provider.models import get_access_token_model
+    from oauth2_provider.models import get_access_token_model, get_refresh_token_model
     from oauth2_provider.settings import oauth2_settings
 except (ImportError, RuntimeError) as error:
     raise ImproperlyConfigured(
@@ -35,6 +35,8 @@ except (ImportError, RuntimeError) as error:
         'django-mcp-channels[oauth], and add "oauth2_provider" to INSTALLED_APPS.'
     ) from error
 
+SCHEME = "oauth"
+"""The scheme of the principals."""
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
 """The path of the metadata of an authorization server (RFC 8414, section 3)."""
 
@@ -81,7 +83,29 @@ class OAuthToolkitAuthentication(BaseAuthentication):
             return None
         client_id = "" if token.application is None else token.application.client_id
         scopes = frozenset(token.scope.split())
-        return Principal(scheme="oauth", user=user, scopes=scopes, claims={"client_id": client_id})
+        return Principal(scheme=SCHEME, user=user, scopes=scopes, claims={"client_id": client_id})
+
+    async def reauthenticate(self, principal: Principal, /) -> Principal | Challenge | None:
+        """Return the principal while the user lets the program go on.
+
+        The program has a token that has not expired, or one with which it gets another: access
+        tokens are replaced every hour.
+        """
+        if principal.scheme != SCHEME:
+            return None
+        of_program = {
+            "user": principal.user.pk,
+            "application__client_id": principal.claims.get("client_id"),
+        }
+        access = self._model.objects.using(router.db_for_write(self._model))
+        now = timezone.now()
+        if await in_time(access.filter(expires__gt=now, **of_program).aexists()):
+            return principal
+        model = get_refresh_token_model()
+        refresh = model.objects.using(router.db_for_write(model))
+        if await in_time(refresh.filter(revoked=None, **of_program).aexists()):
+            return principal
+        return INVALID_TOKEN
 
     async def get_user(self, token: Any) -> Any:
         """Return the user of an access token, or None to refuse it. A subclass may override it.

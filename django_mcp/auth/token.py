@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -16,6 +17,7 @@ from zlib import crc32
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
+from django.db import router
 
 from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.auth.resource import addressed
@@ -31,6 +33,8 @@ from django_mcp.core.auth.base import (
     bearer_token,
 )
 
+SCHEME = "token"
+"""The scheme of the principals."""
 PREFIX = PERSONAL_TOKEN_PREFIX
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 RANDOM_LENGTH = 43
@@ -103,15 +107,34 @@ class TokenAuthentication(BaseAuthentication):
         return await self._cache.find(load, digest, server) or INVALID_TOKEN
 
     async def _load(self, digest: str, server: str) -> Loaded | None:
-        tokens: Any = apps.get_model("django_mcp_tokens", "PersonalAccessToken").objects
-        row = await in_time(tokens.find_valid(digest, server))
+        row = await in_time(_tokens().find_valid(digest, server))
         if row is None:
             return None
-        principal = Principal(
-            scheme="token",
-            user=row.owner,
-            scopes=frozenset(row.scopes),
-            claims={"token_id": row.pk, "token_name": row.name},
-            selection=selection.of_token(row.groups, read_only=row.read_only),
-        )
-        return Loaded(principal, None if row.expires_at is None else row.expires_at.timestamp())
+        expires_at = None if row.expires_at is None else row.expires_at.timestamp()
+        return Loaded(_principal(row), expires_at)
+
+    async def reauthenticate(self, principal: Principal, /) -> Principal | Challenge | None:
+        """Return the principal of the same token, as it is now."""
+        if principal.scheme != SCHEME:
+            return None
+        tokens = _tokens()
+        rows = tokens.using(router.db_for_write(tokens.model)).unrevoked().select_related("owner")
+        row = await in_time(rows.filter(pk=principal.claims.get("token_id")).afirst())
+        if row is None or not row.owner.is_active:
+            return INVALID_TOKEN
+        now = _principal(row)
+        return replace(now, endpoint=principal.endpoint, tenant=principal.tenant)
+
+
+def _tokens() -> Any:
+    return apps.get_model("django_mcp_tokens", "PersonalAccessToken").objects
+
+
+def _principal(row: Any) -> Principal:
+    return Principal(
+        scheme=SCHEME,
+        user=row.owner,
+        scopes=frozenset(row.scopes),
+        claims={"token_id": row.pk, "token_name": row.name},
+        selection=selection.of_token(row.groups, read_only=row.read_only),
+    )

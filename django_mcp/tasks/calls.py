@@ -96,19 +96,13 @@ def describe(frame: Frame, ttl_ms: int | None, *, is_task: bool = True) -> NewTa
 def facts_of(frame: Frame) -> dict[str, Any]:
     """The call on ``frame`` as JSON, for its row; ``restore`` makes a Frame of it again."""
     remember(server_of(frame))
-    principal = frame.principal
     private = frame.private
     params = frame.message.params
-    claims = principal.claims if _is_json(dict(principal.claims)) else {}
     session_id = frame.get_mcp_session_id()
     facts: dict[str, Any] = {
         "id": frame.message.id,
         "params": {name: value for name, value in params.items() if name not in OWN_PARAMS},
-        "principal": [principal.scheme, principal.subject, sorted(principal.scopes), dict(claims)],
-        "user_key": user_key(frame.user),
-        "endpoint": principal.endpoint,
-        "tenant": principal.tenant,
-        "selection": None if principal.selection is None else principal.selection.to_json(),
+        **caller_facts(frame),
         "path_params": paths.as_text(frame.server.path, path_params(frame)),
         "client_info": dict(private.get("client_info") or {}),
         "client_capabilities": dict(private.get("client_capabilities") or {}),
@@ -122,6 +116,19 @@ def facts_of(frame: Frame) -> dict[str, Any]:
         facts["components"] = dict(private.get("components", {}))
         facts["log_level"] = private.get("log_level")
     return facts
+
+
+def caller_facts(frame: Frame) -> dict[str, Any]:
+    """Who has sent the request on ``frame``, as JSON; ``caller_of`` makes a Principal of it."""
+    principal = frame.principal
+    claims = principal.claims if _is_json(dict(principal.claims)) else {}
+    return {
+        "principal": [principal.scheme, principal.subject, sorted(principal.scopes), dict(claims)],
+        "user_key": user_key(frame.user),
+        "endpoint": principal.endpoint,
+        "tenant": principal.tenant,
+        "selection": None if principal.selection is None else principal.selection.to_json(),
+    }
 
 
 def _changed(frame: Frame) -> dict[str, Any]:
@@ -196,7 +203,7 @@ async def restore(row: McpTask, facts: Mapping[str, Any], execution: Execution) 
     if server is None:
         raise LookupError(f"This process has no MCP server {row.server!r}")
     registry.make_ready(server)
-    principal = await _principal(row, facts)
+    principal = await caller_of(row.user_key, facts)
     private, assigns = await _state(row, facts, server)
     private["path_params"] = paths.from_text(server.path, facts["path_params"])
     params = facts["params"]
@@ -221,20 +228,23 @@ async def restore(row: McpTask, facts: Mapping[str, Any], execution: Execution) 
 
 async def restore_caller(frame: Frame, row: McpTask, facts: Mapping[str, Any]) -> Frame:
     """The Frame of a call whose client still waits, with its caller as they are now."""
-    principal = await _principal(row, facts)
+    principal = await caller_of(row.user_key, facts)
     return replace(frame, user=principal.user, auth=principal)
 
 
-async def _principal(row: McpTask, facts: Mapping[str, Any]) -> Principal:
-    """The caller of a stored call; raises CallerGone, and ValueError for a row that was changed."""
-    if facts["user_key"] != row.user_key:
+async def caller_of(key: str, facts: Mapping[str, Any]) -> Principal:
+    """The caller of a stored call, with the user whose primary key is ``key``.
+
+    Raises CallerGone, and ValueError for a row that was changed.
+    """
+    if facts["user_key"] != key:
         raise ValueError("The user of the row is not the one who called")
     scheme, subject, scopes, claims = facts["principal"]
     selection = facts.get("selection")
     return Principal(
         scheme=scheme,
         subject=subject,
-        user=await _user(row.user_key),
+        user=await _user(key),
         scopes=frozenset(scopes),
         claims=claims,
         endpoint=facts["endpoint"],

@@ -146,6 +146,14 @@ class BaseAuthentication:
         """Return the issuers whose access tokens are accepted, for the resource's metadata."""
         return ()
 
+    async def reauthenticate(self, principal: Principal, /) -> Principal | Challenge | None:
+        """Authenticate a caller that it has accepted before, for what goes on without a request.
+
+        It returns the principal with the user and the scopes that they have now, a Challenge where
+        access was revoked, and None for a caller of another authenticator, or where it cannot ask.
+        """
+        return None
+
 
 INVALID_TOKEN = Challenge(error="invalid_token", message="The access token is not valid here")
 
