@@ -80,6 +80,7 @@ _origin = _expect(
 _base_url = _expect('a URL without a slash at its end, such as "https://example.org"', _is_base_url)
 _scope = _expect(SCOPE_EXPECTED, is_scope)
 _version = _expect(f"some of {', '.join(map(repr, BY_VERSION))}", _is_version)
+_error_codes = _expect('"sketch" or "draft"', lambda value: value in ("sketch", "draft"))
 _boolean = _expect("True or False", lambda value: isinstance(value, bool))
 
 
@@ -344,6 +345,19 @@ class Settings:
 
     skills_dirs: tuple[Path, ...] = _key(_several(_folder), ())
     """Folders in which ``django_mcp.contrib.skills`` looks for skills, before those of apps."""
+
+    # Events.
+
+    events_retention: float = _key(_seconds, 24 * 3600.0)
+    """How long ``django_mcp.contrib.events`` stores what has happened: clients that come back later
+    are told that something is missing."""
+
+    events_max_subscriptions: int = _key(_at_least(1), 100)
+    """Webhooks of one caller."""
+
+    events_error_codes: str = _key(_error_codes, "sketch")
+    """Which codes the errors of events have: "sketch" are those that clients know today, ChatGPT
+    among them; "draft" those of SEP-3415."""
 
     # Tasks.
 

@@ -17,6 +17,7 @@ urlpatterns = [
     path("api/", include(api.urls)),
     path("elicitation/", include("django_mcp.contrib.url_elicitation.urls")),
     path("approvals/", include("django_mcp.contrib.approvals.urls")),
+    path("events/", include("django_mcp.contrib.events.urls")),
     # The authorization server, whose metadata clients look for at the root.
     path("", include("django_mcp.contrib.oauth.urls")),
     path("admin/", admin.site.urls),

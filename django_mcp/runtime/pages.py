@@ -33,6 +33,7 @@ PAGES: Mapping[str, Promise] = {
     "django_mcp_oauth:access": _("Connected programs"),
     "django_mcp_tokens:list": _("Access tokens"),
     "django_mcp_approvals:list": _("Approvals"),
+    "django_mcp_events:list": _("Notifications"),
 }
 """The pages that link to each other, by the names of their views. A site has some of them."""
 

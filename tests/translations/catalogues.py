@@ -24,6 +24,7 @@ LOCALE = PACKAGE / "locale"
 LANGUAGES = ("de", "es", "fr", "ja", "pt")
 NOT_FOR_PEOPLE = (
     "contrib/call_log",
+    "contrib/events/extension.py",
     "contrib/events/models.py",
     "contrib/oauth/models.py",
     "contrib/skills",

@@ -1,1 +1,22 @@
-"""Events: an optional app that tells clients what happens on the site."""
+"""Events: an optional app that tells clients what happens on the site.
+
+``event`` declares a type of event, in the ``mcp`` module of an app or anywhere that it imports.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from django_mcp.contrib.events.declaration import Event, event
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name, whose module cannot be imported before the settings."""
+    if name in ("Event", "event"):
+        return getattr(import_module("django_mcp.contrib.events.declaration"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["Event", "event"]

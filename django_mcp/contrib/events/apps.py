@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from django_mcp.extensions import Extension
 
 
 class EventsConfig(AppConfig):
@@ -13,3 +18,9 @@ class EventsConfig(AppConfig):
     label = "django_mcp_events"
     verbose_name = _("MCP events")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def mcp_extension(self) -> Extension:
+        # It imports models, so that it can be imported only now.
+        from django_mcp.contrib.events.extension import EVENTS
+
+        return EVENTS

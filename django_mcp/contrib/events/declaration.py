@@ -1,0 +1,360 @@
+"""Declaring types of events: ``event``, and the component that clients are listed.
+
+An event of a class describes an object to each subscriber, when it is delivered: the object is read
+through ``get_queryset`` with the rights of the subscriber. An event without a class has a payload,
+which is stored when it is emitted and is the same for everybody who may use the event.
+
+This module imports no models, so that apps can declare events at any time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+
+from django_mcp import ConfigurationError, Frame, InvalidParams, Server
+from django_mcp.core.components import schemas
+from django_mcp.core.components.base import InvalidArguments, Permission, listed, scope_names
+from django_mcp.core.protocol.errors import Json
+from django_mcp.extensions import Component
+from django_mcp.runtime import signing
+
+On = Literal["saved", "created", "deleted"]
+KIND = "event"
+TABLE = "event_occurrence"
+"""The name under which the fields of deleted objects are encrypted."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
+MAX_NAME = 200
+DELIVERIES = ("poll", "push", "webhook")
+ONS = ("saved", "created", "deleted")
+METHODS = ("payload", "get_queryset", "matches", "may_receive")
+"""What the class of an event may define."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EventComponent(Component):
+    """A type of events as clients know it."""
+
+    kind: ClassVar[str] = KIND
+    event: Event
+    delivery: tuple[str, ...]
+    input_schema: Json
+    payload_schema: Json
+
+    def descriptor(self) -> dict[str, Any]:
+        return self._describe(
+            description=self.listed_description,
+            delivery=[*self.delivery],
+            inputSchema=self.input_schema,
+            payloadSchema=self.payload_schema,
+        )
+
+
+class Event:
+    """A type of events. ``event`` makes one; a class completes it as a decorator.
+
+    ``emit`` reports that it has happened, from anywhere in the project.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        if not NAME.fullmatch(name) or len(name) > MAX_NAME:
+            raise ConfigurationError(
+                f'The event {name!r} needs a name of letters, digits, ".", "_", ":", "/" and "-", '
+                f'of at most {MAX_NAME} characters, such as "order.paid"'
+            )
+        self.name = name
+        self.model = options["model"]
+        self.on: On | None = options["on"]
+        self.when: Callable[[Any], bool] | None = options["when"]
+        self.server: Server | None = options["server"]
+        self._options = options
+        self._class: type | None = None
+        self._matches: Callable[..., bool] | None = options["matches"]
+        caller = inspect.stack()[2]
+        self._module = caller.frame.f_globals.get("__name__", "")
+        self._line = caller.lineno
+        self._check()
+        self._adapter: TypeAdapter[Any] | None = None
+        if options["payload"] is not None:
+            if self.model is not None:
+                raise self._wrong("has a model and a payload: write a class with payload()")
+            self._complete(options["payload"], options["arguments"])
+
+    def _wrong(self, problem: str) -> ConfigurationError:
+        return ConfigurationError(f"The event {self.name!r} at {self.source} {problem}")
+
+    @property
+    def source(self) -> str:
+        return f"{self._module}:{self._line}"
+
+    def _check(self) -> None:
+        if self.on is not None and self.on not in ONS:
+            raise self._wrong(f"has on={self.on!r}: there are {', '.join(ONS)}, and None")
+        if self.when is not None and self.on != "saved":
+            raise self._wrong('has when=…, which is for on="saved"')
+        unknown = {*self._options["delivery"]} - {*DELIVERIES}
+        if unknown or not self._options["delivery"]:
+            raise self._wrong(f"has the delivery {sorted(unknown)}: there are {DELIVERIES}")
+
+    def __call__(self, declared: type) -> Event:
+        """Complete the event with a class, as its decorator."""
+        if self._adapter is not None or self._class is not None:
+            raise self._wrong("has a payload already: it takes no class")
+        names = {name for name, value in vars(declared).items() if inspect.isfunction(value)}
+        unknown = {name for name in names if not name.startswith("_")} - {*METHODS}
+        if unknown:
+            raise self._wrong(f"has {', '.join(sorted(unknown))}: a class has {METHODS}")
+        if not hasattr(declared, "payload"):
+            raise self._wrong("has a class without payload(self, instance, frame)")
+        if any(inspect.iscoroutinefunction(getattr(declared, name)) for name in names):
+            raise self._wrong("has an async method: write plain functions, which run on a thread")
+        if self.model is None:
+            raise self._wrong("has a class: give its model=…, or payload=… instead of a class")
+        if self.on == "deleted" and not hasattr(declared, "may_receive"):
+            raise self._wrong(
+                "is of deleted objects, which no queryset has: define may_receive(self, instance, "
+                "frame), which says who may learn of one"
+            )
+        self._class = declared
+        hints = get_type_hints(declared.payload)
+        returned = hints.get("return")
+        if returned in (None, NoneType):
+            raise self._wrong("has payload() without the type that it returns")
+        self._complete(_without_none(returned), self._arguments_of(declared))
+        return self
+
+    def _arguments_of(self, declared: type) -> type[BaseModel]:
+        fields: dict[str, Any] = {
+            name: (hint, getattr(declared, name, ...))
+            for name, hint in get_type_hints(declared).items()
+            if not name.startswith("_")
+        }
+        if not hasattr(declared, "matches"):
+            field_names = {field.name for field in self.model._meta.get_fields()} | {"pk"}
+            for name in fields.keys() - field_names:
+                raise self._wrong(
+                    f"has the argument {name!r}, which is no field of {self.model.__name__}: "
+                    "define matches(self, instance), which compares it"
+                )
+        forbid = ConfigDict(extra="forbid")
+        made: type[BaseModel] = create_model(declared.__name__, __config__=forbid, **fields)
+        return made
+
+    def _complete(self, payload: Any, arguments: type[BaseModel] | None) -> None:
+        self._adapter = TypeAdapter(payload)
+        self.payload_schema = self._adapter.json_schema(mode="serialization")
+        if self.payload_schema.get("type") != "object" and "$ref" not in self.payload_schema:
+            raise self._wrong("has a payload that is no object: give a pydantic model")
+        self._arguments = arguments
+        if arguments is not None and self._class is None and self._matches is None:
+            unknown = arguments.model_fields.keys() - self.payload_schema.get("properties", {})
+            if unknown:
+                raise self._wrong(
+                    f"has the arguments {', '.join(sorted(unknown))}, which the payload lacks: "
+                    "give matches=…, a function of the arguments, the payload and the Frame"
+                )
+        empty: Json = {"type": "object", "properties": {}, "additionalProperties": False}
+        self._input = schemas.input_of(arguments or empty, f"the event {self.name}")
+
+    @property
+    def is_complete(self) -> bool:
+        return self._adapter is not None
+
+    def __mcp_register__(self, server: Server) -> None:
+        """Register the event on its server, by default the default one."""
+        if not self.is_complete:
+            raise self._wrong("has neither a payload nor a class")
+        self.server = self.server or server
+        self.server.components.add(self._component())
+        if self.model is not None and self.on is not None:
+            from django_mcp.contrib.events import model_changes
+
+            model_changes.observe(self)
+
+    def _component(self) -> EventComponent:
+        options = self._options
+        permission: Permission | None = options["permission"]
+        if permission is None and self.model is not None:
+            label = self.model._meta
+            permission = f"{label.app_label}.view_{label.model_name}"
+        docstring = inspect.getdoc(self._class) if self._class else None
+        return EventComponent(
+            name=self.name,
+            title=options["title"],
+            description=options["description"] or docstring or "",
+            permission=permission,
+            scopes=scope_names(f"The event {self.name}", options["scopes"]),
+            when_denied=options["when_denied"],
+            group=options["group"],
+            order=options["order"],
+            meta=options["meta"],
+            module=self._module,
+            find_line=lambda: self._line,
+            event=self,
+            delivery=tuple(name for name in DELIVERIES if name in options["delivery"]),
+            input_schema=self._input.schema,
+            payload_schema=self.payload_schema,
+        )
+
+    # What happens.
+
+    def emit(self, value: Any, *, id: str | None = None, using: str | None = None) -> str | None:
+        """Report that the event has happened, in the transaction that is open.
+
+        ``value`` is the object, for an event with a model, or the payload: an instance of its
+        type, a dict, or an object with its attributes. ``id`` is a stable id of what has happened,
+        by which receivers recognize a repetition; by default it is a new one. Returns the id, or
+        None where nobody listens, and nothing is written.
+        """
+        from django_mcp.contrib.events import outbox
+
+        return outbox.emit(self, value, event_id=id, using=using)
+
+    def dump(self, value: Any) -> dict[str, Any]:
+        """Return a payload as JSON; raises ValueError for one that does not match its schema."""
+        assert self._adapter is not None
+        validated = self._adapter.validate_python(value, from_attributes=True)
+        dumped = self._adapter.dump_python(validated, mode="json", by_alias=True)
+        if not isinstance(dumped, dict):
+            raise ValueError(f"The payload of the event {self.name} is no object")
+        return dumped
+
+    def store(self, instance: Any, event_id: str) -> str:
+        """Return the fields of an object that is deleted, encrypted; ``restore`` reads them."""
+        values = {}
+        for field in instance._meta.concrete_fields:
+            value = field.value_from_object(instance)
+            values[field.attname] = None if value is None else field.value_to_string(instance)
+        return signing.encrypt(TABLE, event_id, "data", values)
+
+    def restore(self, stored: str, event_id: str) -> Any:
+        """Return an object that was deleted; raises ValueError for a row that was changed."""
+        values = signing.decrypt(TABLE, event_id, "data", stored)
+        fields = {field.attname: field for field in self.model._meta.concrete_fields}
+        return self.model(
+            **{
+                name: None if value is None else fields[name].to_python(value)
+                for name, value in values.items()
+                if name in fields
+            }
+        )
+
+    # What a subscriber is told.
+
+    def read_arguments(self, arguments: Json) -> Any:
+        """Return the valid arguments of a subscription; raises InvalidParams."""
+        try:
+            return self._input.validate(dict(arguments))
+        except InvalidArguments as error:
+            raise InvalidParams(f"Invalid arguments: {error}") from error
+
+    def of_payload(self, arguments: Any, data: dict[str, Any], frame: Frame) -> Any:
+        """Return a stored payload, or None where the subscription is not for it."""
+        if self._matches is not None:
+            return data if self._matches(arguments, data, frame) else None
+        wanted = arguments.model_dump(mode="json") if isinstance(arguments, BaseModel) else {}
+        is_wanted = all(value is None or data.get(name) == value for name, value in wanted.items())
+        return data if is_wanted else None
+
+    def subscription(self, arguments: Any) -> Any:
+        """Return an instance of the class with the arguments of a subscription."""
+        assert self._class is not None
+        instance = self._class()
+        if isinstance(arguments, BaseModel):
+            vars(instance).update({name: getattr(arguments, name) for name in _names(arguments)})
+        return instance
+
+    def rows(self, subscription: Any, frame: Frame, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the objects with these keys that a subscriber may see, by key."""
+        get_queryset = getattr(subscription, "get_queryset", None)
+        rows = self.model._default_manager.all() if get_queryset is None else get_queryset(frame)
+        return {str(row.pk): row for row in rows.filter(pk__in=keys)}
+
+    def of_instance(self, subscription: Any, instance: Any, frame: Frame) -> Any:
+        """Return the payload of an object, or None where the subscription is not for it."""
+        may_receive = getattr(subscription, "may_receive", None)
+        if may_receive is not None and not may_receive(instance, frame):
+            return None
+        matches = getattr(subscription, "matches", None)
+        is_wanted = matches(instance) if matches else _has_values(instance, vars(subscription))
+        if not is_wanted:
+            return None
+        payload = subscription.payload(instance, frame)
+        return None if payload is None else self.dump(payload)
+
+
+def _names(arguments: BaseModel) -> Iterable[str]:
+    return type(arguments).model_fields
+
+
+def _has_values(instance: Any, wanted: Mapping[str, Any]) -> bool:
+    """Whether an object has these values; None is any value, and a relation is its key."""
+    for name, value in wanted.items():
+        if value is None:
+            continue
+        field = None if name == "pk" else instance._meta.get_field(name)
+        if getattr(instance, getattr(field, "attname", name)) != value:
+            return False
+    return True
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        kept = [part for part in get_args(hint) if part is not NoneType]
+        if len(kept) == 1:
+            return kept[0]
+    return hint
+
+
+def event(
+    name: str,
+    *,
+    payload: Any = None,
+    model: Any = None,
+    on: On | None = "saved",
+    when: Callable[[Any], bool] | None = None,
+    arguments: type[BaseModel] | None = None,
+    matches: Callable[[Any, dict[str, Any], Frame], bool] | None = None,
+    permission: Permission | None = None,
+    scopes: str | Iterable[str] = (),
+    when_denied: Literal["hidden", "challenged"] | None = None,
+    group: str | None = None,
+    delivery: Sequence[str] = DELIVERIES,
+    title: Any = None,
+    description: Any = "",
+    order: int = 0,
+    meta: Json | None = None,
+    server: Server | None = None,
+) -> Event:
+    """Declare a type of events: with ``payload``, or as the decorator of a class with a ``model``.
+
+    ``on`` is the change of the model that emits it; None: only ``emit`` does. ``when`` is a
+    condition: the event happens when a save makes it true. Without ``permission``, an event with a
+    model needs the permission to view it. ``arguments`` of an event without a class are a pydantic
+    model whose fields are compared with the payload, or that ``matches`` is given.
+    """
+    return Event(
+        name,
+        payload=payload,
+        model=model,
+        on=on,
+        when=when,
+        arguments=arguments,
+        matches=matches,
+        permission=permission,
+        scopes=scopes,
+        when_denied=when_denied,
+        group=group,
+        delivery=listed("delivery", delivery),
+        title=title,
+        description=description,
+        order=order,
+        meta=meta,
+        server=server,
+    )

@@ -1,0 +1,1 @@
+"""The methods of events: one module for each way of delivery."""

@@ -1,0 +1,131 @@
+"""Changes of models as events: objects that are created, saved or deleted, and conditions.
+
+Whether a condition became true is known from the values with which the object was loaded. They are
+kept beside the object while somebody is interested in events; an object that was loaded before, or
+without some of its fields, is compared with its row, by one query.
+
+Django sends no signal for ``QuerySet.update`` and ``bulk_create``: such code calls ``emit``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import models
+from django.db.models.signals import post_delete, post_init, post_save, pre_save
+
+from django_mcp.contrib.events import interest
+from django_mcp.contrib.events.declaration import Event
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.pubsub.model_changes import family
+
+UID = "django_mcp.events"
+LOADED = "_mcp_event_values"
+"""The attribute of an object with the values that its row has, as far as is known."""
+
+_observed: dict[type[models.Model], list[Event]] = {}
+"""The events of each model, by the class that signals are sent for."""
+
+
+def observe(event: Event) -> None:
+    """Emit an event when objects of its model change."""
+    model = event.model
+    if not (isinstance(model, type) and issubclass(model, models.Model)):
+        raise ConfigurationError(
+            f"The model of the event {event.name!r} at {event.source} is {model!r}: give a class "
+            "of Django's models"
+        )
+    for sender in family(model):
+        post_save.connect(_saved, sender=sender, dispatch_uid=UID)
+        post_delete.connect(_deleted, sender=sender, dispatch_uid=UID)
+        if event.when is not None:
+            post_init.connect(_loaded, sender=sender, dispatch_uid=UID)
+            pre_save.connect(_saving, sender=sender, dispatch_uid=UID)
+        _observed.setdefault(sender, []).append(event)
+
+
+def _wanted(sender: Any) -> list[Event]:
+    """Return the events of a model in which somebody is interested."""
+    return [
+        event
+        for event in _observed.get(sender, ())
+        if event.server is not None and interest.HERE.has((event.server.name, event.name))
+    ]
+
+
+def _loaded(sender: Any, instance: Any, **_: Any) -> None:
+    if interest.HERE.is_any and instance.pk is not None:
+        _remember(instance)
+
+
+def _remember(instance: Any) -> None:
+    present = instance.__dict__
+    fields = instance._meta.concrete_fields
+    present[LOADED] = {f.attname: present[f.attname] for f in fields if f.attname in present}
+
+
+def _saving(sender: Any, instance: Any, using: str, raw: bool, **_: Any) -> None:
+    """Read the row of an object of which it is not known what it was."""
+    if raw or instance._state.adding or not any(event.when for event in _wanted(sender)):
+        return
+    former = instance.__dict__.get(LOADED, {})
+    fields = instance._meta.concrete_fields
+    if all(f.attname in former for f in fields if f.attname in instance.__dict__):
+        return
+    rows = sender._base_manager.using(using).filter(pk=instance.pk)
+    instance.__dict__[LOADED] = rows.values(*(f.attname for f in fields)).first() or {}
+
+
+def _saved(
+    sender: Any,
+    instance: Any,
+    created: bool,
+    using: str,
+    raw: bool = False,
+    update_fields: Any = None,
+    **_: Any,
+) -> None:
+    events = [] if raw else _wanted(sender)
+    if not events:
+        return
+    former = instance.__dict__.get(LOADED)
+    before = None if created or not former else _with(instance, former)
+    for event in events:
+        if event.on == "deleted" or (event.on == "created" and not created):
+            continue
+        if event.when is not None:
+            unsaved = {} if former is None else _unsaved(instance, former, update_fields)
+            is_true = event.when(_with(instance, unsaved) if unsaved else instance)
+            if not is_true or (before is not None and event.when(before)):
+                continue
+        event.emit(instance, using=using)
+    if any(event.when for event in events):
+        unsaved = _unsaved(instance, former or {}, update_fields)
+        _remember(instance)
+        instance.__dict__[LOADED].update(unsaved)
+
+
+def _unsaved(instance: Any, known: Mapping[str, Any], update_fields: Any) -> dict[str, Any]:
+    """Return the values in the row of the fields that a save with ``update_fields`` left out."""
+    if update_fields is None:
+        return {}
+    left_out = (
+        f for f in instance._meta.concrete_fields if not {f.name, f.attname} & {*update_fields}
+    )
+    return {f.attname: known[f.attname] for f in left_out if f.attname in known}
+
+
+def _with(instance: Any, values: Mapping[str, Any]) -> Any:
+    """Return a copy of an object with other values."""
+    copied = copy.copy(instance)
+    copied.__dict__.update(values)
+    copied._state.fields_cache = {}
+    return copied
+
+
+def _deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:
+    for event in _wanted(sender):
+        if event.on == "deleted":
+            event.emit(instance, using=using)

@@ -1,0 +1,79 @@
+"""Writing an occurrence, in the transaction of the change."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from django.db import router, transaction
+
+from django_mcp.contrib.events import interest
+from django_mcp.contrib.events.declaration import Event
+from django_mcp.contrib.events.models import EVENT_ID_LENGTH, Occurrence
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.pubsub import bus
+from django_mcp.tasks.clock import Now
+
+GROUP = bus.group("events")
+"""Receives a hint when occurrences were committed."""
+
+
+def emit(event: Event, value: Any, *, event_id: str | None, using: str | None) -> str | None:
+    """Write an occurrence if somebody is interested; return its id. See ``Event.emit``.
+
+    It is a part of the transaction on the database ``using``, by default that of the object, or of
+    the events. Where events are in another database, it is written after the commit.
+    """
+    if event.server is None:
+        raise ConfigurationError(
+            f"The event {event.name!r} at {event.source} is not registered: import it in the mcp "
+            "module of an app"
+        )
+    key = (event.server.name, event.name)
+    if not interest.HERE.has(key):
+        return None
+    event_id = event_id or uuid4().hex
+    if len(event_id) > EVENT_ID_LENGTH:
+        raise ValueError(f"The id of an event has at most {EVENT_ID_LENGTH} characters")
+    occurrence = Occurrence(
+        event_id=event_id,
+        server=event.server.name,
+        event=event.name,
+        created_at=Now(),
+        **_content(event, value, event_id),
+    )
+    alias = router.db_for_write(Occurrence)
+    changed = using or getattr(getattr(value, "_state", None), "db", None) or alias
+    if changed == alias:
+        occurrence.save(force_insert=True, using=alias)
+    else:
+        transaction.on_commit(lambda: _save(occurrence, alias), using=changed)
+    transaction.on_commit(lambda: _committed(key), using=changed, robust=True)
+    return event_id
+
+
+def _save(occurrence: Occurrence, alias: str) -> None:
+    occurrence.save(force_insert=True, using=alias)
+
+
+def _content(event: Event, value: Any, event_id: str) -> dict[str, str]:
+    if event.model is None:
+        return {"data": json.dumps(event.dump(value))}
+    if not isinstance(value, event.model):
+        raise TypeError(f"The event {event.name} is of {event.model.__name__}, not of {value!r}")
+    content = {"object_key": str(value.pk)}
+    if event.on == "deleted":
+        content["data"] = event.store(value, event_id)
+    return content
+
+
+def _committed(key: interest.Key) -> None:
+    """Wake what waits for occurrences: the deliverer, and streams of this and other processes."""
+    message = {"server": key[0], "event": key[1]}
+    loop = bus.any_loop()
+    if loop is None:
+        return  # Streams of other processes look at the table in time.
+    with suppress(RuntimeError):  # It is closed.
+        loop.call_soon_threadsafe(bus.publish_soon, GROUP, message)

@@ -1,0 +1,219 @@
+"""What a subscriber may see of occurrences, which is asked at each delivery.
+
+A subscription runs as its principal. For each batch, the account and the token are asked again, as
+far as an authenticator can (``reauthenticate``). Permission, scopes and selection of the event
+follow, and at last its queryset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models import Model
+from django.utils import timezone
+from pydantic import ValidationError
+
+from django_mcp import (
+    AuthenticationRequired,
+    Frame,
+    InsufficientScope,
+    InvalidParams,
+    McpError,
+    Server,
+    registry,
+)
+from django_mcp.auth.authentication import AuthenticationFailed
+from django_mcp.contrib.events import errors
+from django_mcp.contrib.events.declaration import KIND, EventComponent
+from django_mcp.contrib.events.errors import Forbidden, NotFound, Unsupported
+from django_mcp.contrib.events.models import Occurrence, Subscription
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.protocol.errors import UnknownGroup
+from django_mcp.core.protocol.jsonrpc import RequestInfo
+from django_mcp.core.protocol.revisions import NEWEST
+from django_mcp.extensions import find_component
+from django_mcp.runtime import pools
+from django_mcp.tasks import calls
+from django_mcp.tasks.calls import CallerGone
+from django_mcp.transports import site
+from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.http import paths
+
+REVOKED = "The access of the subscriber was revoked"
+
+
+class Terminated(Exception):
+    """A subscription has to end; ``error`` is what its receiver is told."""
+
+    def __init__(self, error: McpError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+    def to_json(self) -> dict[str, Any]:
+        return errors.to_json(self.error)
+
+
+async def find_event(frame: Frame, name: str, delivery: str) -> EventComponent:
+    """Return an event that the caller may have this way; raises NotFound and Unsupported."""
+    component = await find_component(frame, KIND, name)
+    if component is None:
+        raise NotFound.of(KIND)
+    event = cast("EventComponent", component)
+    if delivery not in event.delivery:
+        raise Unsupported.of("delivery", delivery)
+    return event
+
+
+async def ask_again(frame: Frame, name: str, delivery: str) -> EventComponent:
+    """``find_event`` for a subscription that is open; raises Terminated."""
+    try:
+        return await find_event(frame, name, delivery)
+    except (NotFound, Unsupported) as error:
+        raise Terminated(error) from error
+    except (AuthenticationRequired, InsufficientScope, UnknownGroup) as error:
+        raise Terminated(Forbidden(REVOKED)) from error
+
+
+async def with_current_user(frame: Frame) -> Frame:
+    """Return the Frame of an open request with the account as it is now; raises Terminated.
+
+    A user remembers permissions as long as its object lives.
+    """
+    user = frame.user
+    if not isinstance(user, Model) or user.pk is None:
+        return frame
+    rows = user._meta.model._default_manager.filter(pk=user.pk)
+    current: Any = await rows.afirst()
+    if current is None or not getattr(current, "is_active", True):
+        raise Terminated(Forbidden(REVOKED))
+    return replace(frame, user=current, auth=replace(frame.principal, user=current))
+
+
+def describe(
+    component: EventComponent, arguments: Any, frame: Frame, occurrences: Sequence[Occurrence]
+) -> list[dict[str, Any] | None]:
+    """Return for each occurrence what the caller of ``frame`` may see; None: nothing.
+
+    It runs queries. An occurrence that cannot be described is logged, and nobody sees it.
+    """
+    event = component.event
+    subscription = None
+    rows: dict[str, Any] = {}
+    if event.model is not None:
+        subscription = event.subscription(arguments)
+        if event.on != "deleted" and occurrences:
+            keys = [occurrence.object_key for occurrence in occurrences]
+            rows = event.rows(subscription, frame, keys)
+    described = []
+    for occurrence in occurrences:
+        try:
+            data = _data(component, subscription, arguments, frame, occurrence, rows)
+        except (ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
+            frame.server.report(f"The event {component.name} cannot be described", error)
+            data = None
+        described.append(None if data is None else _occurrence(occurrence, data))
+    return described
+
+
+def _data(
+    component: EventComponent,
+    subscription: Any,
+    arguments: Any,
+    frame: Frame,
+    occurrence: Occurrence,
+    rows: dict[str, Any],
+) -> Any:
+    event = component.event
+    if event.model is None:
+        return event.of_payload(arguments, json.loads(occurrence.data), frame)
+    if event.on == "deleted":
+        instance = event.restore(occurrence.data, occurrence.event_id)
+    else:
+        instance = rows.get(occurrence.object_key)
+    return None if instance is None else event.of_instance(subscription, instance, frame)
+
+
+def _occurrence(occurrence: Occurrence, data: dict[str, Any]) -> dict[str, Any]:
+    moment = occurrence.created_at
+    aware: datetime = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return {
+        "eventId": occurrence.event_id,
+        "name": occurrence.event,
+        "timestamp": aware.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "data": data,
+    }
+
+
+# Webhooks, which have no request.
+
+
+async def bodies(
+    subscription: Subscription, occurrences: Sequence[Occurrence]
+) -> list[dict[str, Any] | None]:
+    """Return what the receiver of a webhook may see of each occurrence; None: it is passed over.
+
+    Raises Terminated where the subscription has to end.
+    """
+    frame = await frame_of(subscription)
+    component = await ask_again(frame, subscription.event, "webhook")
+    try:
+        arguments = component.event.read_arguments(subscription.argument_values)
+    except InvalidParams as error:
+        changed = Unsupported(
+            "The arguments of the event have changed",
+            data={"feature": "arguments", "reason": "schema_changed"},
+        )
+        raise Terminated(changed) from error
+    return await pools.run_hook(describe, component, arguments, frame, occurrences)
+
+
+async def frame_of(subscription: Subscription) -> Frame:
+    """Return a Frame with the caller of a subscription as they are now; raises Terminated."""
+    server = calls.server_named(subscription.server)
+    if server is None:
+        raise Terminated(NotFound.of(KIND))
+    registry.make_ready(server)
+    try:
+        facts = subscription.caller_facts()
+        stored = await calls.caller_of(subscription.user_key, facts)
+        principal = await reauthenticated(server, stored) or stored
+    except (CallerGone, ValueError, AuthenticationFailed) as error:
+        raise Terminated(Forbidden(REVOKED)) from error
+    exchange = LoopExchange(server, principal)
+    exchange.may_start_tasks = False
+    private: Any = {
+        "server": server,
+        "revision": server.by_version.get(subscription.version, NEWEST),
+        "protocol_version": subscription.version,
+        "client_info": {},
+        "client_capabilities": {},
+        "path_params": paths.from_text(server.path, facts.get("path_params") or {}),
+    }
+    frame = Frame(
+        user=principal.user,
+        auth=principal,
+        request=RequestInfo(None, "events/subscribe", {}),
+        initialized=True,
+        cancellation=exchange,
+        private=private,
+        exchange=exchange,
+    )
+    process = site.get().process
+    return frame if process is None else await process(frame)
+
+
+async def reauthenticated(server: Server, principal: Principal) -> Principal | None:
+    """Return the principal as it is now, or None where the site cannot ask.
+
+    Raises AuthenticationFailed if access was revoked.
+    """
+    try:
+        authentication = registry.authentication(server)
+    except ImproperlyConfigured:
+        return None  # A server for stdio alone.
+    return await authentication.reauthenticate(principal)

@@ -1,0 +1,133 @@
+"""events/stream: events as they happen, on one stream for each subscription."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+
+from django_mcp import Server
+from django_mcp.contrib.events import Event
+from django_mcp.contrib.events.methods import streaming
+from django_mcp.testing import Client, ErrorResponse
+from example_site.helpdesk.models import Customer
+from tests.contrib.events.conftest import close, ticket
+from tests.spec import spec
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+@asynccontextmanager
+async def streamed(
+    client: Client, name: str, cursor: str | None = None, **params: Any
+) -> AsyncIterator[asyncio.Task[Any]]:
+    """Open a stream, and wait until it is active."""
+    opened = client.request("events/stream", {"name": name, "cursor": cursor, **params})
+    task = asyncio.ensure_future(opened)
+    try:
+        arrival = asyncio.ensure_future(client.wait_for(streaming.ACTIVE))
+        await asyncio.wait({task, arrival}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            arrival.cancel()
+            await task
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@spec("EV-30", "EV-31")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_events_follow_the_acknowledgement_in_order(
+    server: Server, noted: Event, transport: Literal["memory", "http"]
+) -> None:
+    async with Client(server, transport=transport) as client:
+        async with streamed(client, "note.added"):
+            for number in range(3):
+                await sync_to_async(noted.emit)({"desk": "a", "text": str(number)})
+            events = [await client.wait_for(streaming.EVENT) for _ in range(3)]
+        messages = client.notifications
+    assert [each["data"]["text"] for each in events] == ["0", "1", "2"]
+    assert messages[0]["method"] == streaming.ACTIVE
+    assert messages[0]["params"]["truncated"] is False
+    ids = {type(each["params"]["_meta"][SUBSCRIPTION]) for each in messages}
+    assert ids == {int}
+
+
+async def test_cursor_of_an_event_replays_what_follows(server: Server, noted: Event) -> None:
+    async with Client(server) as client:
+        async with streamed(client, "note.added"):
+            for number in range(2):
+                await sync_to_async(noted.emit)({"desk": "a", "text": str(number)})
+            cursor = (await client.wait_for(streaming.EVENT))["cursor"]
+            await client.wait_for(streaming.EVENT)
+        async with streamed(client, "note.added", cursor):
+            again = await client.wait_for(streaming.EVENT)
+    assert again["data"]["text"] == "1"
+
+
+@spec("EV-30")
+async def test_invalid_stream_is_an_error_at_once(server: Server, noted: Event) -> None:
+    async with Client(server, transport="http") as client:
+        for params in (
+            {"name": "nothing"},
+            {"name": "note.added", "arguments": {"x": 1}},
+            {"name": "note.added", "cursor": "forged"},
+        ):
+            with pytest.raises(ErrorResponse):
+                await client.request("events/stream", params)
+        assert client.notifications == []
+
+
+@spec("EV-32")
+async def test_heartbeat_says_up_to_where_was_looked(
+    server: Server, noted: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "HEARTBEAT", 0.0)
+    async with Client(server) as client, streamed(client, "note.added"):
+        beat = await client.wait_for(streaming.HEARTBEAT_METHOD)
+        params = {"name": "note.added", "cursor": beat["cursor"]}
+        assert (await client.request("events/poll", params))["events"] == []
+
+
+async def test_lost_permission_terminates_the_stream(
+    server: Server, closed: Event, customer: Customer, ann: User
+) -> None:
+    async with Client(server, user=ann) as client, streamed(client, "ticket.closed") as task:
+        await ann.user_permissions.aclear()
+        await sync_to_async(close)(await sync_to_async(ticket)(customer, ann))
+        ended = await client.wait_for(streaming.TERMINATED)
+        result = await task
+    assert ended["error"]["code"] == -32011
+    assert SUBSCRIPTION in result["_meta"]
+    assert not [each for each in client.notifications if each["method"] == streaming.EVENT]
+
+
+async def test_event_that_is_removed_terminates_the_stream(server: Server, noted: Event) -> None:
+    async with Client(server) as client, streamed(client, "note.added") as task:
+        server.components.remove("event", "note.added")
+        ended = await client.wait_for(streaming.TERMINATED)
+        await task
+    assert ended["error"]["data"] == {"kind": "event"}
+
+
+async def test_stream_has_no_time_limit(server: Server, noted: Event, configure: Any) -> None:
+    configure(HANDLER_TIMEOUT=0.2)
+    async with Client(server, transport="http") as client, streamed(client, "note.added") as task:
+        await asyncio.sleep(0.5)
+        assert not task.done()
+        await sync_to_async(noted.emit)({"desk": "late"})
+        assert (await client.wait_for(streaming.EVENT))["data"]["desk"] == "late"
+
+
+async def test_listener_learns_that_the_list_has_changed(server: Server, noted: Event) -> None:
+    async with Client(server) as client, client.listen(eventsListChanged=True):  # type: ignore[arg-type]
+        server.components.remove("event", "note.added")
+        await client.wait_for(streaming.LIST_CHANGED)
