@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -39,11 +39,19 @@ from django_mcp.transports import site
 logger = logging.getLogger("django_mcp")
 
 
+JOBS: dict[str, Callable[[], Awaitable[object]]] = {}
+"""Work of extensions that the runner of the site runs where tasks run, by a name which is submitted
+like the id of a task. It keeps its own rows: it may be submitted too often, or get lost."""
+
+
 async def run(task_id: str, slots: FairSlots = UNLIMITED) -> None:
     """Run the task with this id, unless it was started, cancelled or deleted before.
 
     The handler begins when one of the ``slots`` is free; the lease is held meanwhile.
     """
+    if (job := JOBS.get(task_id)) is not None:
+        await job()
+        return
     request_scope.use_pool(pools.TASKS)
     holder = new_holder()
     tasks = store.get()

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from django_mcp.contrib.events import interest
+from django_mcp.contrib.events import delivery, interest
 from django_mcp.contrib.events.models import Delivery, Occurrence, Subscription
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
 
@@ -84,6 +84,16 @@ class DeliveryAdmin(ReadOnlyAdmin):
     list_select_related = ("subscription",)
     search_fields = ("event_id", "subscription__url", "subscription__event")
     date_hierarchy = "created_at"
+    actions = ("redeliver",)
+
+    def has_redeliver_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("django_mcp_events.change_delivery")
+
+    @admin.action(description=_("Deliver again"), permissions=["redeliver"])
+    def redeliver(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
+        count = delivery.redeliver(queryset)
+        text = ngettext("%d event is delivered again.", "%d events are delivered again.", count)
+        self.message_user(request, text % count, messages.SUCCESS)
 
 
 @admin.register(Occurrence)

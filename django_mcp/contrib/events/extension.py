@@ -11,9 +11,9 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import Server, conf
-from django_mcp.contrib.events import errors, occurrences
+from django_mcp.contrib.events import delivery, errors, occurrences
 from django_mcp.contrib.events.declaration import KIND, EventComponent
-from django_mcp.contrib.events.methods import polling, streaming
+from django_mcp.contrib.events.methods import polling, streaming, subscribing
 from django_mcp.contrib.events.models import (
     Delivery,
     DeliveryStatus,
@@ -93,7 +93,21 @@ EVENTS = Extension(
             revisions=VERSIONS,
             streams=True,
         ),
+        Method(
+            name="events/subscribe",
+            params=subscribing.SubscribeParams,
+            call=subscribing.subscribe,
+            revisions=VERSIONS,
+        ),
+        Method(
+            name="events/unsubscribe",
+            params=subscribing.UnsubscribeParams,
+            call=subscribing.unsubscribe,
+            revisions=VERSIONS,
+        ),
     ],
     facts=facts,
+    start=delivery.start,
+    stop=delivery.stop,
     prune=prune,
 )

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from django.db import router, transaction
 
-from django_mcp.contrib.events import interest
+from django_mcp.contrib.events import delivery, interest
 from django_mcp.contrib.events.declaration import Event
 from django_mcp.contrib.events.models import EVENT_ID_LENGTH, Occurrence
 from django_mcp.core.components.base import ConfigurationError
@@ -71,6 +71,8 @@ def _content(event: Event, value: Any, event_id: str) -> dict[str, str]:
 
 def _committed(key: interest.Key) -> None:
     """Wake what waits for occurrences: the deliverer, and streams of this and other processes."""
+    if key in interest.HERE.webhooks:
+        delivery.wake()
     message = {"server": key[0], "event": key[1]}
     loop = bus.any_loop()
     if loop is None:

@@ -1,11 +1,21 @@
-"""Tests of events: what a block of code has emitted."""
+"""Tests of events: what a block of code has emitted, and a receiver of webhooks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import secrets
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.test import override_settings
+from standardwebhooks import Webhook
 
 from django_mcp.contrib.events import interest
 from django_mcp.contrib.events.declaration import Event
@@ -49,3 +59,113 @@ def assert_event_sent(event: Event, times: int = 1) -> Iterator[Emitted]:
     count = len(emitted.occurrences)
     if count != times:
         raise AssertionError(f"{event.name} was emitted {count} times, not {times}")
+
+
+HOST = "127.0.0.1"
+
+
+class Received(NamedTuple):
+    """A request whose signature is valid."""
+
+    id: str
+    subscription: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+class FakeReceiver:
+    """A receiver of webhooks on this machine, whose address is allowed within the context.
+
+    It answers challenges, and refuses what is not signed with its ``secret``. ``events`` are the
+    occurrences that it has accepted, and ``controls`` the other messages. ``status`` is what it
+    answers: an integer, or a function of Received that returns one.
+    """
+
+    def __init__(self) -> None:
+        self.secret = new_secret()
+        self.status: int | Callable[[Received], int] = 200
+        self.headers: dict[str, str] = {}
+        """Of its answers."""
+        self.answers_challenges = True
+        self.requests: list[Received] = []
+        self.events: list[dict[str, Any]] = []
+        self.controls: list[dict[str, Any]] = []
+        self.refused: list[str] = []
+        """Why requests were refused."""
+        self._stack = ExitStack()
+
+    def __enter__(self) -> FakeReceiver:
+        server = self._stack.enter_context(_Server((HOST, 0), _Handler))
+        server.receiver = self
+        self.url = f"http://{HOST}:{server.server_address[1]}/hook"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        self._stack.callback(thread.join)
+        self._stack.callback(server.shutdown)
+        given = dict(getattr(settings, "DJANGO_MCP", {}))
+        hosts = [*given.get("PRIVATE_HOSTS", ()), HOST]
+        self._stack.enter_context(override_settings(DJANGO_MCP={**given, "PRIVATE_HOSTS": hosts}))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    def receive(self, headers: dict[str, str], content: bytes) -> tuple[int, Any]:
+        """Return the status and the JSON for a request."""
+        try:
+            body = Webhook(self.secret).verify(content, headers)
+        except Exception as error:
+            self.refused.append(str(error))
+            return 401, None
+        received = Received(
+            headers["webhook-id"], headers.get("x-mcp-subscription-id", ""), body, headers
+        )
+        self.requests.append(received)
+        if body.get("type") == "verification":
+            challenge = body["challenge"] if self.answers_challenges else "wrong"
+            return 200, {"challenge": challenge}
+        status = self.status(received) if callable(self.status) else self.status
+        if 200 <= status < 300:
+            (self.controls if "type" in body else self.events).append(body)
+        return status, None
+
+
+def new_secret() -> str:
+    """Return a secret such as clients send."""
+    return "whsec_" + b64encode(secrets.token_bytes(32)).decode()
+
+
+def deliver() -> None:
+    """Deliver to webhooks what is due, and return when nothing is."""
+    from django_mcp.contrib.events import delivery
+
+    async_to_sync(delivery.run)()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    receiver: FakeReceiver
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_POST(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        status, answer = self.server.receiver.receive(headers, content)
+        body = b"" if answer is None else json.dumps(answer).encode()
+        self.send_response(status)
+        for name, value in self.server.receiver.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""

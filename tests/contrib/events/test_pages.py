@@ -114,6 +114,10 @@ def test_command_emits_payloads_and_objects(
     assert Occurrence.objects.count() == 2
 
 
+def test_command_delivers_what_is_due(registered: Server) -> None:
+    assert run("deliver", "--once") == ""
+
+
 def test_command_explains_what_it_does_not_find(registered: Server, noted: Event) -> None:
     with pytest.raises(CommandError, match=r"Did you mean 'note\.added'"):
         run("emit", "note.aded", "{}")

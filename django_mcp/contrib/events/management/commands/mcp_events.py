@@ -1,4 +1,4 @@
-"""manage.py mcp_events: lists the types of events, and emits one."""
+"""manage.py mcp_events: lists the types of events, emits one, and delivers to webhooks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
 from django_mcp import registry
+from django_mcp.contrib.events import delivery
 from django_mcp.contrib.events.declaration import KIND, EventComponent
 from django_mcp.contrib.events.models import Subscription
 from django_mcp.core.protocol.texts import similar
@@ -43,7 +44,7 @@ def _server(component: EventComponent) -> str:
 
 
 class Command(BaseCommand):
-    help = "Lists the types of events, and emits one."
+    help = "Lists the types of events, emits one, and delivers to webhooks."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
@@ -56,9 +57,15 @@ class Command(BaseCommand):
         )
         emit.add_argument("--id", help="the id by which receivers recognize a repetition")
         emit.add_argument("--server", help="where several servers have an event of this name")
+        deliver = actions.add_parser("deliver", help="deliver to webhooks in this process")
+        deliver.add_argument("--once", action="store_true", help="end when nothing is due")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
-        run: dict[str, Callable[..., None]] = {"list": self._list, "emit": self._emit}
+        run: dict[str, Callable[..., None]] = {
+            "list": self._list,
+            "emit": self._emit,
+            "deliver": self._deliver,
+        }
         run[action](**options)
 
     def _list(self, json: bool, **_: Any) -> None:
@@ -73,6 +80,9 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"{row['server']}  {row['name']}  {delivery}  {row['subscriptions']} webhooks"
             )
+
+    def _deliver(self, once: bool, **_: Any) -> None:
+        delivery.run_command(once=once)
 
     def _emit(self, event: str, value: str, id: str | None, server: str | None, **_: Any) -> None:
         component = find(event, server)
