@@ -59,6 +59,7 @@ def test_connection_is_made_to_the_checked_address_with_the_name_of_the_host(hos
     assert f"\r\nHost: {NAME}\r\n".encode() in host.requests[0]
 
 
+@spec("isolation-25")
 def test_name_that_leads_elsewhere_after_the_check_is_not_followed(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,8 @@ class Runner(ABC):
     Where the task should run, ``django_mcp.tasks.execution`` runs it by its id: ``run`` on an
     event loop, ``run_in_new_loop`` in a worker process without one. A task that is submitted
     twice runs once, and one whose submission was given up never runs: a runner may repeat a
-    message, and one that was late does no harm.
+    message, and one that was late does no harm. Some ids are the names of jobs of extensions
+    (``execution.JOBS``), which have no row of a task.
     """
 
     runs_here: ClassVar[bool] = False
