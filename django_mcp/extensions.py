@@ -1,4 +1,4 @@
-"""Extensions: what an app, or a package, adds to the protocol, to components or to calls.
+"""Extensions: additions of an app, or a package, to the protocol, to components or to calls.
 
 The configuration of an app returns its extension from ``mcp_extension``. It is called before the
 ``mcp`` modules of apps are imported, so that components may have its options.

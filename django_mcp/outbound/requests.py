@@ -169,7 +169,7 @@ def open_url(
 
 
 def check_url(url: str, *, trusted: bool = False) -> SplitResult:
-    """Return the parts of a URL to which requests may be sent; raises OutboundError.
+    """Return the parts of a URL that requests may be sent to; raises OutboundError.
 
     It uses https, or is one of this machine that is trusted or of PRIVATE_HOSTS.
     """
@@ -218,7 +218,7 @@ MESSAGES: Mapping[str, str] = {
 def _end(sock: socket.socket, has_ended: threading.Event) -> None:
     has_ended.set()
     with suppress(OSError):
-        # That of an SSLSocket would let its reader take encrypted bytes for plain ones.
+        # An SSLSocket's would let its reader take encrypted bytes for plain ones.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 

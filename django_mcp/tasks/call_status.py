@@ -44,7 +44,7 @@ from django_mcp.runtime.pages import absolute_url, page_url
 from django_mcp.tasks import calls, changes, port, store
 
 QUESTION_PAGE = "django_mcp_elicitation:question"
-"""The page on which users answer questions: of an optional app."""
+"""The page where users answer questions: of an optional app."""
 STATUS_TOOL = "call_status"
 ID = re.compile(r"[\w-]{22,43}", re.ASCII)
 """Sixteen or 32 random bytes, in base64."""
@@ -107,7 +107,7 @@ async def answer_soon(
 ) -> Answer | None:
     """Run the call as a task, and answer in time; None where it may be a plain call.
 
-    It is a step before the handler, so that it follows that of approvals.
+    It is a step before the handler, so that it follows the step of approvals.
     """
     tool = plan.component
     if not frame.exchange.may_start_tasks or _can_have_all(frame, tool):
@@ -127,7 +127,7 @@ async def answer_soon(
 
 
 def _can_have_all(frame: Frame, tool: ToolComponent) -> bool:
-    """Whether the client can have a task, or be asked what the handler declares to ask."""
+    """Whether the client can have a task, or answer the declared questions of the handler."""
     if task_calls.terms_of(frame, tool) is not None:
         return True
     is_asked = "elicitation/create" in frame.revision.server_requests

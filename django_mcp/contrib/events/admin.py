@@ -69,7 +69,7 @@ class SubscriptionAdmin(ReadOnlyAdmin):
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin):
-    """What was sent, or could not be."""
+    """Requests to receivers, and ones that failed."""
 
     list_display = (
         "event_id",
@@ -98,7 +98,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
 @admin.register(Occurrence)
 class OccurrenceAdmin(ReadOnlyAdmin):
-    """What has happened. The data are not shown: who may see them is decided at each delivery."""
+    """Occurrences, without their data: the right to see them is decided at each delivery."""
 
     list_display = ("event", "event_id", "server", "object_key", "position", "created_at")
     list_filter = ("server", "event", "created_at")

@@ -28,13 +28,13 @@ from django_mcp.runtime import signing
 On = Literal["saved", "created", "deleted"]
 KIND = "event"
 TABLE = "event_occurrence"
-"""The name under which the fields of deleted objects are encrypted."""
+"""The name for the encryption of fields of deleted objects."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
 MAX_NAME = 200
 DELIVERIES = ("poll", "push", "webhook")
 ONS = ("saved", "created", "deleted")
 METHODS = ("payload", "get_queryset", "matches", "may_receive")
-"""What the class of an event may define."""
+"""The attributes that the class of an event may define."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -245,7 +245,7 @@ class Event:
             }
         )
 
-    # What a subscriber is told.
+    # The occurrence for a subscriber.
 
     def read_arguments(self, arguments: Json) -> Any:
         """Return the valid arguments of a subscription; raises InvalidParams."""

@@ -68,15 +68,15 @@ logger = logging.getLogger("django_mcp")
 T = TypeVar("T")
 
 JOB = "events"
-"""The name under which the runner of tasks delivers."""
+"""The name of the deliveries for the runner of tasks."""
 LEASE = timedelta(seconds=30)
 """How long a subscription waits for a deliverer that has died; longer than an attempt takes."""
 RENEW_AFTER = LEASE.total_seconds() / 3
-"""Seconds after which a lease is renewed before the next attempt."""
+"""Seconds until a lease is renewed before the next attempt."""
 BACKOFF = (10.0, 60.0, 180.0, 420.0)
 """Seconds after each failed attempt; one more attempt than these, in about eleven minutes."""
 MAX_WAIT = 900.0
-"""Seconds for which a receiver may ask by Retry-After."""
+"""The most seconds of a receiver's Retry-After."""
 SUSPEND_AFTER = timedelta(hours=24)
 """How long nothing may succeed until a subscription is suspended."""
 CONCURRENCY = 8
@@ -86,13 +86,13 @@ TURN = 50
 BATCH = 50
 """Occurrences that are read at once."""
 FRESH = 1.0
-"""Seconds for which the answer of ``recipients.bodies`` is used: permissions are asked again."""
+"""Seconds of use of an answer of ``recipients.bodies``: then, permissions are asked again."""
 POLL = 3.0
 """Seconds between two looks at the tables in one process, for what other processes committed."""
 PAUSE = 0.05
 """Seconds from a wake-up to the look for work: many commits make one."""
 SUBMIT_AFTER = 0.5
-"""Seconds for which wake-ups are collected, before a broker is sent a message."""
+"""Seconds of collecting wake-ups, before a broker is sent a message."""
 FAULT_PAUSE = timedelta(minutes=1)
 """How long a subscription rests that cannot be worked on because of a fault of the site."""
 
@@ -119,7 +119,7 @@ def _in_thread(function: Callable[..., T], *args: Any) -> Any:
 
 
 def with_work() -> QuerySet[Subscription]:
-    """Return the subscriptions that are due and for which there is something to send."""
+    """Return the due subscriptions that have something to send."""
     newer = Occurrence._default_manager.using(_alias()).filter(
         server=OuterRef("server"), event=OuterRef("event"), position__gt=OuterRef("position")
     )
@@ -165,7 +165,7 @@ def claim(most: int) -> list[Subscription]:
 
 
 class Turn:
-    """What is sent to one subscription, which is leased, until ``is_over`` says so."""
+    """The requests to one leased subscription, until ``is_over`` is true."""
 
     def __init__(self, subscription: Subscription, is_over: Callable[[], bool]) -> None:
         self.row = subscription
@@ -175,7 +175,7 @@ class Turn:
         self._left = TURN
 
     async def run(self) -> None:
-        """Send what is due, and give the lease back."""
+        """Send the due occurrences, and give the lease back."""
         try:
             if self.row.status == Status.ENDING:
                 await self._tell_the_end()
@@ -254,7 +254,7 @@ class Turn:
             raise Waiting
 
     async def _repeat(self) -> None:
-        """Send what was to be repeated. It has the cursor of now, since it comes out of order."""
+        """Send repetitions. They have the cursor of now, since they come out of order."""
         pending = await _in_thread(self._repeated)
         waiting = [each.occurrence for each in pending if each.occurrence is not None]
         bodies = await recipients.bodies(self.row, waiting) if waiting else []
@@ -329,7 +329,7 @@ class Turn:
         return delay is not None
 
     def _end_of_message(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the next status: of one whose end was told, or for which nothing succeeds."""
+        """Return the next status: ended after its last message, or suspended after failures."""
         row = self.row
         if row.status == Status.ENDING:
             return {"status": Status.ENDED}
@@ -386,7 +386,7 @@ def _delay(outcome: Outcome, attempts: int) -> float | None:
 
 
 def _described(outcome: Outcome) -> dict[str, Any]:
-    """Return what a subscription shows of the last attempt."""
+    """Return the columns of a subscription for the last attempt."""
     if outcome.is_accepted:
         return {"last_delivery_at": Now(), "last_error": "", "failed_since": None}
     if outcome.error == "":  # Nothing was attempted.
@@ -434,7 +434,7 @@ class Deliverer:
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Deliver what is due. If this runs already, look again for further subscriptions."""
+        """Deliver due occurrences. If this runs already, look again for further subscriptions."""
         self._woken.set()
         if self._is_running:
             return
@@ -483,7 +483,7 @@ class Deliverer:
 
 
 async def submit() -> None:
-    """Have the runner of the site deliver; what it does not take is submitted again in time."""
+    """Submit deliveries to the runner of the site; refused ones are submitted again in time."""
     try:
         await runners.get().submit(JOB)
     except Exception:
@@ -495,7 +495,7 @@ _deliverers: PerLoop[Deliverer] = PerLoop(Deliverer)
 
 
 async def run() -> None:
-    """Deliver what is due, on the running event loop, until nothing is: the job of the runner."""
+    """Deliver on the running event loop until nothing is due: the job of the runner."""
     with suppress(*AWAY):
         await _deliverers.here().run()
 
@@ -504,7 +504,7 @@ execution.JOBS[JOB] = run
 
 
 def wake() -> None:
-    """Deliver soon what was committed. It may be called on any thread, and returns at once.
+    """Deliver committed occurrences soon. It may be called on any thread, and returns at once.
 
     A process that serves no MCP endpoint does nothing: those that do look every POLL seconds.
     """
@@ -531,13 +531,13 @@ _timer = LoopTimer(
 
 
 async def start() -> None:
-    """Begin to look for what is due on the running event loop."""
+    """Begin to look for due deliveries on the running event loop."""
     _deliverers.here().is_stopping = False
     _timer.start()
 
 
 async def stop() -> None:
-    """Begin no further turn on the running event loop. What is not delivered stays due."""
+    """Begin no further turn on the running event loop. Undelivered occurrences stay due."""
     _deliverers.here().is_stopping = True
 
 

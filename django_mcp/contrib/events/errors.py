@@ -62,7 +62,7 @@ class ResourceExhausted(McpError):
 
 
 class Unsupported(McpError):
-    """The event, or this site, does not have what was requested."""
+    """The event, or this site, does not support the request."""
 
     reason = "event_unsupported"
 

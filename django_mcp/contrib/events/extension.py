@@ -55,7 +55,7 @@ def facts(server: Server) -> Iterator[tuple[Any, Any]]:
 
 
 def prune() -> str:
-    """Delete what is over: occurrences, subscriptions, deliveries and interests."""
+    """Delete expired occurrences, subscriptions, deliveries and interests."""
     count = occurrences.prune()
     alias = router.db_for_write(Subscription)
     over = Q(expires_at__lte=Now()) | Q(

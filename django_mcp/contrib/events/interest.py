@@ -1,4 +1,4 @@
-"""In which events somebody is interested: a process writes nothing for the others.
+"""The events that somebody is interested in: a process writes nothing for the others.
 
 A process remembers the answer for FRESH seconds. Whoever is the first to be interested in a type is
 answered after that time, so that every process writes from then on: no message between processes
@@ -29,7 +29,7 @@ from django_mcp.tasks import clock
 from django_mcp.tasks.clock import Now
 
 FRESH = 2.0
-"""Seconds for which a process remembers in which events somebody is interested."""
+"""Seconds that a process remembers the events that somebody is interested in."""
 
 Key = tuple[str, str]
 """The names of a server and of an event type."""
@@ -108,7 +108,7 @@ def begin(server: str, event: str) -> bool:
 
 
 def since(server: str, event: str) -> int:
-    """Return the position before which occurrences of a type may not have been written."""
+    """Return a position of a type: occurrences before it may not have been written."""
     rows = Interest._default_manager.using(router.db_for_write(Interest))
     known = rows.filter(pk=digest(server, event)).values_list("since", flat=True).first()
     return known or 0

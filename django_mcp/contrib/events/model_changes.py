@@ -47,7 +47,7 @@ def observe(event: Event) -> None:
 
 
 def _wanted(sender: Any) -> list[Event]:
-    """Return the events of a model in which somebody is interested."""
+    """Return the events of a model that somebody is interested in."""
     return [
         event
         for event in _observed.get(sender, ())
@@ -67,7 +67,7 @@ def _remember(instance: Any) -> None:
 
 
 def _saving(sender: Any, instance: Any, using: str, raw: bool, **_: Any) -> None:
-    """Read the row of an object of which it is not known what it was."""
+    """Read the row of an object whose former values are unknown."""
     if raw or instance._state.adding or not any(event.when for event in _wanted(sender)):
         return
     former = instance.__dict__.get(LOADED, {})

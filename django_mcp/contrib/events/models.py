@@ -1,4 +1,4 @@
-"""The tables of events: what has happened, who is told of it, and what was delivered.
+"""The tables of events: occurrences, subscriptions, and deliveries.
 
 An ``Occurrence`` is written in the transaction of the change (an outbox), so that it exists if and
 only if the change was committed. It gets its ``position`` afterwards, from ``occurrences.after``,
@@ -19,7 +19,7 @@ ended      nothing more is sent           the deliverer, after the attempt to sa
                                           an administrator, or its user on their page
 ========== ============================== ==============================================
 
-What the deliverer needs of this module:
+Parts of this module for the deliverer:
 
 * ``Subscription.objects.due()`` are the subscriptions with work: active or ending, not leased, not
   waiting for a retry. A deliverer leases a row by one UPDATE of ``lease_by`` and ``lease_until``.
@@ -55,7 +55,7 @@ EVENT_LENGTH = 200
 """Characters of the name of an event type."""
 EVENT_ID_LENGTH = 200
 TABLE = "event_subscription"
-"""The name under which columns of subscriptions are encrypted."""
+"""The name for the encryption of columns of subscriptions."""
 ROTATION = timedelta(minutes=10)
 """How long deliveries are signed with the former secret as well (EV-46)."""
 
@@ -63,7 +63,7 @@ ROTATION = timedelta(minutes=10)
 class Counter(models.Model):
     """The last position that was given to an occurrence, and the last one that was deleted.
 
-    Its one row is the lock under which positions are given.
+    Its one row is the lock for giving positions.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True)
@@ -78,7 +78,7 @@ class Counter(models.Model):
 class Interest(models.Model):
     """That somebody polls or streams an event type, so that its occurrences are written.
 
-    A type in which nobody is interested writes nothing.
+    A type that nobody is interested in writes nothing.
     """
 
     # The digest of server and event.
@@ -94,9 +94,9 @@ class Interest(models.Model):
 
 
 class Occurrence(models.Model):
-    """Something that has happened, with what is needed to describe it to each subscriber."""
+    """Something that has happened, with the data for a description to each subscriber."""
 
-    # In the order of writing, which is not that of the commits.
+    # In the order of writing, which differs from the order of commits.
     id = models.BigAutoField(primary_key=True)
     # Null until the transaction is committed and somebody reads.
     position = models.PositiveBigIntegerField(_("position"), null=True, unique=True)
@@ -150,7 +150,7 @@ class Status(models.TextChoices):
 
 
 class LastError(models.TextChoices):
-    """Why a delivery failed: what a client may read, never text of the endpoint (EV-47)."""
+    """Why a delivery failed: a word for clients, never text of the endpoint (EV-47)."""
 
     CONNECTION_REFUSED = "connection_refused", _("connection refused")
     TIMEOUT = "timeout", _("timeout")
@@ -198,7 +198,7 @@ class Subscription(models.Model):
     verified_at = models.DateTimeField(_("verified"), null=True, blank=True)
     # Up to here, all occurrences are acknowledged, abandoned, or not for the receiver.
     position = models.PositiveBigIntegerField(_("position"), default=0)
-    # Of the deliverer: who works on it, and what it knows of the receiver.
+    # Of the deliverer: its lease, and the state of the receiver.
     lease_by = models.CharField(max_length=64, blank=True)
     lease_until = models.DateTimeField(null=True)
     next_attempt_at = models.DateTimeField(_("next attempt"), null=True, blank=True)

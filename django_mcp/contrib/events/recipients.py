@@ -1,4 +1,4 @@
-"""What a subscriber may see of occurrences, which is asked at each delivery.
+"""The occurrences as a subscriber may see them: rights are checked at each delivery.
 
 A subscription runs as its principal. For each batch, the account and the token are asked again, as
 far as an authenticator can (``reauthenticate``). Permission, scopes and selection of the event
@@ -48,7 +48,7 @@ REVOKED = "The access of the subscriber was revoked"
 
 
 class Terminated(Exception):
-    """A subscription has to end; ``error`` is what its receiver is told."""
+    """A subscription has to end; ``error`` is for its receiver."""
 
     def __init__(self, error: McpError) -> None:
         super().__init__(error.message)
@@ -97,7 +97,7 @@ async def with_current_user(frame: Frame) -> Frame:
 def describe(
     component: EventComponent, arguments: Any, frame: Frame, occurrences: Sequence[Occurrence]
 ) -> list[dict[str, Any] | None]:
-    """Return for each occurrence what the caller of ``frame`` may see; None: nothing.
+    """Return each occurrence as the caller of ``frame`` may see it; None: it is hidden.
 
     It runs queries. An occurrence that cannot be described is logged, and nobody sees it.
     """
@@ -155,7 +155,7 @@ def _occurrence(occurrence: Occurrence, data: dict[str, Any]) -> dict[str, Any]:
 async def bodies(
     subscription: Subscription, occurrences: Sequence[Occurrence]
 ) -> list[dict[str, Any] | None]:
-    """Return what the receiver of a webhook may see of each occurrence; None: it is passed over.
+    """Return each occurrence as the receiver of a webhook may see it; None: it is passed over.
 
     Raises Terminated where the subscription has to end.
     """

@@ -1,4 +1,4 @@
-"""Tests of events: what a block of code has emitted, and a receiver of webhooks."""
+"""Tests of events: emissions of a block of code, and a receiver of webhooks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Emitted:
 def assert_event_sent(event: Event, times: int = 1) -> Iterator[Emitted]:
     """Assert that the block emits an event so many times, as if somebody listened.
 
-    It raises AssertionError otherwise. What is rolled back in the block is not counted.
+    It raises AssertionError otherwise. Emissions that are rolled back in the block do not count.
     """
     if event.server is None:
         raise AssertionError(f"The event {event.name} is not registered on a server")
@@ -141,7 +141,7 @@ def new_secret() -> str:
 
 
 def deliver() -> None:
-    """Deliver to webhooks what is due, and return when nothing is."""
+    """Deliver due occurrences to webhooks, and return when nothing is due."""
     from django_mcp.contrib.events import delivery
 
     async_to_sync(delivery.run)()

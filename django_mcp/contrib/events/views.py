@@ -1,4 +1,4 @@
-"""The page on which users see their webhooks, and end them.
+"""The page where users see their webhooks, and end them.
 
 To change it, override the templates in ``django_mcp_events/``, or subclass the views.
 """
@@ -37,7 +37,7 @@ class OwnSubscriptions(LoginRequiredMixin):
 
 
 class SubscriptionsView(ProtectedPage, OwnSubscriptions, ListView):  # type: ignore[type-arg]
-    """What is sent to programs of the user when something happens."""
+    """The webhooks of the user's programs."""
 
     template_name = "django_mcp_events/list.html"
     context_object_name = "subscriptions"

@@ -1,6 +1,6 @@
-"""Webhooks: signed requests to a receiver, and the challenge by which it is verified.
+"""Webhooks: signed requests to a receiver, and the challenge that verifies it.
 
-Signatures are those of Standard Webhooks (https://www.standardwebhooks.com). Requests go through
+Signatures follow Standard Webhooks (https://www.standardwebhooks.com). Requests go through
 ``django_mcp.outbound``: addresses are checked at each of them, and redirects are not followed.
 """
 
@@ -55,7 +55,7 @@ THREADS_OF_QUERIES = "events"
 MAX_WAITING = 64
 """Further requests that wait for a thread."""
 DROPPED = frozenset({410, 413})
-"""Statuses after which a delivery is not repeated. The subscription goes on."""
+"""Statuses that end a delivery without a repetition. The subscription goes on."""
 
 ERRORS: dict[Reason, LastError] = {
     "timeout": LastError.TIMEOUT,
@@ -65,10 +65,10 @@ ERRORS: dict[Reason, LastError] = {
 
 
 class Message(NamedTuple):
-    """What is sent to a receiver, as often as needed."""
+    """A message to a receiver, which may be sent repeatedly."""
 
     id: str
-    """The id of an event is that of its occurrence: receivers recognize what they had before."""
+    """The id of an event is its occurrence's: receivers recognize repetitions by it."""
     body: bytes
 
     @classmethod
@@ -87,12 +87,12 @@ class Outcome(NamedTuple):
     is_final: bool = False
     """Whether a further attempt is pointless."""
     retry_after: float = 0.0
-    """Seconds for which the receiver asks."""
+    """Seconds that the receiver asks to wait."""
     answer: bytes = b""
 
 
 def send(url: str, keys: Sequence[str], subscription_id: str, message: Message) -> Outcome:
-    """Make one attempt; it blocks. ``keys`` are the secrets, of which each signs."""
+    """Make one attempt; it blocks. ``keys`` are the secrets: each of them signs."""
     if len(message.body) > MAX_BODY:
         return Outcome(False, is_final=True)
     headers = {

@@ -34,12 +34,12 @@ from django_mcp.extensions import find_component
 
 MARKDOWN = "text/markdown"
 OF_SITE = ("title", "icons", "permission", "scopes", "when_denied", "cache", "order", "group")
-"""The options of a skill: those of resources that its SKILL.md does not say itself."""
+"""The options of a skill: the options of resources that its SKILL.md does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What a site says about skills."""
+    """The declarations of a site about skills."""
 
     servers: tuple[Server, ...] = ()
     """Without any, the default server."""
@@ -99,7 +99,7 @@ class Skills:
             server.components.defer(partial(self._build, server), partial(self._expected, server))
 
     def declaration_of(self, path: str) -> Declaration | None:
-        """Return the declaration of a skill, else that of the nearest skill or folder above."""
+        """Return the declaration of a skill, else of the nearest skill or folder above."""
         while path and path not in self.declarations:
             path = path.rpartition("/")[0]
         return self.declarations.get(path)

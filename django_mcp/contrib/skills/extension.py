@@ -1,6 +1,6 @@
 """Skills as an extension of the protocol: ``io.modelcontextprotocol/skills`` (SEP-2640).
 
-No answer depends on what a client declares. Whether a caller may use a skill is asked of the
+No answer depends on a client's declarations. Whether a caller may use a skill is asked of the
 resource of its SKILL.md, and nothing else: a hidden skill is unknown to every method, and so are
 its files where they lie below a skill that the caller may use.
 """
@@ -162,7 +162,7 @@ def _cache(frame: Frame) -> dict[str, Any]:
     return {} if is_public and frame.principal.selection is None else {"cacheScope": "private"}
 
 
-# What is on the disk: on a thread.
+# The disk is read on a thread.
 
 
 def _entries(skills: Sequence[Skill], listed: dict[str, Skill]) -> list[dict[str, Any]]:
@@ -265,7 +265,7 @@ def settings(server: Server, revision: Revision) -> Json | None:
 
 
 def facts(server: Server) -> Iterator[tuple[Any, Any]]:
-    """Yield what the workbench says about the skills of a server."""
+    """Yield the workbench's lines about the skills of a server."""
     skills = SKILLS.of(server)
     if skills:
         yield _("Skills"), ", ".join(_in_short(skill) for skill in skills.values())

@@ -90,12 +90,12 @@ _digests: dict[str, tuple[int, int, str]] = {}
 
 @dataclass(slots=True)
 class Listing:
-    """What is in a folder, by the path below it, in order."""
+    """The files in a folder, by the path below it, in order."""
 
     files: dict[str, File] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    """What is not served that somebody may expect to be, and why."""
+    """Files that are not served although somebody may expect it, and why."""
 
 
 def listing(folder: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> Listing:
@@ -121,7 +121,7 @@ def listing(folder: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BY
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield what is below a folder: parents before their children, by name."""
+    """Yield the paths below a folder: parents before their children, by name."""
     waiting = [(folder, "")]
     while waiting:
         parent, prefix = waiting.pop()

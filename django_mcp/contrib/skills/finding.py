@@ -40,7 +40,7 @@ class Root(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A folder with a SKILL.md. What is in it is read when it is asked for."""
+    """A folder with a SKILL.md. Its files are read when they are requested."""
 
     path: str
     folder: Path
@@ -58,7 +58,7 @@ class Skill:
 
     @property
     def uri(self) -> str:
-        """The URI of its SKILL.md, by which clients know it."""
+        """The URI of its SKILL.md, which identifies it for clients."""
         return self.uri_of(SKILL_FILE)
 
     @property
@@ -94,7 +94,7 @@ class Skill:
 
 
 class Found(NamedTuple):
-    """What the folders of skills have."""
+    """The skills in folders."""
 
     skills: dict[str, Skill]
     """By path, in order."""
@@ -122,7 +122,7 @@ def _quoted(path: str) -> str:
 
 
 def roots() -> Sequence[Root]:
-    """Return the folders of skills that exist, in the order in which they are searched."""
+    """Return the existing folders of skills, in the order of the search."""
     of_project = [Root(path, str(path), False) for path in conf.get().skills_dirs]
     of_apps = [
         Root(Path(app.path) / FOLDER, f"{app.name}.{FOLDER}", True)

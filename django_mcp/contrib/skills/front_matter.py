@@ -36,7 +36,7 @@ SCALARS = {
     "tag:yaml.org,2002:int": (INTEGER, [*"-+0123456789"]),
     "tag:yaml.org,2002:float": (FLOAT, [*"-+.0123456789"]),
 }
-"""What a scalar without quotes is, with the first characters that it may have."""
+"""The types of scalars without quotes, with their possible first characters."""
 BASES = {"0o": 8, "0x": 16}
 
 

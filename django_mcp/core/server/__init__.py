@@ -1,4 +1,4 @@
-"""What an author declares: a Server, its options, components, hooks and notifications."""
+"""Servers as authors declare them: their options, components, hooks and notifications."""
 
 from django_mcp.core.server.options import Keepalive, ServerOptions, Signer
 from django_mcp.core.server.server import Server

@@ -164,7 +164,7 @@ AVAILABLE: Mapping[str, Callable[[Server], bool]] = {
 """The capabilities, and whether a server has the feature."""
 
 LISTENING = frozenset({"listChanged", "subscribe"})
-"""Flags of what is sent on a stream that belongs to no request."""
+"""Flags of notifications on a stream that belongs to no request."""
 
 FLAGS: Mapping[str, Json] = {
     "tools": {"listChanged": True},

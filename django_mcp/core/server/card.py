@@ -1,4 +1,4 @@
-"""What is published of a server to those who have not connected to it yet.
+"""The public description of a server, for clients that have not connected to it yet.
 
 Its card and the entries of the AI catalogue (SEP-2127), and the ``server.json`` of the registry.
 They have the name and description of the server and where it is, and none of its components: the
@@ -28,14 +28,14 @@ CATALOG_TYPE = "application/ai-catalog+json"
 NAME = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
 MAX_NAME = 200
 MAX_LOCAL_NAME = 100
-"""Characters of a name without its namespace, which leave room for that of any host."""
+"""Characters of a name without its namespace: they leave room for any host."""
 MAX_TEXT = 100
 """Characters of a title or a description."""
 MAX_VERSION = 255
 MAX_REGISTRY_ICON = 255
 """Characters of the URL of an icon in the registry."""
 RANGE = re.compile(r"[\^~<>=*|\s]|\bx\b", re.IGNORECASE)
-"""What a range of versions has, and a version has not: ``^1.2``, ``>=1``, ``1.*``, ``1.x``."""
+"""Characters of a range of versions, which a version does not have: ``^1.2``, ``>=1``, ``1.*``."""
 CAPTURED = re.compile(r"<(?:[^<>:]*:)?([^<>]+)>")
 """A captured value in the path of an endpoint: ``<slug:org>``."""
 SOURCES: Mapping[str, str] = {

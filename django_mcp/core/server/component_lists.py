@@ -1,4 +1,4 @@
-"""The components of one kind, in the order in which they are listed, and the JSON of lists.
+"""The components of one kind, in the order of lists, and the JSON of lists.
 
 A change replaces a container instead of modifying it, so that one thread may iterate over a list
 while another one adds to it. What is kept of a list is kept until a component changes.
@@ -40,9 +40,9 @@ class InOrder(NamedTuple):
 
 
 class ComponentsOfKind:
-    """The components of one kind: by key, and in the order in which they are listed.
+    """The components of one kind: by key, and in the order of lists.
 
-    What is switched off is declared, and is nowhere else: nothing asks for it when a client calls.
+    Switched-off components are declared, and are nowhere else: no call asks whether they are.
     """
 
     def __init__(self) -> None:

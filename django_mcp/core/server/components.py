@@ -45,7 +45,7 @@ KINDS = (ToolComponent.kind, ResourceComponent.kind, TemplateComponent.kind, Pro
 
 
 class Expected(NamedTuple):
-    """What is known of a component before it is built, for the capabilities of its server."""
+    """The known facts about a component before it is built, for the capabilities of its server."""
 
     kind: str
     complete: Mapping[str, Any] = {}
@@ -74,7 +74,7 @@ class ModelObserver(Protocol):
 
 
 class PendingObserver:
-    """The observer until the app is ready, which then observes what was registered before."""
+    """The observer until the app is ready, which keeps the components for the next one."""
 
     def __init__(self) -> None:
         self.pending: list[tuple[Server, ReadComponent]] = []
@@ -92,7 +92,7 @@ class ComponentCollection:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._all = defaultdict(ComponentsOfKind, {kind: ComponentsOfKind() for kind in KINDS})
-        """Those of the protocol; extensions have others."""
+        """The kinds of the protocol; extensions have others."""
         self._deferred: tuple[Deferred, ...] = ()
         self._is_building = False
         self._background_build: Future[None] | None = None
@@ -118,7 +118,7 @@ class ComponentCollection:
         self._server.plans = {}
 
     async def build(self) -> None:
-        """Build what is deferred in a thread, while the event loop answers other requests.
+        """Build deferred components in a thread, while the event loop answers other requests.
 
         All requests that need components meanwhile wait for the same build. It goes on if the
         request that started it is cancelled.
@@ -162,7 +162,7 @@ class ComponentCollection:
         return self._all
 
     def _build_deferred(self) -> None:
-        # Other threads wait for the lock. What is built may read the components built before.
+        # Other threads wait for the lock. A component may read the components built before.
         with _BUILDING:
             if self._is_building:
                 return
@@ -321,7 +321,7 @@ class ComponentCollection:
         return groups
 
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of which there may be components."""
+        """The kinds that may have components."""
         return tuple(self._all)
 
     def guarded(self, kind: str) -> Sequence[Component]:
@@ -338,7 +338,7 @@ class ComponentCollection:
         return any(component.kind == kind for component in expected)
 
     def _expected(self) -> Sequence[Expected] | None:
-        """Return what is known of deferred components; None where some of it is unknown."""
+        """Return the known facts about deferred components; None where some are unknown."""
         known = [deferred.expected() for deferred in self._deferred if deferred.expected]
         if len(known) < len(self._deferred):
             return None

@@ -69,11 +69,11 @@ class CallPlan(Protocol):
 
     @property
     def component(self) -> Any:
-        """The Component, of the kind for which a step is there."""
+        """The Component, of a kind with such a step."""
 
     @property
     def unknown(self) -> Callable[[str], McpError]:
-        """The error for a key by which the caller knows no component."""
+        """The error for a key that the caller knows no component by."""
 
     def call(self, frame: Frame, arguments: dict[str, Any], /) -> Awaitable[Answer]:
         """Answer a call from its first step on."""
@@ -88,14 +88,14 @@ call goes on."""
 BeforeHandler = Callable[["Frame", CallPlan, dict[str, Any], Any], Awaitable["Answer | None"]]
 """Like BeforeArguments; it is given the valid arguments as well."""
 AfterResult = Callable[["Frame", "Component", Any, dict[str, Any]], dict[str, Any]]
-"""It is given what the handler returned, and the result, and returns the result. It runs where the
+"""It is given the handler's return value and the result, and returns the result. It runs where the
 handler runs: on the thread of a synchronous one."""
 
 Run_co = TypeVar("Run_co", bound=Callable[..., Any], covariant=True)
 
 
 class Step(NamedTuple, Generic[Run_co]):
-    """A function at a place of calls, and the components for which it is there."""
+    """A function at a place of calls, and a condition on components."""
 
     run: Run_co
     uses: Callable[[Component, Revision], bool] | None = None
@@ -216,7 +216,7 @@ class Extension:
     redirect: Callable[[Server, Request], Request | None] | None = None
     """Returns the call that replaces a call, or None where it stays: before its Frame is made."""
     short_lists: Collection[str] = ()
-    """The kinds of components of which lists have those with ``always_load`` only."""
+    """The kinds of components that are listed with ``always_load`` only."""
     is_for: Callable[[Server], bool] | None = None
     """Whether ``redirect`` and ``short_lists`` are for a Server; None: for all."""
     add_to: Callable[[Server, Component], None] | None = None
@@ -229,7 +229,7 @@ class Extension:
     """Called before an event loop, or its process, ends: what waits in memory is written. It may be
     called more than once."""
     prune: Callable[[], object] | None = None
-    """Deletes what has expired, on a thread, and returns a sentence about it for ``mcp_prune``."""
+    """Deletes expired rows, on a thread, and returns a sentence about it for ``mcp_prune``."""
 
     def __post_init__(self) -> None:
         try:
@@ -246,7 +246,7 @@ class Extension:
             _check_known(f"short_lists of {self.name}", kind, OPTION_KINDS)
 
     def settings_for(self, server: Server, revision: Revision) -> Json | None:
-        """What the clients of a server are told in a revision; None: nothing."""
+        """The settings for clients of a server in a revision; None: it is not declared."""
         return None if self.settings is None else self.settings(server, revision)
 
     def is_declared_by(self, frame: Frame) -> bool:
@@ -277,7 +277,7 @@ def _check_known(where: str, name: str, known: Collection[str]) -> None:
 
 
 class Extensions:
-    """The installed extensions, and what is looked up in them."""
+    """The installed extensions, and tables of their parts."""
 
     def __init__(self) -> None:
         self.all: tuple[Extension, ...] = ()

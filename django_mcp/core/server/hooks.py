@@ -98,7 +98,7 @@ class Hooks:
         """
 
     def around_call(self, frame: Frame) -> AbstractContextManager[Any]:
-        """Return the context manager in which each handler runs, such as that of a change log.
+        """Return a context manager around each handler, such as a change log's.
 
         Decorate a generator with ``contextlib.contextmanager``. It is entered in the thread of a
         synchronous handler, also in a task, and gets the exceptions of the handler.

@@ -1,4 +1,4 @@
-"""The methods of a Server with which a site calls it, and the interface that carries them out."""
+"""The methods of a Server for calls of the site, and the interface that carries them out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class CallOptions(TypedDict, total=False):
-    """On whose behalf a call is made; see InProcessCalls."""
+    """The caller of a call; see InProcessCalls."""
 
     user: Any
     scopes: Iterable[str]
@@ -52,7 +52,7 @@ CALLER: Port[InProcessCaller] = Port("calls a Server in process")
 class InProcessCalls:
     """The calls of one server by the site's own code.
 
-    ``user`` is the Django user on whose behalf the call is made, by default an anonymous one;
+    ``user`` is the Django user that the call is made for, by default an anonymous one;
     components that are hidden from this user do not exist, and those that are challenged raise
     AuthenticationRequired or InsufficientScope. ``scopes`` are those of an access token.
     With ``frame``, a handler makes a call within its own: with the same caller, assigns and

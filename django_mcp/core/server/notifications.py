@@ -19,7 +19,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class Everyone(Enum):
-    """The recipients of a notification for which no session is named."""
+    """The recipients of a notification without a named session."""
 
     EVERYONE = auto()
 
@@ -32,7 +32,7 @@ CATEGORIES: Mapping[str, str] = {
     "resource_template": "resources",
     "prompt": "prompts",
 }
-"""The list to which the components of each kind belong."""
+"""The list of the components of each kind."""
 
 
 def list_changed(category: str) -> str:

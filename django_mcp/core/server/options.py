@@ -28,7 +28,7 @@ class ServerOptions:
 class Signer(Protocol):
     """Signs and encrypts strings which travel through the client.
 
-    ``Server.sign`` and ``Server.unsign`` determine what a string is bound to.
+    ``Server.sign`` and ``Server.unsign`` determine the binding of a string.
     """
 
     def sign(self, bound_to: str, text: str, /) -> str:
@@ -39,7 +39,7 @@ class Signer(Protocol):
 
 
 class UnconfiguredSigner:
-    """The Signer of a Server to which no site has given one yet; it raises RuntimeError."""
+    """The Signer of a Server without one of a site yet; it raises RuntimeError."""
 
     def sign(self, *_: object, **__: object) -> NoReturn:
         raise RuntimeError(

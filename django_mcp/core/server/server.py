@@ -154,7 +154,7 @@ class Server(Hooks):
     redirects: Sequence[Callable[[Server, Request], Request | None]] = ()
     """What may replace a call by another one: parts of extensions."""
     short_lists: frozenset[str] = frozenset()
-    """The kinds of components of which lists have those with ``always_load`` only."""
+    """The kinds of components that are listed with ``always_load`` only."""
     options = ServerOptions()
     signer: Signer = UnconfiguredSigner()
 
@@ -311,7 +311,7 @@ class Server(Hooks):
         self._use_extensions()
 
     def extend(self) -> None:
-        """Use the extensions that are installed now, of which descriptors have parts."""
+        """Use the extensions that are installed now: descriptors have parts of them."""
         self.components.clear_descriptors()
         self._use_extensions()
 
@@ -356,7 +356,7 @@ class Server(Hooks):
 
     @property
     def scopes(self) -> frozenset[str]:
-        """The scopes that every access token needs: its own, else those of the site."""
+        """The scopes that every access token needs: its own, else the site's."""
         return frozenset(self.options.scopes if self._scopes is None else self._scopes)
 
     def revisions(self, statefulness: Statefulness) -> tuple[Revision, ...]:

@@ -37,7 +37,7 @@ class TaskPort(Protocol):
     async def page(
         self, frame: Frame, after: Sequence[str] | None, limit: int
     ) -> tuple[list[Task], Sequence[str] | None]:
-        """Return the caller's tasks after a sort key, the oldest first, and that of the last one.
+        """Return the caller's tasks after a sort key, the oldest first, and the last one's key.
 
         Without further tasks, the sort key is None.
         """

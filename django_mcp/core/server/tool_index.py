@@ -93,14 +93,14 @@ UNASKED = 0.6
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text or a name, in the form in which they are compared."""
+    """Return the words of a text or a name, in the form for comparisons."""
     words = WORD.findall(CAMEL.sub(" ", text))
     stems = [stem(word) for word in map(str.lower, words) if word not in STOP_WORDS]
     return [CANONICAL.get(word, word) for word in stems]
 
 
 class Texts(NamedTuple):
-    """What an index needs of the texts of a tool."""
+    """The texts of a tool for an index."""
 
     weights: Mapping[str, float]
     """The words, each with the sum of the weights of its places."""
@@ -233,7 +233,7 @@ def scores(numbers: Sequence[int], shares: Sequence[Mapping[int, float]]) -> dic
 
 
 def _words(tool: Component) -> dict[str, list[str]]:
-    """The words of a tool by their place, those of parameters once."""
+    """The words of a tool by their place, words of parameters once."""
     words: dict[str, list[str]] = {}
     for place, text in _texts(tool):
         words.setdefault(place, []).extend(words_of(text))

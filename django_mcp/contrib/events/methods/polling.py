@@ -23,7 +23,7 @@ T = TypeVar("T")
 MAX_EVENTS = 100
 """Events of one response to a poll."""
 POLL_INTERVAL = 5.0
-"""Seconds after which a client is told to poll again."""
+"""Seconds until the next poll, as clients are told."""
 
 
 class Params(BaseModel):
@@ -47,7 +47,7 @@ class PositionParams(NamedParams):
 
     @property
     def max_age(self) -> timedelta | None:
-        """What is replayed at most; it is ignored without a cursor."""
+        """The longest replay; it is ignored without a cursor."""
         if self.max_age_ms is None or self.cursor is None:
             return None
         return timedelta(milliseconds=min(self.max_age_ms, 10**12))
@@ -78,7 +78,7 @@ async def list_events(params: ListParams, frame: Frame) -> Any:
 
 
 async def poll(params: PollParams, frame: Frame) -> dict[str, Any]:
-    """``events/poll``: what has happened since a cursor."""
+    """``events/poll``: the occurrences since a cursor."""
     component = await recipients.find_event(frame, params.name, "poll")
     arguments = component.event.read_arguments(params.arguments)
     start = position_of(frame, params)
@@ -141,7 +141,7 @@ def after(
     limit: int,
     max_age: timedelta | None = None,
 ) -> occurrences.Batch:
-    """Return what follows a position, for a caller of whom no row is kept."""
+    """Return the occurrences after a position, for a caller without a row."""
     server = frame.server.name
     batch = occurrences.after(server, component.name, position, limit, max_age=max_age)
     if position < interest.since(server, component.name):

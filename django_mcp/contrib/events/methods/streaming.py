@@ -24,7 +24,7 @@ from django_mcp.pubsub import bus
 READ = 5.0
 """Seconds between two looks at the table without a hint."""
 RENEW = 60.0
-"""Seconds after which the interest of a stream is renewed."""
+"""Seconds until the interest of a stream is renewed."""
 HEARTBEAT = 20.0
 """Seconds between two heartbeats; the draft demands one in 30 seconds."""
 AT_ONCE = 50

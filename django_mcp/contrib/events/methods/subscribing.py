@@ -45,7 +45,7 @@ MIN_TTL = timedelta(minutes=1)
 DEFAULT_TTL = timedelta(hours=12)
 MAX_TTL = timedelta(days=7)
 UNASKED_TTL = timedelta(hours=1)
-"""For callers of whom the site cannot ask whether their access was revoked."""
+"""For callers whose access may be revoked without the site's knowledge."""
 
 
 WRITTEN = frozenset(
@@ -191,7 +191,7 @@ def _prepare(frame: Frame, key: str, url: str) -> bool:
 
 
 def _ttl(params: SubscribeParams, longest: timedelta) -> timedelta:
-    """Return the time that is granted: what was requested, within bounds."""
+    """Return the granted time: the requested one, within bounds."""
     if params.ttl_ms is None:
         is_endless = "ttl_ms" in params.model_fields_set
         return longest if is_endless else min(DEFAULT_TTL, longest)
@@ -246,7 +246,7 @@ def _save(
 
 
 def _first_position(frame: Frame, params: SubscribeParams, start: int) -> tuple[int, bool]:
-    """Return the position from which events are replayed, and whether some are missing."""
+    """Return the position where the replay of events begins, and whether some are missing."""
     batch = occurrences.after(frame.server.name, params.name, start, 1, max_age=params.max_age)
     first = batch.occurrences[0].position if batch.occurrences else None
     position = batch.position if first is None else first - 1
