@@ -12,6 +12,7 @@ from django.urls import include
 
 import django_mcp
 from django_mcp import forms, modeladmin, openapi, rest, toolsets
+from django_mcp.contrib import events, skills
 from django_mcp.core.components.prompt import PromptOptions
 from django_mcp.core.components.resource import ResourceOptions
 from django_mcp.core.components.tool import ToolOptions
@@ -24,7 +25,7 @@ DECORATORS: Mapping[str, Any] = {
     "resource": ResourceOptions,
     "prompt": PromptOptions,
 }
-PLACES: Sequence[Any] = (django_mcp, forms, modeladmin, openapi, rest, toolsets)
+PLACES: Sequence[Any] = (django_mcp, forms, modeladmin, openapi, rest, toolsets, events, skills)
 """The modules from which users import what the table names."""
 
 
@@ -57,7 +58,9 @@ def check(code: str) -> None:
     elif code.startswith("@"):
         call = ast.parse(code[1:], mode="eval").body
         name, *keywords = names_of(call)
-        assert {*keywords} <= {*DECORATORS[name].__annotations__, "model"}, code
+        options = DECORATORS.get(name)
+        known = options.__annotations__ if options else inspect.signature(public(name)).parameters
+        assert {*keywords} <= {*known, "model"}, code
     elif code.startswith("class "):
         assert inspect.isclass(public(re.findall(r"\((\w+)\)", code)[0]))
     else:
