@@ -196,7 +196,10 @@ def test_assertion_without_a_signature_of_a_key_is_refused(
         {"jwk": key("evil").export_public(as_dict=True), "kid": "evil"},
         {"crit": ["x"], "x": 1},
     ],
-    ids=str,
+    ids=[
+        *("another key", "path", "list", "access token", "assertion of an issuer"),
+        *("URL of keys", "key in the header", "critical"),
+    ],
 )
 def test_header_chooses_no_other_key_and_no_other_kind(
     header: dict[str, Any], signing: MachineClient
