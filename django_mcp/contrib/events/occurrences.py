@@ -46,7 +46,8 @@ def number() -> None:
     """Give positions to the occurrences that were committed, in the order of their ids.
 
     The row of the counter is the lock: whoever updates it first sees everything that others, who
-    had it before, have committed.
+    had it before, have committed. What is committed during the last round is left to the next call:
+    while others write all the time, a call would not end otherwise.
     """
     while _rows().filter(position=None).exists():
         _counters().get_or_create(pk=THE_COUNTER)
@@ -58,6 +59,8 @@ def number() -> None:
                 occurrence.position = number
             _rows().bulk_update(waiting, ["position"])
             _counters().filter(pk=THE_COUNTER).update(last=last + len(waiting))
+        if len(waiting) < AT_ONCE:
+            return
 
 
 def last_position() -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,6 +141,37 @@ def test_position_follows_the_order_of_commits(noted: Event) -> None:
     following = occurrences.after("desk", noted.name, batch.position, 10)
     assert [each.event_id for each in following.occurrences] == [first]
     assert following.position > batch.position
+
+
+def test_numbering_ends_while_others_write(noted: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    interest.begin("desk", noted.name)
+    rounds: list[int] = []
+
+    @contextmanager
+    def busy(using: str) -> Iterator[None]:
+        with transaction.atomic(using=using):
+            yield
+        rounds.append(len(rounds))
+        assert len(rounds) < 10
+        noted.emit({"desk": "b"})
+
+    noted.emit({"desk": "a"})
+    monkeypatch.setattr(occurrences, "transaction", SimpleNamespace(atomic=busy))
+    occurrences.number()
+
+    assert rounds == [0]
+    assert Occurrence.objects.filter(position=None).count() == 1
+
+
+def test_many_occurrences_are_numbered_in_several_rounds(
+    noted: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(occurrences, "AT_ONCE", 2)
+    interest.begin("desk", noted.name)
+    for _ in range(5):
+        noted.emit({"desk": "a"})
+
+    assert occurrences.last_position() == 5
 
 
 def test_pruned_occurrences_leave_a_gap(noted: Event) -> None:
