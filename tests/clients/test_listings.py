@@ -43,7 +43,11 @@ def test_templates_are_listed(client: RealClient) -> None:
     templates = client.request("resources/templates/list")["resourceTemplates"]
 
     found = {item["uriTemplate"]: item["name"] for item in templates}
-    assert found == {"ticket://{pk}": "ticket", "units://{quantity}": "units_of_quantity"}
+    assert found == {
+        "ticket://{pk}": "ticket",
+        "units://{quantity}": "units_of_quantity",
+        "skill://{+path}": "skill_files",
+    }
 
 
 def test_prompts_are_listed_with_their_arguments(client: RealClient) -> None:

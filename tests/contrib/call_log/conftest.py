@@ -30,6 +30,7 @@ class Sure(BaseModel):
 @pytest.fixture(autouse=True)
 def recorded(_calls_are_not_recorded: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Record calls, of the test client as well, and forget what no test has written."""
+    recording._waiting.clear()  # A test that installs extensions may have recorded some.
     monkeypatch.setattr(INSTALLED, "after_call", (recording.record,))
     monkeypatch.setattr(Client, "records_calls", True)
     yield

@@ -176,7 +176,8 @@ ATTACKS: dict[str, dict[str, Any]] = {
     "no time of issue": {"iat": None},
     "expired": {"exp": int(time.time()) - 60, "iat": int(time.time()) - 300},
     "too long": {"exp": int(time.time()) + 7200},
-    "from the future": {"iat": int(time.time()) + 200},
+    # A day, since the test may run long after this line.
+    "from the future": {"iat": int(time.time()) + 86_400, "exp": int(time.time()) + 86_500},
     "another client": {"client_id": "other"},
     "no client": {"client_id": None},
     "resource of another server": {"resource": "https://other.example/mcp"},
