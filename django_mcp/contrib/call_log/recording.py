@@ -120,7 +120,7 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
 def _text_of_error(frame: Frame) -> str:
     """The text that the client received of an error."""
     error = frame.exchange.error
-    return frame.exchange.error_text if error is None else error.message
+    return frame.exchange.error_text if error is None else str(error.message)
 
 
 def _logged_names(frame: Frame, name: Any) -> tuple[str, ...]:

@@ -128,8 +128,17 @@ PROTOCOL_ERRORS: Mapping[Reason, type[InvalidParams | ExecutionError]] = {
 
 def debug_details(frame: Frame, error: BaseException) -> str:
     """Return the exception in words where the site runs under DEBUG, else an empty string."""
-    named = f" (DEBUG: {type(error).__name__}: {error})"
-    return named if frame.server.options.debug else ""
+    if not frame.server.options.debug:
+        return ""
+    return f" (DEBUG: {type(error).__name__}: {_message_of(error)})"
+
+
+def _message_of(error: BaseException) -> str:
+    """Return the message of an exception, whose own method may fail."""
+    try:
+        return str(error)
+    except Exception:
+        return "(it has no text)"
 
 
 OBSERVERS: list[Callable[[Frame, BaseException], None]] = []
@@ -167,7 +176,7 @@ def summarised(error: BaseException) -> tuple[str, str]:
     outside = [place for place in places if place[0].partition(".")[0] != PACKAGE]
     module, function, line = (outside or places or [("", "", 0)])[-1]
     kind = type(error).__qualname__
-    text = f"{kind}: {error} ({module}.{function}, line {line})"
+    text = f"{kind}: {_message_of(error)} ({module}.{function}, line {line})"
     identity = "\n".join([kind, *(f"{module}.{function}" for module, function, _ in outside)])
     return text[:MAX_SUMMARY], sha256(identity.encode()).hexdigest()[:FINGERPRINT]
 

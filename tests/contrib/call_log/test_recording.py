@@ -109,6 +109,24 @@ async def test_row_has_the_exception_and_its_fingerprint(server: Server) -> None
     assert (other.exception[:10], other.fingerprint == first.fingerprint) == ("KeyError: ", False)
 
 
+async def test_exception_without_a_text_is_answered_and_has_a_row(server: Server) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    @server.resource("desk://mute")
+    def mute() -> str:
+        raise Mute
+
+    async with Client(server, raise_exceptions=False) as client:
+        with pytest.raises(ErrorResponse):
+            await client.read_resource("desk://mute")
+        assert await client.read_resource("desk://tickets/5")
+    failed, _read = await rows()
+    assert (failed.outcome, failed.error) == ("server_error", "The resource could not be read")
+    assert "Mute: (it has no text) (" in failed.exception
+
+
 async def test_row_has_the_bytes_of_arguments_and_response(server: Server) -> None:
     async with Client(server) as client:
         await client.call_tool("close", {"number": 7, "note": "ä"})
