@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from django.contrib import admin
@@ -29,6 +29,7 @@ from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
 
 MAX_LISTED = 10_000
 """Calls that the list counts and shows: counting all of a large table takes seconds."""
+VIEW_EXCEPTION = "django_mcp_calls.view_exception"
 PERIODS = (1, 7, 30)
 """Days of the dashboard."""
 
@@ -206,7 +207,7 @@ class CallAdmin(ReadOnlyAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Only those with the permission read exceptions, which may have data of the site."""
-        if request.user.has_perm("django_mcp_calls.view_exception"):
+        if request.user.has_perm(VIEW_EXCEPTION):
             return [*self.fields]
         return [name for name in self.fields if name != "exception_text"]
 
@@ -232,6 +233,7 @@ class CallAdmin(ReadOnlyAdmin):
         self._check_view(request)
         days = _days(request.GET.get("days", ""))
         numbers = dashboard.read(days)
+        sees_exceptions = request.user.has_perm(VIEW_EXCEPTION)
         listed = reverse(f"{self.admin_site.name}:django_mcp_calls_call_changelist")
         context = {
             **self.admin_site.each_context(request),
@@ -240,11 +242,7 @@ class CallAdmin(ReadOnlyAdmin):
             "days": days,
             "periods": PERIODS,
             "numbers": numbers,
-            "errors": [
-                (line, f"{listed}?{urlencode(line.filters)}") for line in dashboard.exceptions(days)
-            ]
-            if request.user.has_perm("django_mcp_calls.view_exception")
-            else [],
+            "errors": _with_urls(listed, dashboard.exceptions(days)) if sees_exceptions else [],
             "chart": chart(numbers.days),
             "list_url": listed,
             "components": _with_urls(listed, numbers.components),
@@ -273,5 +271,8 @@ def _days(text: str) -> int:
     return int(text) if text in map(str, PERIODS) else 7
 
 
-def _with_urls(listed: str, lines: list[dashboard.Line]) -> list[tuple[dashboard.Line, str]]:
+L = TypeVar("L", dashboard.Line, dashboard.ExceptionLine)
+
+
+def _with_urls(listed: str, lines: list[L]) -> list[tuple[L, str]]:
     return [(line, f"{listed}?{urlencode(line.filters)}") for line in lines]

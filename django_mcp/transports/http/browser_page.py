@@ -10,6 +10,7 @@ import re
 import shlex
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +27,7 @@ from django_mcp.auth.resource import base_url
 from django_mcp.auth.token import TokenAuthentication
 from django_mcp.core.auth.base import Scope
 from django_mcp.core.server.server import Server
-from django_mcp.runtime.pages import PAGES, Page, PageLink, page_url
+from django_mcp.runtime.pages import Page, PageLink, page_links, page_url
 from django_mcp.transports.http.request import STREAM, HttpRequest, Send
 
 HTML = b"text/html"
@@ -57,10 +58,9 @@ async def send(server: Server, request: HttpRequest, send: Send) -> None:
         "django_mcp/endpoint.html", _context(server, request)
     )
     body = text.encode()
-    digest = b64encode(sha256(_static("pages.js").encode()).digest()).decode()
     headers = [
         *HEADERS,
-        (b"content-security-policy", POLICY.format(digest).encode()),
+        (b"content-security-policy", _policy()),
         (b"content-length", b"%d" % len(body)),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -98,18 +98,24 @@ def _context(server: Server, request: HttpRequest) -> dict[str, Any]:
 
 
 def _links(scope: Scope) -> Iterator[PageLink]:
-    for view, title in PAGES.items():
-        url = _url_of(view, scope)
-        if url is not None:
-            yield PageLink(url, title, is_current=False)
+    for link in page_links():
+        yield replace(link, url=_absolute(link.url, scope))
 
 
 def _url_of(view: str, scope: Scope) -> str | None:
     path = page_url(view)
-    if path is None:
-        return None
+    return None if path is None else _absolute(path, scope)
+
+
+def _absolute(path: str, scope: Scope) -> str:
     # Outside a view of Django, no path has the prefix of the site.
     return f"{base_url(scope)}/{path.removeprefix(get_script_prefix())}"
+
+
+@cache
+def _policy() -> bytes:
+    digest = b64encode(sha256(_static("pages.js").encode()).digest()).decode()
+    return POLICY.format(digest).encode()
 
 
 @cache

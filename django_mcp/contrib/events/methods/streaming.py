@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 from django_mcp import Frame, McpError
@@ -71,11 +72,9 @@ class EventStream:
             while True:
                 await self._send_following(to)
                 self._beat(to)
-                try:
+                with suppress(TimeoutError):  # A hint may be lost: it looks again in any case.
                     async with asyncio.timeout(READ):
                         await self._has_news.wait()
-                except TimeoutError:
-                    pass
                 self._has_news.clear()
         except Terminated as ended:
             to.send(TERMINATED, {"error": ended.to_json()})
