@@ -266,8 +266,6 @@ def _mount_wsgi(django_application: Wsgi) -> Wsgi:
         endpoint = endpoints.find(paths)
         if endpoint is None:
             return django_application(environ, start_response)
-        # Again: gunicorn patches its workers after it has loaded the application with --preload.
-        greenlets.refuse_to_serve()
         scope = wsgi_environ.scope_of(environ, paths)
         scope[WAITING_THREAD] = waiting_thread
         try:

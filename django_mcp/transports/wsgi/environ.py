@@ -43,7 +43,7 @@ def scope_of(environ: Mapping[str, Any], paths: Mapping[str, Any] | None = None)
 
 def _decode(path: str) -> str:
     """The text of a path. WSGI passes its bytes, which are UTF-8, as Latin-1."""
-    return path.encode("latin-1").decode("utf-8", "replace")
+    return path if path.isascii() else path.encode("latin-1").decode("utf-8", "replace")
 
 
 def _headers(environ: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from django_mcp.core.concurrency.shared_loop import SharedLoop
 from django_mcp.runtime.context_managers import move_locals
+from django_mcp.runtime.process import greenlets
 from django_mcp.transports.wsgi.environ import MAX_READING, RequestBody
 
 LOOK_EVERY = 5.0
@@ -115,13 +116,18 @@ _current: EventLoopThread | None = None
 
 
 def current() -> EventLoopThread:
-    """Return the event loop of this process, which is started unless it runs."""
+    """Return the event loop of this process, which is started unless it runs.
+
+    Raises ImproperlyConfigured in a process whose threads are greenlets: gunicorn makes them so
+    after it has loaded the application, with --preload.
+    """
     global _current
     running = _current
     if running is not None and not running.has_ended:
         return running
     with _guard:
         if _current is None or _current.has_ended:
+            greenlets.refuse_to_serve()
             _current = EventLoopThread()
         return _current
 
