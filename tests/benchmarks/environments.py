@@ -24,7 +24,7 @@ UVICORN = ("uvicorn", "uvloop", "httptools")
 PSYCOPG = "psycopg[binary,pool]"
 SITE = (
     "--editable",
-    f"{ROOT}[jwt,oauth,rest,skills]",
+    f"{ROOT}[events,jwt,oauth,rest,skills]",
     *UVICORN,
     "granian",
     "gunicorn",

@@ -20,9 +20,9 @@ import time
 from django.conf import settings
 
 DJANGO = ["admin", "auth", "contenttypes", "sessions", "messages", "staticfiles"]
-MCP = ["tokens", "oauth", "approvals", "calls", "elicitation"]
+MCP = ["tokens", "oauth", "approvals", "call_log", "url_elicitation", "events"]
 has_tools = {has_tools}
-own_apps = ["django_mcp", *(f"django_mcp.{{name}}" for name in MCP)] if has_tools else []
+own_apps = ["django_mcp", *(f"django_mcp.contrib.{{name}}" for name in MCP)] if has_tools else []
 settings.configure(
     SECRET_KEY="only for measuring",
     ALLOWED_HOSTS=["127.0.0.1"],
