@@ -12,8 +12,8 @@ from django.dispatch import Signal
 
 tool_called = Signal()
 """A tool was called. With ``name``, ``user`` (Django's, or None), ``principal`` (its key),
-``outcome`` ("ok", "error" for an error in the result, "input_required", "client_error",
-"server_error" or "cancelled") and ``duration`` in seconds."""
+``outcome`` ("ok", "error" for an error in the result, "input_required", "challenged",
+"client_error", "server_error" or "cancelled") and ``duration`` in seconds."""
 
 resource_read = Signal()
 """A resource was read. With ``uri``, ``user``, ``principal``, ``outcome`` and

@@ -12,6 +12,7 @@ LANDED: Mapping[str, str] = {
     "contrib/call_log/migrations/0001_initial.py": "5b771586a6c71c51",
     "contrib/call_log/migrations/0002_one_index_for_the_dashboard.py": "c4aca5698f23d246",
     "contrib/call_log/migrations/0003_errors.py": "62ad9fe65aaf5b8d",
+    "contrib/call_log/migrations/0004_challenged.py": "2cfa2c67a1e4f310",
     "contrib/events/migrations/0001_initial.py": "d73d466b1e27de43",
     "contrib/url_elicitation/migrations/0001_initial.py": "ec607687c73c357a",
     "migrations/0001_initial.py": "3350be988a6884a2",

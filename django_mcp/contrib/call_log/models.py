@@ -28,6 +28,7 @@ OUTCOMES = (
     ("error", _("error for the model")),
     ("input_required", _("input required")),
     ("task", _("continues as a task")),
+    ("challenged", _("login or scope required")),
     ("client_error", _("client error")),
     ("server_error", _("server error")),
     ("cancelled", _("cancelled")),

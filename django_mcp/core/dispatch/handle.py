@@ -34,6 +34,7 @@ from django_mcp.core.frame.client.task import PageClient
 from django_mcp.core.frame.transport import answering
 from django_mcp.core.protocol import jsonrpc, preencoded
 from django_mcp.core.protocol.errors import (
+    AuthenticationRequired,
     Cancelled,
     ClientError,
     InternalError,
@@ -327,8 +328,16 @@ def encode_error(frame: Frame, error: McpError) -> bytes:
         error = InternalError(error.description)
     exchange = frame.exchange
     exchange.error = error
-    exchange.outcome = "server_error" if isinstance(error, InternalError) else "client_error"
+    exchange.outcome = _outcome_of_error(error)
     return jsonrpc.encode(jsonrpc.error(frame.message.id, frame.revision.error(error)))
+
+
+def _outcome_of_error(error: McpError) -> str:
+    """How a call has ended that has an error; see ``Exchange.outcome``."""
+    if isinstance(error, InternalError):
+        return "server_error"
+    # A client logs in, or obtains a scope, and calls again.
+    return "challenged" if isinstance(error, AuthenticationRequired) else "client_error"
 
 
 def _outcome_of(result: Mapping[str, Any]) -> str:

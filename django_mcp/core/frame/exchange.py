@@ -71,8 +71,9 @@ class Exchange(Cancellation):
     error: McpError | None = None
     """The error in the response, if it is one."""
     outcome = "ok"
-    """How the call ended: "ok", "error", "input_required", "client_error", "server_error",
-    "cancelled", or "task" if it goes on as one, which is a call of its own when it has ended."""
+    """How the call ended: "ok", "error", "input_required", "challenged", "client_error",
+    "server_error", "cancelled", or "task" if it goes on as one, which is a call of its own when it
+    has ended."""
     error_text: str = ""
     """The text that the model reads of a tool's error."""
     exception: tuple[str, str] = ("", "")

@@ -78,6 +78,18 @@ async def test_tool_call_signal_carries_the_outcome(
     assert SECRET not in str(facts)
 
 
+async def test_call_that_leads_to_a_login_or_a_scope_is_challenged(sent_signals: Any) -> None:
+    shop = Server("shop")
+    shop.tool(name="own", permission="login_required", when_denied="challenged")(lambda: "")
+    shop.tool(name="write", scopes={"write"})(lambda: "")
+    async with Client(shop) as client:
+        for name in ("own", "write", "unknown"):
+            with pytest.raises(ErrorResponse):
+                await client.call_tool(name)
+    outcomes = [facts["outcome"] for _, facts in sent_signals]
+    assert outcomes == ["challenged", "challenged", "client_error"]
+
+
 async def test_cancelled_call_sends_a_signal(sent_signals: Any) -> None:
     shop, started = Server("shop"), asyncio.Event()
 
