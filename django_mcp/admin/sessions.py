@@ -41,9 +41,9 @@ class McpSessionAdmin(ReadOnlyAdmin):
     ordering = ("-used_at",)
     fields = (
         "client",
-        "user",
+        "user_page",
         "principal",
-        "server",
+        "server_page",
         "version",
         "created_at",
         "used_at",
@@ -70,6 +70,14 @@ class McpSessionAdmin(ReadOnlyAdmin):
             _add_facts([session])
         is_anonymous = session.principal.startswith(f"{ANONYMOUS.scheme}:")
         return session.user_name or (_("anonymous") if is_anonymous else session.principal)
+
+    @admin.display(description=_("user"))
+    def user_page(self, session: McpSession) -> Any:
+        return self.user_link(session, _user_key(session.principal), self.user(session))
+
+    @admin.display(description=_("server"))
+    def server_page(self, session: McpSession) -> Any:
+        return self.link(session, "django_mcp.mcpserver", session.server, session.server)
 
     @admin.display(description=_("open streams"))
     def open_streams(self, session: McpSession) -> int | None:

@@ -1,14 +1,61 @@
-"""Common parts of the package's admins: rows that nobody edits, and values as JSON."""
+"""Common parts of the package's admins: one section, links, rows that nobody edits, and JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import urlencode
+from weakref import WeakSet
 
+from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.contrib.auth import get_user_model
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+PACKAGE = "django_mcp"
+NOTHING = "-"
+"""What a page shows for a value that there is none of, as lists do."""
+_grouped: WeakSet[admin.AdminSite] = WeakSet()
+
+
+def group_apps(site: admin.AdminSite) -> None:
+    """List this package and its apps as one section of an admin site.
+
+    Django has a section for each app. ``get_app_list`` is what a site overrides to list others, so
+    the section stands where the first of them stood.
+    """
+    if site in _grouped:
+        return
+    _grouped.add(site)
+    list_apps = site.get_app_list
+
+    def get_app_list(request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        labels = _labels()
+        if app_label is not None and app_label not in labels:
+            return list_apps(request, app_label)
+        listed = list_apps(request)
+        own = [app for app in listed if app["app_label"] in labels]
+        if not own:
+            return [] if app_label else listed
+        models = sorted((row for app in own for row in app["models"]), key=lambda row: row["name"])
+        name = apps.get_app_config(PACKAGE).verbose_name
+        section = {**own[0], "name": name, "models": models}
+        if app_label is not None:
+            return [section]
+        return [section if app is own[0] else app for app in listed if app not in own[1:]]
+
+    site.get_app_list = get_app_list  # type: ignore[method-assign]
+
+
+def _labels() -> set[str]:
+    """The labels of this package and of its apps."""
+    named = apps.get_app_configs()
+    return {app.label for app in named if app.name.partition(".")[0] == PACKAGE}
 
 
 class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
@@ -17,6 +64,45 @@ class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
     Django allows every column of the model. The rows of this package have some that nobody sees,
     which a lookup such as ``?data__contains=`` would read letter by letter.
     """
+
+    def __init__(self, model: Any, admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        group_apps(admin_site)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """Return the row, which knows whose page it is on: links depend on the permissions."""
+        row: Any = super().get_object(request, object_id, from_field)
+        if row is not None:
+            row.reader = request.user
+        return row
+
+    def link(self, row: Any, model: str, key: Any, text: Any) -> Any:
+        """Return a link to a row of the admin of "app.model"; the text for who may not see it."""
+        url = self._url(row, model, "change", quote(str(key)))
+        return format_html('<a href="{}">{}</a>', url, text) if url else text
+
+    def list_link(self, row: Any, model: str, filters: Mapping[str, Any], text: Any) -> str:
+        """Return a link to the filtered list of "app.model"; "" for who may not see it."""
+        url = self._url(row, model, "changelist")
+        return format_html('<a href="{}?{}">{}</a>', url, urlencode(filters), text) if url else ""
+
+    def calls_link(self, row: Any, shown: Any, **filters: Any) -> Any:
+        """Return ``shown``, and a link to the calls with these filters for who may see them."""
+        listed = self.list_link(row, "django_mcp_calls.call", filters, _("all calls"))
+        return format_html("{} · {}", shown, listed) if listed else shown
+
+    def user_link(self, row: Any, key: Any, name: Any) -> Any:
+        """Return a link to a user, by the key; the name for who may not see it."""
+        return self.link(row, get_user_model()._meta.label_lower, key, name) if key else name
+
+    def _url(self, row: Any, model: str, page: str, *arguments: str) -> str:
+        app, _dot, name = model.partition(".")
+        if not any(row.reader.has_perm(f"{app}.{action}_{name}") for action in ("view", "change")):
+            return ""
+        try:
+            return reverse(f"{self.admin_site.name}:{app}_{name}_{page}", args=arguments)
+        except NoReverseMatch:
+            return ""
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         filters = self.get_list_filter(request)

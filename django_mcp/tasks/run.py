@@ -32,7 +32,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -58,6 +60,8 @@ FLUSH_INTERVAL = 0.2
 """Seconds between two writes of a handler's reports."""
 RETRY = 1.0
 """Seconds until the database is tried again."""
+HOST_LENGTH = 30
+"""Characters of the host in the name of a run."""
 GONE = "The task does not exist any more"
 STOPPED: Json = {"code": -32603, "message": "The process that ran this task was stopped"}
 UNLIMITED = FairSlots(inf)
@@ -86,8 +90,13 @@ async def until_available(operation: Callable[[], Awaitable[T]], seconds: float,
 
 
 def new_holder() -> str:
-    """A name for one run, which holds the lease of its task."""
-    return secrets.token_urlsafe(16)
+    """A name for one run, which holds the lease of its task: its host, process and a number."""
+    return f"{socket.gethostname()[:HOST_LENGTH]}:{os.getpid()}:{secrets.token_hex(8)}"
+
+
+def worker_of(holder: str) -> str:
+    """The host and the process in the name of a run."""
+    return holder.rpartition(":")[0]
 
 
 class Run:

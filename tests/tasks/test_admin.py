@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.admin.utils import quote
@@ -9,11 +12,13 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from django_mcp.core.protocol import tasks
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
-from django_mcp.tasks import store
+from django_mcp.tasks import store, submission
+from django_mcp.tasks.run import new_holder
 from tests.tasks.test_store import new
 
 pytestmark = pytest.mark.django_db
@@ -72,3 +77,35 @@ def test_action_cancels_active_tasks(browser: Browser) -> None:
 
     assert McpTask._default_manager.get(pk=key).status == "cancelled"
     assert "0 tasks were cancelled" in again
+
+
+def test_list_says_who_runs_a_task_and_how_many_wait(browser: Browser) -> None:
+    waiting, running = create(), create()
+    holder = new_holder()
+    McpTask._default_manager.filter(pk=running).update(started_at=timezone.now(), lease_by=holder)
+    page = browser.get(URL).content.decode()
+    assert "1 running, 1 waiting for a worker" in page
+    assert "waits for a worker" in page
+    assert f">{socket.gethostname()[:30]}:{os.getpid()}<" in page
+    assert holder not in browser.get(f"{URL}{quote(running)}/change/").content.decode()
+    assert "waits for a worker" in browser.get(f"{URL}{quote(waiting)}/change/").content.decode()
+
+
+def test_action_submits_what_waits_again(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted: list[str] = []
+    monkeypatch.setattr(submission, "submit_again", submitted.append)
+    waiting, running = create(), create()
+    McpTask._default_manager.filter(pk=running).update(started_at=timezone.now())
+    action = {"action": "submit_selected", "_selected_action": [waiting, running]}
+    page = browser.post(URL, action, follow=True).content.decode()
+    assert submitted == [waiting]
+    assert "1 task was submitted again" in page
+
+
+def test_page_of_a_task_links_to_its_tool_and_owner(browser: Browser) -> None:
+    key = create()
+    user = get_user_model().objects.create_user("owner")
+    McpTask._default_manager.filter(pk=key).update(user_key=str(user.pk))
+    page = browser.get(f"{URL}{quote(key)}/change/").content.decode()
+    assert f'href="/admin/auth/user/{user.pk}/change/"' in page
+    assert 'href="/admin/django_mcp_calls/call/?component=' in page

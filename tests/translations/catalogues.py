@@ -30,6 +30,7 @@ NOT_FOR_PEOPLE = (
     "contrib/skills",
     "contrib/url_elicitation/models.py",
     "models.py",
+    "runtime/read_only_admin.py",
     "ui",
 )
 """What only the admin shows, beside the modules of that name, by its path in the package."""

@@ -16,20 +16,25 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry
+from django_mcp.auth.anonymous import ANONYMOUS
 from django_mcp.contrib.call_log import dashboard, export
 from django_mcp.contrib.call_log.chart import chart
 from django_mcp.contrib.call_log.dashboard import NONE, in_words, size_in_words
 from django_mcp.contrib.call_log.models import Call
-from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
+from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin, as_json
 
 MAX_LISTED = 10_000
 """Calls that the list counts and shows: counting all of a large table takes seconds."""
 VIEW_EXCEPTION = "django_mcp_calls.view_exception"
+TOKENS = "django_mcp_tokens.personalaccesstoken"
 PERIODS = (1, 7, 30)
 """Days of the dashboard."""
 
@@ -114,7 +119,7 @@ class ByServer(admin.SimpleListFilter):
 
 @admin.register(Call)
 class CallAdmin(ReadOnlyAdmin):
-    list_display = ("called_at", "called", "end", "took", "caller", "program")
+    list_display = ("called_on", "called", "end", "took", "caller", "program")
     list_filter = (
         ("day", admin.DateFieldListFilter),
         "outcome",
@@ -134,14 +139,14 @@ class CallAdmin(ReadOnlyAdmin):
     paginator = BoundedPaginator
     actions = None
     fields = (
-        "called_at",
-        "user",
+        "called_on",
+        "user_page",
         "principal",
         "program",
-        "token",
-        "server",
+        "token_page",
+        "server_page",
         "kind",
-        "component",
+        "component_page",
         "target",
         "arguments_table",
         "end",
@@ -157,7 +162,7 @@ class CallAdmin(ReadOnlyAdmin):
     dashboard_template = "admin/django_mcp_calls/call/dashboard.html"
 
     class Media:
-        css = {"all": ["django_mcp/calls.css"]}
+        css = {"all": ["django_mcp/admin.css", "django_mcp/calls.css"]}
 
     def get_queryset(self, request: HttpRequest) -> Any:
         # A user who was deleted before the row was written is none.
@@ -175,9 +180,48 @@ class CallAdmin(ReadOnlyAdmin):
         ]
         return own + super().get_urls()
 
+    @admin.display(description=_("called"))
+    def called_on(self, row: Call) -> str:
+        """The date and the time with its seconds, by which calls are told apart."""
+        at = row.called_at
+        local = timezone.localtime(at) if timezone.is_aware(at) else at
+        return f"{date_format(local, 'SHORT_DATE_FORMAT')} {local:%H:%M:%S}"
+
     @admin.display(description=_("caller"))
-    def caller(self, row: Call) -> str:
-        return row.principal if row.user is None else row.user.get_username()
+    def caller(self, row: Call) -> Any:
+        """The name of the user; the principal of a caller that has no user."""
+        if row.user is not None:
+            return row.user.get_username()
+        is_anonymous = row.principal.startswith(f"{ANONYMOUS.scheme}:")
+        return _("anonymous") if is_anonymous else row.principal
+
+    @admin.display(description=_("user"))
+    def user_page(self, row: Call) -> Any:
+        """The user, and the other calls of theirs."""
+        if row.user is None:
+            return NOTHING
+        name = row.user.get_username()
+        return self.calls_link(row, self.user_link(row, row.user.pk, name), user=name)
+
+    @admin.display(description=_("token"))
+    def token_page(self, row: Call) -> Any:
+        return self.link(row, TOKENS, row.token, row.token) if row.token else NOTHING
+
+    @admin.display(description=_("server"))
+    def server_page(self, row: Call) -> Any:
+        return self.link(row, "django_mcp.mcpserver", row.server, row.server)
+
+    @admin.display(description=_("component"))
+    def component_page(self, row: Call) -> Any:
+        """The component, and its other calls."""
+        if not row.component:
+            return NOTHING
+        # A template is read as a resource.
+        is_template = row.kind == ResourceComponent.kind and "{" in row.component
+        kind = TemplateComponent.kind if is_template else row.kind
+        key = f"{row.server}:{kind}:{row.component}"
+        shown = self.link(row, "django_mcp.component", key, row.component)
+        return self.calls_link(row, shown, component=row.component, server=row.server)
 
     @admin.display(description=_("name or URI"))
     def called(self, row: Call) -> str:
@@ -192,15 +236,15 @@ class CallAdmin(ReadOnlyAdmin):
         return format_html('<span class="mcp-error">✗ {}</span>', text)
 
     @admin.display(description=_("error"))
-    def error_text(self, row: Call) -> str | None:
+    def error_text(self, row: Call) -> str:
         """The text that the client received."""
-        return row.error or None
+        return row.error or NOTHING
 
     @admin.display(description=_("exception"))
-    def exception_text(self, row: Call) -> str | None:
+    def exception_text(self, row: Call) -> str:
         """The exception, with a link to the calls that ended with it."""
         if not row.exception:
-            return None
+            return NOTHING
         listed = reverse(f"{self.admin_site.name}:django_mcp_calls_call_changelist")
         url = f"{listed}?{urlencode({'fingerprint': row.fingerprint})}"
         return format_html('<code>{}</code> <a href="{}">{}</a>', row.exception, url, _("all"))
@@ -223,10 +267,11 @@ class CallAdmin(ReadOnlyAdmin):
         return _("arguments %(sent)s, response %(received)s") % {"sent": sent, "received": received}
 
     @admin.display(description=_("arguments"))
-    def arguments_table(self, row: Call) -> str | None:
-        if not row.arguments:
-            return None
-        return as_json(json.loads(row.arguments))
+    def arguments_table(self, row: Call) -> Any:
+        if row.arguments:
+            return as_json(json.loads(row.arguments))
+        has_arguments = (row.arguments_size or 0) > len("{}")
+        return _("not stored: see log_arguments") if has_arguments else NOTHING
 
     def dashboard(self, request: HttpRequest) -> HttpResponse:
         """Calls, errors and durations of some days, by component and by user."""

@@ -252,7 +252,7 @@ def _user_lines(counted: list[tuple[Any, Counts]], since: Mapping[str, str]) -> 
     lines = []
     for key, counts in counted:
         user = users.get(key)
-        name = _("(no user)") if user is None else user.get_username()
+        name = _("anonymous, or not a user") if user is None else user.get_username()
         username = NONE if user is None else user.get_username()
         lines.append(Line(name, "", "", counts, {**since, "user": username}))
     return lines

@@ -14,7 +14,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.contrib.tokens.forms import TokenAdminForm
 from django_mcp.contrib.tokens.models import PersonalAccessToken, TokenQuerySet
-from django_mcp.runtime.read_only_admin import ListedLookups
+from django_mcp.runtime.read_only_admin import NOTHING, ListedLookups
 
 
 @admin.register(PersonalAccessToken)
@@ -42,6 +42,12 @@ class PersonalAccessTokenAdmin(ListedLookups):
     def displayed_start(self, row: PersonalAccessToken) -> str:
         return f"{row.start}…"
 
+    @admin.display(description=_("calls"))
+    def calls(self, row: PersonalAccessToken) -> str:
+        """The calls with this token, for who may view calls."""
+        filters = {"program": row.name, "user": row.owner.get_username()}
+        return self.list_link(row, "django_mcp_calls.call", filters, _("calls with it")) or NOTHING
+
     @admin.display(description=_("status"))
     def status(self, row: PersonalAccessToken) -> str:
         return row.status
@@ -50,12 +56,12 @@ class PersonalAccessTokenAdmin(ListedLookups):
         editable = ["owner", "name", "scopes", "servers", "groups", "read_only", "expires_at"]
         if obj is None:
             return editable if may_choose_owner(request) else editable[1:]
-        return [*editable, "displayed_start", "status", "created_at", "last_used_at", "revoked_at"]
+        return [*editable, *SHOWN_FIELDS]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
             return ()
-        return ("owner", "displayed_start", "status", "created_at", "last_used_at", "revoked_at")
+        return ("owner", *SHOWN_FIELDS)
 
     @sensitive_variables("token")
     def save_model(
@@ -90,6 +96,8 @@ class PersonalAccessTokenAdmin(ListedLookups):
         self.message_user(request, text % count, messages.SUCCESS)
 
 
+SHOWN_FIELDS = ("displayed_start", "status", "created_at", "last_used_at", "revoked_at", "calls")
+"""The fields of a token that nobody edits."""
 SHOWN = "_django_mcp_new_token"
 """The attribute of the request with the token, from when it is saved until it is shown."""
 

@@ -119,6 +119,10 @@ def test_call_is_shown_with_its_arguments_and_cannot_be_changed(manager: Browser
     assert "✗ error for the model" in page
     assert "arguments -, response 12 kB" in page
     assert "<input type" not in page.split('id="content-main"')[1].split("csrf")[2:][:1]
+    Call.objects.update(arguments="", arguments_size=12)
+    assert "not stored: see log_arguments" in manager.get(url).content.decode()
+    Call.objects.update(arguments_size=2)
+    assert "not stored" not in manager.get(url).content.decode()
     assert manager.post(url, {}).status_code == 403
     assert manager.get(url.replace("change", "delete")).status_code == 403
     assert manager.get(reverse("admin:django_mcp_calls_call_add")).status_code == 403
@@ -132,6 +136,50 @@ def test_pages_need_the_permission_to_view_calls(url: str, client: Browser, ann:
     ann.save()
     client.force_login(ann)
     assert client.get(url).status_code == 403
+
+
+def test_challenge_is_no_error(manager: Browser) -> None:
+    call(outcome="challenged")
+    assert dashboard.read(1).total.errors == 0
+    page = manager.get(LIST).content.decode()
+    assert "login or scope required" in page.split('id="result_list"')[1]
+    assert "✗" not in page
+
+
+def test_list_has_seconds_and_calls_an_anonymous_caller_so(manager: Browser, ann: User) -> None:
+    row = call(principal="public:", user=None)
+    call(principal="jwt:somebody", user=None)
+    call(user=ann)
+    page = manager.get(LIST).content.decode()
+    callers = re.findall(r'class="field-caller">([^<]*)<', page)
+    assert callers == ["ann", "jwt:somebody", "anonymous"]
+    assert f"{timezone.localtime(row.called_at):%H:%M:%S}</a>" in page
+
+
+def permit(browser: Browser, *codenames: str) -> None:
+    user = User.objects.get(username="manager")
+    user.user_permissions.add(*Permission.objects.filter(codename__in=codenames))
+
+
+def test_page_of_a_call_links_to_what_its_reader_may_see(manager: Browser, ann: User) -> None:
+    row = call(user=ann, token="7", program="editor", server="mcp", component="refund")
+    url = reverse("admin:django_mcp_calls_call_change", args=[row.pk])
+
+    def links() -> set[str]:
+        content = manager.get(url).content.decode().split('class="module')[1]
+        return {link.partition("?")[0] for link in re.findall('<a href="([^"]*)"', content)}
+
+    assert links() == {LIST}
+    permit(manager, "view_user", "view_component", "view_mcpserver", "view_personalaccesstoken")
+    assert links() == {
+        LIST,
+        f"/admin/auth/user/{ann.pk}/change/",
+        "/admin/django_mcp_tokens/personalaccesstoken/7/change/",
+        "/admin/django_mcp/mcpserver/mcp/change/",
+        "/admin/django_mcp/component/mcp_3Atool_3Arefund/change/",
+    }
+    for link in links() - {"/admin/django_mcp_tokens/personalaccesstoken/7/change/"}:
+        assert manager.get(link).status_code == 200, link
 
 
 def test_failed_call_shows_its_text_and_exceptions_need_a_permission(manager: Browser) -> None:
@@ -184,7 +232,7 @@ def test_numbers_are_those_of_an_example(ann: User) -> None:
     assert (refund.name, refund.counts.calls, refund.counts.errors) == ("refund", 1, 1)
     by_ann, by_nobody = numbers.users
     assert (by_ann.name, by_ann.counts.calls, by_ann.counts.errors) == ("ann", 10, 2)
-    assert (str(by_nobody.name), by_nobody.counts.calls) == ("(no user)", 1)
+    assert (str(by_nobody.name), by_nobody.counts.calls) == ("anonymous, or not a user", 1)
 
 
 def test_numbers_are_read_from_the_days_of_one_index(ann: User) -> None:
