@@ -134,7 +134,7 @@ def test_components_are_listed_with_server_kind_name_and_permission(browser: Bro
         ("till", "tool", "add_up"),
         ("till", "prompt", "haggle"),
     ]
-    assert listed[0]["title"] == "What is in stock"
+    assert listed[0]["title_and_uri"] == "What is in stock"
     assert listed[0]["permission"] == "auth.view_user"
     assert listed[1]["permission"] == "-"
     assert "<lambda>()" in listed[3]["permission"]

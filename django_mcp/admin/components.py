@@ -13,7 +13,8 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import path, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
@@ -22,6 +23,7 @@ from django_mcp.admin import call_numbers, component_page
 from django_mcp.admin.registry_rows import RegistryAdmin, Rows
 from django_mcp.admin.see_as import may_see_as, see_as_user
 from django_mcp.admin.try_it import may_try
+from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.models import Component
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
@@ -88,14 +90,31 @@ class BySwitch(admin.SimpleListFilter):
 
 @admin.register(Component)
 class ComponentAdmin(RegistryAdmin):
-    list_display = ("server", "kind", "name", "title", "app", "permission", "calls", "is_on")
+    list_display = (
+        "server",
+        "kind",
+        "name",
+        "title_and_uri",
+        "app",
+        "permission",
+        "calls",
+        "is_on",
+    )
     list_display_links = ("name",)
     list_filter = (ByServer, ByKind, ByApp, BySwitch)
     search_fields = ("name",)
     search_help_text = _("Searches names, URIs, titles and descriptions.")
     actions = ("switch_off", "switch_on")
     change_list_template = "admin/django_mcp/component/list.html"
-    sort_keys = {"calls": "call_count", "is_on": "is_switched_off"}
+    sort_keys = {"calls": "call_count", "is_on": "is_switched_off", "title_and_uri": "title"}
+
+    @admin.display(description=_("title, URI"), ordering="title")
+    def title_and_uri(self, component: Component) -> str:
+        """The title; resources of one name are told apart by their URIs."""
+        declared = component.entry.component
+        uri = declared.key if isinstance(declared, ResourceComponent | TemplateComponent) else ""
+        texts = [text for text in (component.title, uri) if text]
+        return format_html_join(mark_safe("<br>"), "{}", ((text,) for text in texts)) or "-"
 
     @admin.display(description=_("calls"), ordering="call_count")
     def calls(self, component: Component) -> str:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync
 from django import forms
+from django.contrib.admin import AdminSite
+from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
-from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.admin.widgets import AdminTextInputWidget, AutocompleteSelect
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry
@@ -76,15 +78,28 @@ class Seen:
         return sum(line.state != "hidden" for line in self.lines)
 
 
+def user_field(site: AdminSite) -> forms.Field:
+    """Return a field for a user: by autocompletion, or by name where users are not searched."""
+    model = get_user_model()
+    is_searched = site.is_registered(model) and bool(site.get_model_admin(model).search_fields)
+    widget: forms.Widget = AdminTextInputWidget()
+    if is_searched:
+        # Any foreign key to users: the widget asks the admin of its model.
+        widget = AutocompleteSelect(LogEntry._meta.get_field("user"), site)
+    return forms.ModelChoiceField(
+        model._default_manager.all(),
+        label=_("User"),
+        required=False,
+        widget=widget,
+        to_field_name=None if is_searched else model.USERNAME_FIELD,
+        help_text=_("Empty for somebody who has not logged in."),
+        error_messages={"invalid_choice": _("There is no such user.")},
+    )
+
+
 class SeeAsForm(forms.Form):
     """The caller: a user, a token, and a URL."""
 
-    user = forms.CharField(
-        label=_("User name"),
-        required=False,
-        widget=AdminTextInputWidget,
-        help_text=_("Empty for somebody who has not logged in."),
-    )
     scopes = forms.CharField(
         label=_("Scopes"),
         required=False,
@@ -99,25 +114,18 @@ class SeeAsForm(forms.Form):
     )
     read_only = forms.BooleanField(label=_("Only what changes nothing"), required=False)
 
+    def __init__(self, data: QueryDict | None, site: AdminSite) -> None:
+        super().__init__(data)
+        self.fields = {"user": user_field(site), **self.fields}
+
     def clean_user(self) -> Any:
-        return _user(self.cleaned_data["user"])
+        return self.cleaned_data["user"] or AnonymousUser()
 
     def clean_scopes(self) -> frozenset[str]:
         return _scopes(self.cleaned_data["scopes"])
 
     def clean_groups(self) -> Sequence[str]:
         return _groups(self.cleaned_data["groups"])
-
-
-def _user(name: str) -> Any:
-    """Return the user of this name; raises ValidationError for an unknown one."""
-    if not name:
-        return AnonymousUser()
-    model = get_user_model()
-    user = model._default_manager.filter(**{model.USERNAME_FIELD: name}).first()
-    if user is None:
-        raise ValidationError(_("There is no user of this name."))
-    return user
 
 
 def _scopes(text: str) -> frozenset[str]:
@@ -148,7 +156,7 @@ def see_as_user(request: HttpRequest, *, model_admin: RegistryAdmin) -> HttpResp
     """The page: a form, and the components of all servers for who is named in it."""
     if not may_see_as(request):
         raise PermissionDenied
-    form = SeeAsForm(request.GET if "user" in request.GET else None)
+    form = SeeAsForm(request.GET if "user" in request.GET else None, model_admin.admin_site)
     seen = _seen(form) if form.is_valid() else None
     context = {"title": _("See as"), "subtitle": None, "form": form, "seen": seen}
     return model_admin.page(request, "admin/django_mcp/component/see_as.html", context)
@@ -180,19 +188,23 @@ async def _of_server(server: Server, principal: Principal) -> list[Line]:
     frame = in_process.newest_request(server, principal, Request(1, "tools/list", {}))
     listed = [*registry.entries(server)]
     explanations = await visibility.explain(frame, [entry.component for entry in listed])
-    return [_line(entry, why) for entry, why in zip(listed, explanations, strict=True)]
+    has_token = bool(principal.scopes)
+    return [
+        _line(entry, why, has_token=has_token)
+        for entry, why in zip(listed, explanations, strict=True)
+    ]
 
 
-def _line(entry: Entry, why: Explanation) -> Line:
+def _line(entry: Entry, why: Explanation, *, has_token: bool) -> Line:
     is_there = why.is_selected and not entry.is_switched_off
     if is_there and why.access.is_permitted:
         return Line(entry, "listed", ())
     is_challenged = is_there and why.access.challenge is not None
-    reasons = [*_reasons(entry, why)]
+    reasons = [*_reasons(entry, why, has_token=has_token)]
     return Line(entry, "challenged" if is_challenged else "hidden", reasons)
 
 
-def _reasons(entry: Entry, why: Explanation) -> Iterator[Any]:
+def _reasons(entry: Entry, why: Explanation, *, has_token: bool) -> Iterator[Any]:
     """Yield each thing that stands between the caller and the component."""
     if entry.is_switched_off:
         yield _("It is switched off.")
@@ -203,6 +215,9 @@ def _reasons(entry: Entry, why: Explanation) -> Iterator[Any]:
     if not why.has_permission:
         yield _("The user does not have the permission %(name)s.") % {"name": entry.permission}
     if why.missing_scopes:
-        yield _("The token does not have the scopes %(names)s.") % {
-            "names": ", ".join(sorted(why.missing_scopes))
-        }
+        names = ", ".join(sorted(why.missing_scopes))
+        # Without a scope, it is a login in a browser.
+        text = _("The token does not have the scopes %(names)s.")
+        if not has_token:
+            text = _("A token with the scopes %(names)s is needed.")
+        yield text % {"names": names}

@@ -30,7 +30,7 @@ def test_list_counts_calls_and_errors_and_sorts_by_them() -> None:
     browser = browser_of("staff", "view_component", "view_call")
     listed = text_of(browser.get(f"{COMPONENTS}?o=-6"))
     assert "stock - - - 3 ✗ 1" in listed
-    assert "news - - - 1" in listed
+    assert "news shop://news - - 1" in listed
     assert listed.index("stock") < listed.index("news") < listed.index("audit")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client as Browser
@@ -39,16 +41,21 @@ def ann() -> Any:
     return get_user_model().objects.create_user("ann")
 
 
-def states(browser: Browser, **query: str) -> dict[str, str]:
+def key_of(name: str) -> str:
+    """The key of a user, which the form sends; "" for nobody."""
+    return str(get_user_model().objects.get(username=name).pk) if name else ""
+
+
+def states(browser: Browser, *, user: str, **query: str) -> dict[str, str]:
     """The state and the reasons of each component, by its name."""
-    html = browser.get(SEE_AS, query).content.decode()
-    rows = [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in ROW.findall(html)]
+    page = browser.get(SEE_AS, {"user": key_of(user), **query}).content.decode()
+    rows = [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in ROW.findall(page)]
     return {row.partition(" ")[0]: row.partition(" ")[2] for row in rows}
 
 
 def test_component_without_conditions_is_listed_to_everybody(browser: Browser, ann: Any) -> None:
     for user in ("", "ann"):
-        assert states(browser, user=user)["news"] == "✓ listed shop resource"
+        assert states(browser, user=user)["news"] == "✓ listed resource"
 
 
 def test_missing_permission_hides_and_is_named(browser: Browser, ann: Any) -> None:
@@ -61,7 +68,9 @@ def test_missing_permission_hides_and_is_named(browser: Browser, ann: Any) -> No
 
 def test_missing_scope_challenges_and_is_named(browser: Browser, ann: Any) -> None:
     assert states(browser, user="ann")["close"].startswith("! listed, and challenged")
-    assert "scopes write" in states(browser, user="ann")["close"]
+    assert "A token with the scopes write" in states(browser, user="ann")["close"]
+    seen = states(browser, user="ann", scopes="read")
+    assert "The token does not have the scopes write" in seen["close"]
     assert states(browser, user="ann", scopes="write")["close"].startswith("✓ listed")
 
 
@@ -82,7 +91,7 @@ def test_component_that_is_switched_off_is_hidden_from_everybody(
 def test_deactivated_user_is_said_to_be(browser: Browser, ann: Any) -> None:
     ann.is_active = False
     ann.save()
-    assert "deactivated" in text_of(browser.get(SEE_AS, {"user": "ann"}))
+    assert "deactivated" in text_of(browser.get(SEE_AS, {"user": key_of("ann")}))
 
 
 def test_lists_are_those_that_the_user_gets(browser: Browser, ann: Any, server: Server) -> None:
@@ -96,7 +105,7 @@ def test_lists_are_those_that_the_user_gets(browser: Browser, ann: Any, server: 
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        ({"user": "nobody"}, "There is no user of this name."),
+        ({"user": "0"}, "There is no such user."),
         ({"user": "", "scopes": 'a"b'}, "scope"),
         ({"user": "", "groups": ","}, "groups names no group"),
         ({"user": "", "groups": ",".join(f"g{n}" for n in range(65))}, "at most 64 groups"),
@@ -108,6 +117,22 @@ def test_mistake_in_the_form_is_said_at_its_field(
     response = browser.get(SEE_AS, query)
     assert error in text_of(response)
     assert b"<tbody>" not in response.content
+
+
+def test_user_is_found_by_autocompletion(browser: Browser, ann: Any) -> None:
+    page = browser.get(SEE_AS).content.decode()
+    url = html.unescape(re.search(r'data-ajax--url="([^"]+)"', page)[1])  # type: ignore[index]
+    names = re.findall(r'data-(?:app-label|model-name|field-name)="([^"]+)"', page)
+    keys = ("app_label", "model_name", "field_name")
+    query = {**dict(zip(keys, names, strict=True)), "term": "an"}
+    assert browser.get(url, query).json()["results"] == [{"id": key_of("ann"), "text": "ann"}]
+
+
+def test_user_is_named_where_nobody_searches_users(
+    browser: Browser, ann: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin.site.get_model_admin(get_user_model()), "search_fields", ())
+    assert "ann is listed" in text_of(browser.get(SEE_AS, {"user": "ann"}))
 
 
 @pytest.mark.parametrize("missing", NEEDED)

@@ -27,7 +27,7 @@ COMPONENTS = "/admin/django_mcp/component/"
 SESSIONS = "/admin/django_mcp/mcpsession/"
 SERVER = "/admin/django_mcp/mcpserver/mcp/change/"
 TOOL = f"{COMPONENTS}{quote('mcp:tool:search_tickets')}/change/"
-SEE_AS = f"{COMPONENTS}see-as/?user=agent&scopes=helpdesk&groups="
+SEE_AS = f"{COMPONENTS}see-as/?user=2&scopes=helpdesk&groups="
 TOOLS_CHANGED = "notifications/tools/list_changed"
 JSON = {"Accept": "application/json, text/event-stream"}
 OF_DJANGO = 'id="searchbar"'
@@ -93,6 +93,7 @@ def wait_for_text(visitor: Visitor, selector: str, text: str) -> None:
         ("sessions", SESSIONS),
         ("tasks", "/admin/django_mcp/mcptask/"),
         ("calls", "/admin/django_mcp_calls/call/"),
+        ("approvals", "/admin/django_mcp_approvals/approval/"),
         ("call-dashboard", "/admin/django_mcp_calls/call/dashboard/"),
     ],
 )
@@ -115,7 +116,10 @@ def test_columns_of_the_list_fit_on_a_desktop(visitor: Visitor) -> None:
     visitor.open(COMPONENTS)
     assert visitor.overflow(".results") == 0
     headings = [text.lower() for text in visitor.texts("#result_list th .text") if text]
-    assert headings == ["server", "kind", "name", "title", "app", "permission", "calls", "on"]
+    assert headings == [
+        *("server", "kind", "name", "title, uri"),
+        *("app", "permission", "calls", "on"),
+    ]
 
 
 def test_switch_hides_a_tool_and_tells_a_connected_client(visitor: Visitor, client: Client) -> None:
