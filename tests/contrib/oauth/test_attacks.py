@@ -73,6 +73,8 @@ def test_redirect_that_the_client_did_not_publish_is_rejected_on_a_page(
     assert response.status_code == 400
     assert "Location" not in response
     assert b"Access is not possible" in response.content
+    assert b"add it again" in response.content
+    assert b"/o/access" in response.content
 
 
 @pytest.mark.parametrize(
