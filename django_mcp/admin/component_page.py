@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry
-from django_mcp.admin import parameters
-from django_mcp.admin.parameters import Parameter
 from django_mcp.core.protocol.revisions import Statefulness
+from django_mcp.core.protocol.schema import parameters
+from django_mcp.core.protocol.schema.parameters import Parameter
 from django_mcp.registry import Entry
 
 MEMBERS = {

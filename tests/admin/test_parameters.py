@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from django_mcp.admin import parameters
-from django_mcp.admin.parameters import MAX_DEPTH, Parameter
+from django_mcp.core.protocol.schema import parameters
+from django_mcp.core.protocol.schema.parameters import MAX_DEPTH, Parameter
 
 
 def row(schema: dict[str, Any], **root: Any) -> Parameter:

@@ -65,6 +65,21 @@ def test_page_without_content_is_accessible(visitor: Visitor, path: str) -> None
     assert problems(visitor) == []
 
 
+def test_tools_of_the_user_are_found_at_the_endpoint(visitor: Visitor) -> None:
+    visitor.console_errors()  # Those of other pages.
+    visitor.open("/mcp")
+    everything = visitor.texts("main .items h3")
+    visitor.one("#mcp-search").send_keys("ticket")
+    visitor.follow(".search button")
+    found = visitor.texts("main .items h3")
+    assert "Search tickets" in found
+    assert 0 < len(found) < len(everything)
+    visitor.one("main .items summary").click()
+    assert visitor.one("main .items .copy").is_displayed()
+    assert problems(visitor) == []
+    assert visitor.console_errors() == []
+
+
 def test_pages_of_a_login_are_accessible(visitor: Visitor) -> None:
     visitor.open(f"/o/authorize?{urlencode(screenshots.REQUEST)}")
     assert problems(visitor) == []

@@ -25,7 +25,8 @@ from django_mcp.runtime import language, request_scope, request_signals
 from django_mcp.runtime.around import tenants
 from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
-from django_mcp.transports.http import browser_page, cors, django_middleware, listen_stream
+from django_mcp.transports.http import cors, django_middleware, listen_stream
+from django_mcp.transports.http.browser import page
 from django_mcp.transports.http.django_middleware import NOBODY, DjangoMiddleware, View
 from django_mcp.transports.http.request import WAITING_THREAD, HttpError
 from django_mcp.transports.http.response import HttpExchange
@@ -67,8 +68,8 @@ class Endpoint:
                 exchange.to_server = cors.allowing(headers[b"origin"], exchange.to_server)
             if method == "OPTIONS":
                 await cors.preflight(exchange, exchange.to_server, self.allowed)
-            elif method == "GET" and browser_page.is_wanted(exchange):
-                await browser_page.send(self.server, exchange, exchange.to_server)
+            elif method == "GET" and page.is_wanted(exchange):
+                await page.send(exchange, exchange.to_server)
             else:
                 verb = self.verb(exchange, method)
                 middleware = django_middleware.get()
