@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 from html import unescape
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
 from django.test import AsyncClient as AsyncBrowser
 from django.test import Client as Browser
+from pytest_django import Settings
 
 from django_mcp import Server, ToolError
+from django_mcp.admin.try_it import history
 from django_mcp.admin.try_it.views import LINES
 from django_mcp.contrib.approvals import prompts
 from django_mcp.contrib.approvals.models import Approval, Decision
 from django_mcp.middleware import RateLimit
+from django_mcp.routing import endpoint
 from django_mcp.signals import tool_called
+from django_mcp.testing.asgi import http_scope, perform
 from tests.try_it.workshop import CANCELLED, SCRIPT
 from tests.waiting import SECONDS
 
@@ -63,8 +69,16 @@ class Page:
     def sent(self) -> list[Any]:
         """The requests among the messages, oldest first."""
         _, _, messages = self.html.partition("<h3>")
-        bodies = [json.loads(unescape(text)) for text in PRE.findall(messages)]
+        bodies = [
+            json.loads(unescape(text)) for text in PRE.findall(messages.partition("</ol>")[0])
+        ]
         return [body for body in bodies if "method" in body and "id" in body]
+
+    @property
+    def copies(self) -> dict[str, str]:
+        """The texts to copy, by their headings."""
+        found = re.findall(r"<summary>([^<]*)</summary><pre[^>]*>(.*?)</pre>", self.html, re.DOTALL)
+        return {heading: unescape(text) for heading, text in found}
 
     def error_at(self, name: str) -> str:
         match = re.search(rf'id="id_{re.escape(name)}_errors"><li>(.*?)</li>', self.html)
@@ -357,6 +371,96 @@ def lines(browser: Browser, name: str, **data: Any) -> list[Any]:
     response = browser.post(path(name), {"run": "1", **data}, headers={"Accept": LINES})
     content: Any = response.streaming_content  # type: ignore[attr-defined]
     return [json.loads(line) for line in b"".join(content).splitlines()]
+
+
+def test_call_is_copied_as_a_command_of_curl(browser: Browser, workshop: Server) -> None:
+    page = run(browser, "order", **{**ORDER, "arguments/customer": "Ann's café"})
+    words = shlex.split(page.copies["curl"].replace("\\\n", ""))
+    assert words[:2] == ["curl", "http://testserver/workshop"]
+    options = [*zip(words[2::2], words[3::2], strict=True)]
+    headers = dict(value.split(": ", 1) for name, value in options if name == "--header")
+    body = dict(options)["--data"].encode()
+    assert "Authorization" not in headers, "everybody may call it"
+    reply = async_to_sync(perform)(endpoint(workshop), http_scope(headers=headers), body)
+    assert reply.json()["result"]["structuredContent"]["customer"] == "Ann's café"
+
+    workshop.authenticators = ["django_mcp.auth.token.TokenAuthentication"]
+    command = run(browser, "order", **ORDER).copies["curl"]
+    assert '--header "Authorization: Bearer $MCP_TOKEN"' in command
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "data"),
+    [
+        ("order", "tool", {**ORDER, "arguments/express": "on"}),
+        ("fail", "tool", {"arguments/text": "It's \\n"}),
+        ("guarded", "tool", {}),
+        ("scoped", "tool", {"scopes": "write"}),
+        ("workshop://item/{number}{?form}", "resource_template", {"arguments/number": "3"}),
+        ("explain", "prompt", {"arguments/what": "tea"}),
+    ],
+)
+def test_call_is_copied_as_a_test_that_passes(
+    browser: Browser, staff: User, name: str, kind: str, data: dict[str, str]
+) -> None:
+    staff.user_permissions.add(Permission.objects.get(codename="view_user"))
+    staff.username = "ann"
+    staff.save()
+    code = run(browser, name, kind, **data).copies["Test"]
+    staff.delete()
+    written: dict[str, Any] = {}
+    exec(compile(code, "test.py", "exec"), written)
+    (cases,) = (value for key, value in written.items() if key.endswith("Tests"))
+    (method,) = (key for key in vars(cases) if key.startswith("test_"))
+    getattr(cases(), method)()
+
+
+def test_call_that_goes_on_is_not_copied_as_a_test(browser: Browser) -> None:
+    assert [*run(browser, "ask").copies] == ["curl"]
+
+
+def test_tried_calls_are_filled_in_again(browser: Browser) -> None:
+    for text in ("first", "second", "first"):
+        run(browser, "fail", **{"arguments/text": text})
+    run(browser, "order", **ORDER)
+    page = browser.get(path("fail")).content.decode()
+    assert re.findall(r'again=(\d)">.*?<code>(.*?)</code>', page) == [
+        ("0", "{&quot;text&quot;: &quot;first&quot;}"),
+        ("1", "{&quot;text&quot;: &quot;second&quot;}"),
+    ]
+    assert "second</textarea>" in browser.get(f"{path('fail')}?again=1").content.decode()
+    for number in ("2", "-1", "x"):
+        again = browser.get(f"{path('fail')}?again={number}")
+        assert "t</textarea>" not in again.content.decode()
+
+
+def test_tried_calls_are_those_of_the_login(browser: Browser, staff: User) -> None:
+    run(browser, "fail", **{"arguments/text": "a secret"})
+    stored = browser.session[history.KEY]
+    assert "secret" not in stored
+    browser.logout()
+    browser.force_login(staff)
+    assert "a secret" not in browser.get(path("fail")).content.decode()
+
+
+def test_tried_calls_have_a_bounded_length(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "MAX_LENGTH", 300)
+    for text in ("first", "second", "x" * 300):
+        run(browser, "fail", **{"arguments/text": text})
+    assert "again=" not in browser.get(path("fail")).content.decode()
+    for text in ("first", "second", "third", "fourth"):
+        run(browser, "fail", **{"arguments/text": text})
+    assert "again=1" in browser.get(path("fail")).content.decode()
+    assert "again=3" not in browser.get(path("fail")).content.decode()
+
+
+def test_session_in_a_cookie_keeps_no_calls(browser: Browser, settings: Settings) -> None:
+    settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+    browser.force_login(User.objects.get(username="staff"))
+    assert run(browser, "fail", **{"arguments/text": "long"}).copies
+    assert "again=" not in browser.get(path("fail")).content.decode()
 
 
 def test_progress_is_sent_while_the_tool_runs(browser: Browser) -> None:

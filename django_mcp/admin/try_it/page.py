@@ -18,7 +18,9 @@ from django.template.loader import render_to_string
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.try_it import app_view, calls, rendering
+from django_mcp import registry
+from django_mcp.admin import server_page
+from django_mcp.admin.try_it import app_view, calls, history, rendering, snippets
 from django_mcp.admin.try_it.calls import Message
 from django_mcp.admin.try_it.conversation import Conversation, Step
 from django_mcp.admin.try_it.forms import SchemaForm
@@ -31,6 +33,8 @@ from django_mcp.runtime import pools
 ARGUMENTS = "arguments"
 AS_JSON = "json"
 """The parameter of the URL that makes all arguments one field."""
+AGAIN = "again"
+"""The parameter with the number of a tried call whose arguments are filled in."""
 FOLDER = "admin/django_mcp/component"
 
 
@@ -90,6 +94,7 @@ class TryPage:
             params=self.target.params(values),
             scopes=self.scopes.cleaned_data["scopes"],
         )
+        history.add(self.request, self.entry.identity, self.conversation.params)
         return [self.conversation.begin()]
 
     def _continue(self, conversation: Conversation) -> list[Step]:
@@ -177,6 +182,8 @@ class TryPage:
             "questions": self.questions,
             "has_only_pages": all(question.form is None for question in self.questions),
             "messages_shown": rendering.shown_messages(sent_and_received),
+            "copies": self._copies,
+            "tried": self.tried,
             "csrf_token_value": self._csrf_token,
             "action": self.request.get_full_path(),
             "username": self.request.user.get_username(),
@@ -185,6 +192,32 @@ class TryPage:
     @cached_property
     def needed_scopes(self) -> list[str]:
         return sorted(self.entry.component.scopes | self.server.scopes)
+
+    @cached_property
+    def tried(self) -> list[history.Tried]:
+        return history.of_component(self.request, self.entry.identity)
+
+    @property
+    def _copies(self) -> list[tuple[str, str]]:
+        """The call as text to copy: a heading, and the text."""
+        conversation = self.conversation
+        if conversation is None or not conversation.messages:
+            return []
+        entry = self.entry
+        call = (conversation.method, conversation.params)
+        has_token = not all(
+            getattr(item, "accepts_all", False) for item in registry.authenticators(self.server)
+        )
+        command = snippets.curl(entry, self._url, *call, has_token=has_token)
+        test = snippets.test(entry, *call, conversation.scopes, conversation.response)
+        copies = [("curl", command), (_("Test"), test)]
+        return [(heading, text) for heading, text in copies if text]
+
+    @property
+    def _url(self) -> str:
+        request = self.request
+        path = f"/{registry.path(self.server).strip('/')}"
+        return server_page.url_of(self.server, request) or request.build_absolute_uri(path)
 
     @property
     def _token(self) -> str:
@@ -204,6 +237,9 @@ class TryPage:
     def _initial(self) -> Any:
         if self.conversation is not None:
             return self.target.values(self.conversation.params)
+        again = self.request.GET.get(AGAIN, "")
+        if again.isdecimal() and int(again) < len(self.tried):
+            return self.target.values(self.tried[int(again)].params)
         return {} if self.as_json else MISSING
 
     @cached_property

@@ -63,6 +63,7 @@
         }
         const opened = [...part("result").querySelectorAll("details")].map(each => each.open);
         part("result").innerHTML = event.result;
+        showCopies();
         document.dispatchEvent(new Event("mcp:result"));
         if (isLook) {
             part("result").querySelectorAll("details").forEach((each, index) => {
@@ -73,6 +74,25 @@
         if (target && !isLook) {
             target.focus();
         }
+    }
+
+    // Buttons that copy are shown where there is a script.
+    function showCopies() {
+        page.querySelectorAll("[data-copy]").forEach(button => { button.hidden = false; });
+    }
+
+    async function copy(button) {
+        const block = button.previousElementSibling;
+        try {
+            await navigator.clipboard.writeText(block.textContent);
+        } catch {
+            // Without TLS, browsers have no clipboard but this.
+            getSelection().selectAllChildren(block);
+            document.execCommand("copy");
+        }
+        const label = button.textContent;
+        button.textContent = button.dataset.copied;
+        setTimeout(() => { button.textContent = label; }, 2000);
     }
 
     function begin(isLook) {
@@ -152,6 +172,13 @@
         }
     });
 
+    page.addEventListener("click", event => {
+        if (event.target.matches("[data-copy]")) {
+            copy(event.target);
+        }
+    });
+
+    showCopies();
     live?.querySelector("[data-cancel]").addEventListener("click", () => running?.abort());
 
     if (live) {
