@@ -1,7 +1,8 @@
 """A tool that needs the approval of a second person: it refunds money."""
 
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -10,13 +11,18 @@ from django_mcp.ui import approval_view
 from example_site.helpdesk.models import Refund, Ticket
 
 
+def ticket_of(arguments: Mapping[str, Any]) -> Ticket | None:
+    """The ticket that a refund is for."""
+    return Ticket.objects.filter(pk=arguments["number"]).first()
+
+
 @tool(
     title="Refund a customer",
     destructive=True,
     # Who may call it, and who may approve the call.
     permission="helpdesk.add_refund",
     # The approver is somebody else than the caller.
-    approval=Approval("helpdesk.approve_refund", four_eyes=True),
+    approval=Approval("helpdesk.approve_refund", four_eyes=True, subject=ticket_of),
     # Hosts show what waits, with a link to the page on which it is decided.
     ui=approval_view,
 )

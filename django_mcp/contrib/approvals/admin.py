@@ -14,10 +14,12 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from django_mcp.contrib.approvals import subjects
 from django_mcp.contrib.approvals.answers import readable
 from django_mcp.contrib.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
 from django_mcp.contrib.approvals.views import captured
-from django_mcp.runtime.read_only_admin import ReadOnlyAdmin
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin
 
 LIST_WIDTH = 150
 """Characters of arguments in the list."""
@@ -45,14 +47,17 @@ class ApprovalAdmin(ReadOnlyAdmin):
     list_filter = ("status", "server", "tool", "created_at")
     search_fields = ("title", "tool", "caller_name", "decided_by_name", "digest")
     date_hierarchy = "created_at"
+    change_list_template = "admin/django_mcp/change_list.html"
     action_form = CommentForm
     actions = ("approve", "decline")
     fields = (
         "title",
-        "tool",
+        "tool_page",
         "server",
-        "caller_name",
+        "caller_page",
         "client",
+        "task_page",
+        "subject_page",
         "arguments_table",
         "digest",
         "permission",
@@ -60,7 +65,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         "phase_text",
         "created_at",
         "lease_until",
-        "decided_by_name",
+        "decided_by_page",
         "decided_at",
         "decided_in",
         "comment",
@@ -95,6 +100,34 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Decisions are kept: ``mcp_prune`` deletes them after APPROVAL_RETENTION."""
         return False
+
+    @admin.display(description=_("tool"))
+    def tool_page(self, row: Approval) -> Any:
+        """The tool, and the calls of it."""
+        key = f"{row.server}:{ToolComponent.kind}:{row.tool}"
+        shown = self.link(row, "django_mcp.component", key, row.tool)
+        return self.calls_link(row, shown, component=row.tool, server=row.server)
+
+    @admin.display(description=_("caller"))
+    def caller_page(self, row: Approval) -> Any:
+        return self.user_link(row, row.user_key, row.caller_name)
+
+    @admin.display(description=_("decided by"))
+    def decided_by_page(self, row: Approval) -> Any:
+        return self.user_link(row, row.decided_by, row.decided_by_name) or NOTHING
+
+    @admin.display(description=_("object"))
+    def subject_page(self, row: Any) -> Any:
+        subject = subjects.of(row, row.reader) if row.shows_arguments else None
+        if subject is None:
+            return NOTHING
+        if not subject.url:
+            return subject.label
+        return format_html('<a href="{}">{}</a>', subject.url, subject.label)
+
+    @admin.display(description=_("task"))
+    def task_page(self, row: Approval) -> Any:
+        return self.link(row, "django_mcp.mcptask", row.pk, _("its task"))
 
     @admin.display(description=_("status"), ordering="status")
     def phase_text(self, row: Approval) -> str:

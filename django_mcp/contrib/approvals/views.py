@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy
 from django.views.generic import FormView, ListView
 
 from django_mcp import registry
+from django_mcp.contrib.approvals import subjects
 from django_mcp.contrib.approvals.answers import readable
 from django_mcp.contrib.approvals.models import (
     MAX_COMMENT,
@@ -85,6 +86,7 @@ class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ig
         context = super().get_context_data(own=own, **context)
         for row in context["approvals"]:
             row.shown_arguments = readable(row)
+            row.subject = subjects.of(row, self.request.user)
         return context
 
 
@@ -129,6 +131,7 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
             approval=row,
             server_title=title_of(row.server),
             arguments=readable(row),
+            subject=subjects.of(row, user),
             path_params=captured(row),
             is_waiting=is_waiting,
             can_decide=is_waiting and row.may_decide(user),

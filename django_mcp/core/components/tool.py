@@ -57,11 +57,13 @@ class Approval:
 
     ``permission`` names the approvers, or is a function of the validated arguments and the Frame
     that returns it, or None for a call that needs no approval. With ``four_eyes``, the approver
-    must be somebody else than the caller.
+    must be somebody else than the caller. ``subject`` is a function of the stored arguments that
+    returns the object that the call is about, or None: the pages name it by its label.
     """
 
     permission: Approvers
     four_eyes: bool = field(default=False, kw_only=True)
+    subject: Callable[[Any], Any] | None = field(default=None, kw_only=True)
 
 
 class Tool(ComponentAttributes):

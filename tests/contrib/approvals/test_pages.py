@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.db import transaction
@@ -18,6 +18,7 @@ from django.http import HttpResponse
 from django.urls import path, reverse
 from django.utils import timezone
 
+from django_mcp import Approval as Approves
 from django_mcp import ConfigurationError, Server, registry
 from django_mcp.contrib.approvals.models import (
     PHASES,
@@ -47,6 +48,56 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LIST = "/approvals/"
 SCRIPT = "<script>alert(1)</script>"
+
+
+def group_of(arguments: Any) -> Group | None:
+    """The object that a call is about."""
+    return Group.objects.filter(pk=arguments["amount"]).first()
+
+
+def closing(server: Server, approval: Approves, caller: User) -> str:
+    """The id of a call that waits, of a tool with this approval."""
+
+    @server.tool(name="close_group", title="Close it", approval=approval)
+    def close_group(amount: int) -> str:
+        return f"Closed {amount}"
+
+    with SyncClient(server, user=caller) as client:
+        return id_of(client.call_tool("close_group", {"amount": 7}))
+
+
+@pytest.mark.parametrize(
+    ("permissions", "is_staff", "shown"),
+    [
+        ((), True, ""),
+        (("auth.view_group",), True, '<a href="/admin/auth/group/7/change/">Tea &amp; co</a>'),
+        (("auth.view_group",), False, "<dd>Tea &amp; co</dd>"),
+    ],
+)
+def test_object_of_a_call_is_named_and_linked_for_who_may_view_it(
+    server: Server, ann: User, permissions: tuple[str, ...], is_staff: bool, shown: str
+) -> None:
+    Group.objects.create(pk=7, name="Tea & co")
+    key = closing(server, Approves("auth.delete_group", subject=group_of), ann)
+    reader = user("reader", "auth.delete_group", *permissions)
+    reader.is_staff = is_staff
+    reader.save()
+    for page in (LIST, page_of(key)):
+        html = browser_of(reader).get(page).content.decode()
+        assert "Close it" in html
+        assert shown in html
+        assert ("Tea" in html) is bool(shown)
+
+
+def test_subject_that_fails_is_left_out(
+    server: Server, ann: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    approval = Approves(PERMISSION, subject=lambda arguments: arguments["secret"])
+    key = closing(server, approval, ann)
+    page = browser_of(user("chief", PERMISSION)).get(page_of(key)).content.decode()
+    assert "Close it" in page
+    assert "The subject of a call of close_group failed: KeyError" in caplog.text
+    assert "secret" not in caplog.text
 
 
 @pytest.fixture
