@@ -86,6 +86,14 @@ def test_each_page_is_listed_in_one_section_of_the_index() -> None:
     assert [link for link in {*links} if links.count(link) > 1] == []
 
 
+def test_pages_for_contributors_are_in_one_section_after_those_for_users() -> None:
+    *for_users, last = staging.navigation()
+    assert last.heading == "Contributing"
+    assert {"contributing.md", "design.md", "benchmarks.md", "attempts.md"} <= {*last.pages}
+    folders = {page.partition("/")[0] for section in for_users for page in section.pages}
+    assert "design" not in folders
+
+
 def test_page_outside_of_the_index_is_an_error_with_a_remedy() -> None:
     with pytest.raises(staging.UnlistedPage, match=r"List how-to/new\.md in a section of docs/"):
         staging.check_listed(["index.md", "how-to/new.md"], staging.navigation())

@@ -5,7 +5,7 @@ scripts/faults soak [--seconds 600] [--store database]
 
 With ``--store gunicorn``, the workers are three of gunicorn, with one thread each, on PostgreSQL.
 It starts its own servers of Redis, PostgreSQL and nginx, three workers, and two queue workers of
-Celery. ``faults`` prints the table of docs/reference/reliability.md (``--write`` puts it there),
+Celery. ``faults`` prints the table of docs/measured-faults.md (``--write`` puts it there),
 and fails if anything is lost, crossed, hung or started twice, if a request waits for longer than it
 may, or fails after a fault. ``soak`` fails if what is used at the end is more than what was used
 once a fifth of the traffic was over.
@@ -28,7 +28,7 @@ from tests.services.workers import Cluster, cluster, settings_of
 
 QUEUE_WORKERS = 2
 BURST = "burst of changes"
-PAGE = ROOT / "docs" / "reference" / "reliability.md"
+PAGE = ROOT / "docs" / "measured-faults.md"
 BEGIN, END = "<!-- measured -->", "<!-- end of the measurements -->"
 
 
