@@ -62,15 +62,6 @@ def _entries(field: str) -> Iterator[list[str]]:
         yield [f"`{name}`", *(_cell(each, getattr(each, field), name) for each in REVISIONS)]
 
 
-def _members(field: str) -> Iterator[list[str]]:
-    """The members of objects, without those that every revision has."""
-    for kind in sorted({kind for each in REVISIONS for kind in each.fields}):
-        having = [each.fields[kind] for each in REVISIONS if each.fields.get(kind)]
-        for name in sorted(frozenset().union(*having) - frozenset.intersection(*having)):
-            cells = (_yes(name in each.fields.get(kind, ())) for each in REVISIONS)
-            yield [f"`{name}` of `{kind}`", *cells]
-
-
 def _cell(revision: Revision, value: Any, name: str) -> str:
     if name in revision.deprecated:
         return "deprecated"
@@ -83,7 +74,7 @@ def _yes(fact: bool) -> str:
     return "yes" if fact else ""
 
 
-ROWS: Mapping[str, Callable[[str], Iterator[list[str]]]] = {"rules": _rules, "fields": _members}
+ROWS: Mapping[str, Callable[[str], Iterator[list[str]]]] = {"rules": _rules}
 
 
 # The public API.

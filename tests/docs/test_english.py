@@ -19,6 +19,9 @@ MAX_WORDS = 35
 SLACK = 3
 """How many a bound may be above the count, so that pages can be written side by side."""
 BOUNDS = {"whose": 2, "in which": 2, "that of": 2, "long sentences": 2}
+WHAT = re.compile(r"\bwhat (?:is|are|was|were|it|they|the|an?)\b", re.IGNORECASE)
+MAX_WHAT = 0.98
+"""Clauses of this kind in 1,000 words: twice as many as in the packages that this one is like."""
 
 CONSTRUCTIONS = {
     "whose": re.compile(r"\bwhose\b", re.IGNORECASE),
@@ -67,6 +70,18 @@ def test_sentences_to_be_read_twice_become_fewer(kind: str) -> None:
     shown = "\n".join(listed)
     assert len(listed) <= BOUNDS[kind], f"Rewrite a sentence with {kind!r}:\n{shown}"
     assert len(listed) >= BOUNDS[kind] - SLACK, f"Lower the bound of {kind!r} to {len(listed)}."
+
+
+def test_clauses_with_what_are_few() -> None:
+    listed = [
+        f"{page.relative_to(ROOT)}: {paragraph}"
+        for page in PROSE
+        for paragraph in paragraphs(page)
+        for _ in WHAT.finditer(paragraph)
+    ]
+    words = sum(len(paragraph.split()) for page in PROSE for paragraph in paragraphs(page))
+    shown = "\n".join(listed)
+    assert len(listed) <= MAX_WHAT * words / 1000, f"Name the thing instead of 'what …':\n{shown}"
 
 
 def test_weak_sentences_are_found(tmp_path: Path) -> None:
