@@ -58,6 +58,7 @@ class DjangoSessionAuthentication(BaseAuthentication):
     # A response 401 must have a challenge (RFC 9110, section 15.5.2), and no registered scheme is
     # that of a cookie. "Bearer" would make programs ask for a token that is not accepted.
     scheme = "Cookie"
+    authenticates_site_users = True
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
         """Return the principal of the session cookie's user, or None.

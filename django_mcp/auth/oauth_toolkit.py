@@ -48,6 +48,7 @@ class OAuthToolkitAuthentication(BaseAuthentication):
     """
 
     scheme = "Bearer"
+    authenticates_site_users = True
     needs_endpoint_url = True
     """The URL of the endpoint is the only audience that it accepts, besides AUDIENCES."""
 

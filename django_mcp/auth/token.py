@@ -81,6 +81,7 @@ class TokenAuthentication(BaseAuthentication):
     """
 
     scheme = "Bearer"
+    authenticates_site_users = True
 
     def __init__(self) -> None:
         if not apps.is_installed("django_mcp.contrib.tokens"):

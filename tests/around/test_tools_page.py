@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from html import unescape
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from pydantic import BaseModel, Field
 from pytest_django import Settings
 
 from django_mcp import Frame, Server, registry
+from django_mcp.auth import BaseAuthentication, Principal
 from django_mcp.routing import endpoint
 from django_mcp.testing import SyncClient
 from django_mcp.testing.asgi import Reply, http_scope, perform
@@ -231,6 +233,21 @@ def test_server_with_a_captured_path_shows_no_tools(
 ) -> None:
     server.path = "/in/<slug:shop>/shop"
     assert "hours" not in get(server, ann).body.decode()
+
+
+class PartnerKeys(BaseAuthentication):
+    """Its callers are other sites, and not people who log in here."""
+
+    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | None:
+        return None
+
+
+def test_server_for_others_than_users_of_the_site_shows_no_tools(server: Server, ann: User) -> None:
+    server.authenticators = (PartnerKeys(),)
+    for user in (ann, None):
+        page = get(server, user, "format=openapi").body.decode()
+        assert "Order" not in page
+        assert "Log in" not in page
 
 
 def test_middleware_of_the_server_decides_what_is_listed(server: Server, ann: User) -> None:

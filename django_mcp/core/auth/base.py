@@ -139,6 +139,10 @@ class BaseAuthentication:
     accepts_all = False
     """Whether it accepts callers without credentials."""
 
+    authenticates_site_users = False
+    """Whether its callers are people who can log in to this site. They are shown their tools at the
+    URL of the server."""
+
     sends_tokens = False
     """Whether it sends tokens that it does not know to another service."""
 

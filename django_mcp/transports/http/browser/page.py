@@ -108,7 +108,7 @@ def _of_user(
 ) -> dict[str, Any]:
     """The part of the page about its user: their tools, or a link to log in."""
     if caller is None:
-        return {"login_url": _login_url(request)}
+        return {"login_url": _login_url(request)} if tools.has_site_users(request) else {}
     words = query.pop("q", "").split()
     return {
         "username": caller.user.get_username(),

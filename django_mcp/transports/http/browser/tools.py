@@ -81,13 +81,23 @@ class ListedTool:
         return all(word in text for word in words)
 
 
+def has_site_users(request: HttpExchange) -> bool:
+    """Whether a user of the site may be a caller of this server.
+
+    Elsewhere, its authenticators decide who is one: partners with keys of their own, or the members
+    of the organisation that the path names.
+    """
+    authenticators = request.authentication.authenticators
+    may_log_in = any(getattr(each, "authenticates_site_users", False) for each in authenticators)
+    return may_log_in and "<" not in request.server.path
+
+
 async def caller_of(request: HttpExchange) -> Principal | None:
     """Return the user who is logged in to the site; None for anybody else.
 
-    None as well for a user whom the middleware of the settings sends away, and where the path of
-    the endpoint has values: its authenticators decide who may use which path.
+    None as well for a user whom the middleware of the settings sends away.
     """
-    if "<" in request.server.path:
+    if not has_site_users(request):
         return None
     if tenants.function() is not None:
         tenant = await tenants.aof_request(django_requests.of_scope(request.scope))
