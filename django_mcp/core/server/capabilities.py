@@ -94,6 +94,10 @@ class Capabilities:
         declared = self.described(revision)
         if not may_listen:
             declared = {name: _without_listening(flags) for name, flags in declared.items()}
+            if "extensions" in declared:
+                extensions = declared["extensions"]
+                without = {name: _without_listening(flags) for name, flags in extensions.items()}
+                declared["extensions"] = without
         if principal.is_anonymous and "list" in (declared.get("tasks") or {}):
             of_tasks = {name: value for name, value in declared["tasks"].items() if name != "list"}
             return {**declared, "tasks": of_tasks}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -12,16 +13,24 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
 from django_mcp import Server
-from django_mcp.contrib.events import Event
+from django_mcp.contrib.events import Event, event
+from django_mcp.contrib.events.declaration import DELIVERIES
 from django_mcp.contrib.events.methods import streaming
+from django_mcp.routing import endpoint
 from django_mcp.testing import Client, ErrorResponse
+from django_mcp.transports.http.request import WAITING_THREAD
+from django_mcp.transports.wsgi import waiting_thread
 from example_site.helpdesk.models import Customer
-from tests.contrib.events.conftest import close, ticket
+from tests.contrib.events.conftest import Note, close, ticket
 from tests.spec import spec
+from tests.transports.wire import CAPABILITIES, JSON, STATELESS, VERSION
+from tests.wsgi.requests import environ, perform
+from tests.wsgi.test_bridge import bridged
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+META = {VERSION: STATELESS, CAPABILITIES: {}}
 
 
 @asynccontextmanager
@@ -131,3 +140,34 @@ async def test_listener_learns_that_the_list_has_changed(server: Server, noted: 
     async with Client(server) as client, client.listen(eventsListChanged=True):  # type: ignore[arg-type]
         server.components.remove("event", "note.added")
         await client.wait_for(streaming.LIST_CHANGED)
+
+
+def under_wsgi(server: Server, method: str) -> dict[str, Any]:
+    """Return the result of a request whose response occupies a thread of the WSGI server."""
+    application = bridged(endpoint(server), {WAITING_THREAD: waiting_thread})
+    sent = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META}}
+    headers = {**JSON, "Host": "testserver", "mcp-protocol-version": STATELESS}
+    headers["mcp-method"] = method
+    variables = environ(path="/desk", headers=headers, body=json.dumps(sent).encode())
+    result: dict[str, Any] = json.loads(perform(application, variables).body)["result"]
+    return result
+
+
+@spec("EV-05")
+@pytest.mark.parametrize(("streams", "listed"), [(0, ["poll", "webhook"]), (1, [*DELIVERIES])])
+def test_push_is_listed_where_the_server_has_streams(
+    server: Server, noted: Event, configure: Any, streams: int, listed: list[str]
+) -> None:
+    configure(WSGI_STREAMS=streams)
+    only = event("note.pushed", payload=Note, delivery=["push"], server=server)
+    only.__mcp_register__(server)
+
+    events = under_wsgi(server, "events/list")["events"]
+    capabilities = under_wsgi(server, "server/discover")["capabilities"]
+
+    names = ["note.added", "note.pushed"] if streams else ["note.added"]
+    assert [each["name"] for each in events] == names
+    assert events[0]["delivery"] == listed
+    settings = {"listChanged": True} if streams else {}
+    assert capabilities["events"] == settings
+    assert capabilities["extensions"]["io.modelcontextprotocol/events"] == settings

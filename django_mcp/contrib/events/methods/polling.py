@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from django_mcp import Frame
 from django_mcp.contrib.events import cursors, interest, occurrences, recipients
 from django_mcp.contrib.events.declaration import KIND, EventComponent
+from django_mcp.core.protocol import preencoded
 from django_mcp.core.protocol.limits import MAX_CURSOR
 from django_mcp.core.server.server import server_of
 from django_mcp.extensions import list_components
@@ -73,8 +74,20 @@ async def in_thread(
 
 
 async def list_events(params: ListParams, frame: Frame) -> Any:
-    """``events/list``: a page of the events that the caller may have."""
-    return await list_components(frame, KIND, "events")
+    """``events/list``: a page of the events that the caller may have.
+
+    Where the transport has no streams, ``push`` is not listed, nor are events without another way.
+    """
+    result, after_list = await list_components(frame, KIND, "events")
+    if frame.exchange.may_listen:
+        return result, after_list
+    page = preencoded.plain(result)
+    events = [{**each, "delivery": _without_push(each)} for each in page["events"]]
+    return {**page, "events": [each for each in events if each["delivery"]]}, after_list
+
+
+def _without_push(descriptor: dict[str, Any]) -> list[str]:
+    return [name for name in descriptor["delivery"] if name != "push"]
 
 
 async def poll(params: PollParams, frame: Frame) -> dict[str, Any]:
