@@ -255,3 +255,22 @@ def test_load_is_named_below_failures(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert sentence.startswith("The load average was 40 on 2 processors.")
     assert summary.lines([]) == []
+
+
+def test_nightly_run_skips_no_client_that_runs_in_node() -> None:
+    """A client without its environment fails there: the steps set CLIENTS_REQUIRED."""
+    folders = {path.parent.name for path in ROOT.glob("tests/clients/*/package-lock.json")}
+    script = (ROOT / "scripts" / "clients-env").read_text()
+    created = re.findall(r"^modules (\w+) tests/clients/\1$", script, re.MULTILINE)
+    nightly = (ROOT / ".ci" / "nightly").read_text()
+    before, every_client, after = nightly.partition('phase "clients" scripts/clients-env\n')
+
+    assert {*created} == folders
+    assert every_client
+    assert "scripts/test" not in before
+    assert "scripts/test --all" in after
+    required = re.search(r"^export .*\bCLIENTS_REQUIRED=1", STEPS.read_text(), re.MULTILINE)
+    assert required is not None
+
+
+STEPS = ROOT / ".ci" / "_steps"
