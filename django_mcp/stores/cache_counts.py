@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+
+from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 
 from django_mcp.stores.cache import locked
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodCount:
+    """Counts in the default cache of what an identity has done in the current period."""
+
+    name: str
+    period: int
+    """Seconds. A period begins at a multiple of it, for all identities."""
+
+    def add(self, identity: str) -> int:
+        """Add 1, and return the count; raises StoreBusy."""
+        return increment(caches["default"], self._key(identity), self.period)
+
+    def read(self, identity: str) -> int:
+        return int(caches["default"].get(self._key(identity), 0))
+
+    def _key(self, identity: str) -> str:
+        number = int(time.time() // self.period)
+        counted = sha256(f"{number} {identity}".encode(errors="replace")).hexdigest()
+        return f"django_mcp.{self.name}:{counted}"
 
 
 def increment(cache: BaseCache, key: str, timeout: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -10,7 +11,7 @@ import pytest
 from django.core.cache.backends.base import BaseCache
 from django.core.cache.backends.locmem import LocMemCache
 
-from django_mcp.stores.cache_counts import increment
+from django_mcp.stores.cache_counts import PeriodCount, increment
 
 
 class Plain(LocMemCache):
@@ -51,3 +52,14 @@ def test_count_that_expires_while_it_is_read_begins_anew() -> None:
             return super().incr(key, delta, version)
 
     assert increment(Expiring(uuid4().hex, {}), "calls", 60) == 1
+
+
+def test_identities_and_periods_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_800_000_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    guesses = PeriodCount(f"tests.{uuid4().hex}", 60)
+    assert [guesses.add("ann"), guesses.add("ann"), guesses.add("\ud800")] == [1, 2, 1]
+    assert (guesses.read("ann"), guesses.read("bob")) == (2, 0)
+    now += 60
+    assert guesses.read("ann") == 0
+    assert guesses.add("ann") == 1

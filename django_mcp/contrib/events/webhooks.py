@@ -10,15 +10,12 @@ import asyncio
 import hmac
 import json
 import secrets
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from django.core.cache import caches
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import conf
@@ -29,8 +26,8 @@ from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import InvalidParams, Json, ServerBusy
 from django_mcp.outbound import OutboundError, Reason, check_url, fetch
 from django_mcp.runtime import pools
-from django_mcp.stores import cache_counts
 from django_mcp.stores.base import StoreBusy
+from django_mcp.stores.cache_counts import PeriodCount
 
 try:
     from standardwebhooks import Webhook
@@ -47,7 +44,7 @@ TIMEOUT = 10.0
 """Seconds for an answer."""
 MAX_CHALLENGES = 20
 """Challenges that are sent to one host in a minute, for all callers."""
-MINUTE = 60
+CHALLENGES = PeriodCount("events.challenges", 60)
 THREADS = 16
 """Requests that a process sends at once."""
 THREADS_OF_QUERIES = "events"
@@ -167,10 +164,8 @@ def _count_challenge(url: str) -> None:
     host = parts.hostname or ""
     if host in conf.get().private_hosts:
         host = parts.netloc  # Receivers of a test, or several within the network of the site.
-    counted = sha256(f"{int(time.time() // MINUTE)} {host}".encode()).hexdigest()
-    key = f"django_mcp.events.challenges:{counted}"
     try:
-        count = cache_counts.increment(caches["default"], key, MINUTE)
+        count = CHALLENGES.add(host)
     except StoreBusy:  # What cannot be counted is not sent.
         count = MAX_CHALLENGES + 1
     if count > MAX_CHALLENGES:

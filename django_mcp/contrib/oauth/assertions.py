@@ -160,7 +160,7 @@ def _client(token: str, request: HttpRequest, token_endpoint: str) -> ClientJWT:
     if "HTTP_AUTHORIZATION" in request.META or "client_secret" in request.POST:
         raise InvalidAssertion("Use one method of authentication")
     own = own_issuer(resources.base_url(request))
-    client_id = _stated(token, "sub")
+    client_id = stated(token, "sub")
     if request.POST.get("client_id", client_id) != client_id:
         raise InvalidAssertion("The assertion is of another client")
     rows = current(MachineClient).filter(application__client_id=client_id, is_active=True)
@@ -188,12 +188,12 @@ def _verified_by(machine: MachineClient, token: str, rules: Rules) -> VerifiedJW
 
 def _identity(token: str, base: str) -> IdentityJWT:
     own = own_issuer(base)
-    stated = _stated(token, "iss")
-    trusted = current(TrustedIssuer).filter(issuer=stated, is_active=True).first()
-    if trusted is None or trusted.issuer != stated:
+    named = stated(token, "iss")
+    trusted = current(TrustedIssuer).filter(issuer=named, is_active=True).first()
+    if trusted is None or trusted.issuer != named:
         raise InvalidAssertion("The issuer of the assertion is not trusted")
     rules = Rules(
-        issuer=stated,
+        issuer=named,
         types=ID_JAG_TYPES,
         algorithms=trusted.accepted_algorithms,
         required=("exp", "iat", "aud", "iss", "sub", "jti", "client_id"),
@@ -237,8 +237,8 @@ def _spellings(own: str) -> Sequence[str]:
     return [own] if urlsplit(own).path else [own, f"{own}/"]
 
 
-def _stated(token: str, claim: str) -> str:
-    """Return the unverified claims of a JWT; raises InvalidAssertion."""
+def stated(token: str, claim: str) -> str:
+    """Return an unverified claim of a JWT; raises InvalidAssertion."""
     parts = token.split(".") if len(token) <= MAX_LENGTH else []
     try:
         payload = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
-from django.core.cache import cache, caches
+from django.core.cache import cache
 from django.http import HttpRequest
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.settings import oauth2_settings
@@ -19,15 +18,15 @@ from oauth2_provider.settings import oauth2_settings
 from django_mcp.contrib.oauth.clients import without_unsupported
 from django_mcp.core.protocol.limits import network_of
 from django_mcp.outbound import OutboundError, open_url
-from django_mcp.stores import cache_counts
 from django_mcp.stores.base import StoreBusy
+from django_mcp.stores.cache_counts import PeriodCount
 
 CALLER = "django_mcp.caller"
 """The key in ``request.META`` under which ``caller_of`` is passed to the permission below; no
 client can send it."""
 MAX_FETCHES = 30
 """Documents that are fetched in an hour for one user, or for anonymous requests of one network."""
-HOUR = 60 * 60
+FETCHES = PeriodCount("oauth.fetches", 60 * 60)
 KEPT = 10 * 60
 """Seconds that a document is kept in the cache, while its user reads the consent page."""
 
@@ -53,16 +52,9 @@ class FetchPermission:
         if cache.get(_key(client_id)) is not None:
             return True
         try:
-            return _count(caller) <= MAX_FETCHES
+            return FETCHES.add(caller) <= MAX_FETCHES
         except StoreBusy:  # What cannot be counted is not fetched.
             return False
-
-
-def _count(caller: str) -> int:
-    """Count a fetch; return how many there were in this hour."""
-    hour = int(time.time() // HOUR)
-    counted = sha256(f"{hour} {caller}".encode()).hexdigest()
-    return cache_counts.increment(caches["default"], f"django_mcp.oauth.fetches:{counted}", HOUR)
 
 
 @contextmanager

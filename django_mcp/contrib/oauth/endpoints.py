@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,10 +33,15 @@ from django_mcp.contrib.oauth.clients import without_unsupported
 from django_mcp.contrib.oauth.documents import CALLER
 from django_mcp.contrib.oauth.resources import base_url
 from django_mcp.core.protocol.limits import network_of
+from django_mcp.stores.base import StoreBusy
+from django_mcp.stores.cache_counts import PeriodCount
 
 MAX_BODY = 16 * 1024
 """Bytes of a registration."""
 Json = Mapping[str, Any]
+MAX_FAILURES = 10
+"""Failed authentications of a client from one network in a minute."""
+FAILURES = PeriodCount("oauth.failures", 60)
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
@@ -43,11 +49,32 @@ def failed(error: str, description: str, status: int = 400) -> JsonResponse:
     return JsonResponse({"error": error, "error_description": description}, status=status)
 
 
-class TokenView(views.TokenView):
+class GuardedAgainstGuesses:
+    """Refuses a client that has failed to authenticate too often (RFC 6749, section 2.3.1).
+
+    Failures are counted for each client and network, so that nobody locks out a client elsewhere.
+    """
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        network = network_of(request.META.get("REMOTE_ADDR", ""))
+        identities = [f"{network} {client}" for client in machines.stated_clients(request)]
+        if any(FAILURES.read(each) >= MAX_FAILURES for each in identities):
+            refused = failed("temporarily_unavailable", "Too many failed authentications", 429)
+            refused["Retry-After"] = str(FAILURES.period)
+            return refused
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+        if response.status_code == 401:
+            for identity in identities:
+                with suppress(StoreBusy):  # Others fail at the same time, and are counted.
+                    FAILURES.add(identity)
+        return response
+
+
+class TokenView(GuardedAgainstGuesses, views.TokenView):
     """RFC 6749, section 3.2."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        response = super().dispatch(request, *args, **kwargs)
         return challenged(as_json(without_store(response)))
 
     @method_decorator(sensitive_post_parameters())
@@ -90,7 +117,7 @@ def challenged(response: HttpResponseBase) -> HttpResponseBase:
     return response
 
 
-class RevocationView(views.RevokeTokenView):
+class RevocationView(GuardedAgainstGuesses, views.RevokeTokenView):
     """RFC 7009."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

@@ -15,12 +15,14 @@ import json
 import logging
 from base64 import b64decode
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db import Error, router, transaction
+from django.http import HttpRequest
 from oauth2_provider.models import get_access_token_model, get_application_model
 from oauthlib.oauth2.rfc6749.errors import (
     InvalidGrantError,
@@ -116,9 +118,26 @@ def has_previous_secret(request: Any) -> bool:
 
 def _secret_in(request: Any) -> tuple[str | None, str | None]:
     """Return the client id and the secret of a request (RFC 6749, section 2.3.1)."""
-    scheme, _space, encoded = request.headers.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme != "Basic":
+    in_header = _basic(request.headers)
+    if in_header is None:
         return request.client_id, getattr(request, "client_secret", None)
+    return in_header
+
+
+def stated_clients(request: HttpRequest) -> set[str]:
+    """Return the client ids that a request states, unverified: each of them may be tried."""
+    in_header, _secret = _basic(request.META) or (None, None)
+    clients = {in_header or "", request.POST.get("client_id", "")}
+    with suppress(InvalidAssertion):
+        clients.add(assertions.stated(request.POST.get("client_assertion", ""), "sub"))
+    return clients - {""}
+
+
+def _basic(headers: Mapping[str, Any]) -> tuple[str | None, str | None] | None:
+    """Return the id and the secret of HTTP Basic, None for invalid ones; or None without it."""
+    scheme, _space, encoded = headers.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme != "Basic":
+        return None
     try:
         client_id, _colon, secret = b64decode(encoded).decode().partition(":")
     except (binascii.Error, ValueError):

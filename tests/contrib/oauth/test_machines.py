@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from jwcrypto import jwk
 
+from django_mcp.contrib.oauth.endpoints import MAX_FAILURES
 from django_mcp.contrib.oauth.models import MachineClient, UsedAssertion
 from tests.auth.issuer import running_issuer
 from tests.contrib.oauth.flow import ENDPOINT, PAGE, SITE, Flow, at_once, call, post
@@ -133,6 +135,48 @@ def test_secrets_are_hashed_and_overlap_while_they_are_replaced(robot: User) -> 
     MachineClient.objects.update(previous_secret_until=timezone.now())
     assert error(request(basic=basic())) == (401, "invalid_client")
     assert request(basic=basic(secret="n3w")).status_code == 200
+
+
+FIELDS = {"grant_type": "client_credentials", "token": "x"}
+
+
+@spec("identity-28")
+@pytest.mark.parametrize("path", ["/o/token", "/o/revoke"])
+def test_guesses_of_a_secret_are_bounded_for_a_client_and_a_network(
+    path: str, robot: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_000.0)
+    for name in ("robot", "other"):
+        machine(robot, client_id=name)
+    elsewhere = {"REMOTE_ADDR": "203.0.113.9"}
+
+    def attempt(
+        secret: str, name: str = "robot", fields: Mapping[str, str] = FIELDS, **more: str
+    ) -> Any:
+        return post(path, fields, HTTP_AUTHORIZATION=f"Basic {basic(name, secret)}", **more)
+
+    failures = [attempt(f"guess {number}").status_code for number in range(MAX_FAILURES)]
+    refused = attempt("s3cret")
+
+    assert failures == [401] * MAX_FAILURES
+    assert error(refused) == (429, "temporarily_unavailable")
+    assert refused["Retry-After"] == "60"
+    # The toolkit tries the header, and then the body.
+    assert attempt("s3cret", "other", {**FIELDS, "client_id": "robot"}).status_code == 429
+    assert attempt("s3cret", "other").status_code == 200
+    assert attempt("s3cret", **elsewhere).status_code == 200
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_060.0)
+    assert attempt("s3cret").status_code == 200
+
+
+def test_failed_assertions_are_counted_by_their_client(
+    signing: MachineClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(signing.user, client_id="neighbour", jwks=public(key("two")))
+    statuses = [request(signed(name="two")).status_code for _ in range(MAX_FAILURES + 1)]
+
+    assert statuses == [401] * MAX_FAILURES + [429]
+    assert request(signed("neighbour", "two")).status_code == 200
 
 
 ATTACKS: dict[str, dict[str, Any]] = {
