@@ -11,8 +11,6 @@ import json
 import sys
 import threading
 import time
-from datetime import timedelta
-from typing import Any
 
 import django
 
@@ -20,43 +18,17 @@ django.setup()
 
 from django.contrib.auth.models import Group, User  # noqa: E402 - Django is set up first.
 from django.db import transaction  # noqa: E402
-from pydantic import BaseModel  # noqa: E402
 
-from django_mcp import Frame  # noqa: E402
-from django_mcp.contrib.events import delivery, event  # noqa: E402
+from django_mcp.contrib.events import delivery  # noqa: E402
 from django_mcp.contrib.events.models import Delivery, Subscription  # noqa: E402
 from django_mcp.registry import default  # noqa: E402
 from django_mcp.runtime import request_scope  # noqa: E402
 from django_mcp.testing import Client  # noqa: E402
+from tests.services.site.group_events import group_created  # noqa: E402
 
 READERS = ("ann", "bob")
-EVENT = "group.created"
 HIDDEN = 5
 """One of so many rows is for nobody, and one more is rolled back."""
-
-# A killed worker holds a lease for less time than the test takes.
-delivery.LEASE = timedelta(seconds=3)
-delivery.POLL = 0.5
-
-
-class GroupData(BaseModel):
-    name: str
-
-
-@event(EVENT, model=Group, on="created")
-class GroupCreated:
-    """A group was created, whose name begins with that of its reader."""
-
-    def get_queryset(self, frame: Frame) -> Any:
-        return Group.objects.filter(name__startswith=f"{frame.user.get_username()} ")
-
-    def payload(self, group: Group, frame: Frame) -> GroupData:
-        return GroupData(name=group.name)
-
-
-registered: Any = GroupCreated
-registered.server = default
-registered.__mcp_register__(default)
 
 
 async def subscribe(url: str, secret: str) -> None:
@@ -64,7 +36,9 @@ async def subscribe(url: str, secret: str) -> None:
         user = await User.objects.acreate_superuser(name)
         target = {"mode": "webhook", "url": f"{url}/{name}", "secret": secret}
         async with Client(default, user=user) as client:
-            await client.request("events/subscribe", {"name": EVENT, "delivery": target})
+            await client.request(
+                "events/subscribe", {"name": group_created.name, "delivery": target}
+            )
 
 
 async def work(number: int, workers: int, changes: int) -> None:

@@ -17,7 +17,9 @@ import pytest
 
 from django_mcp.contrib.events.testing import FakeReceiver, Received
 from tests.processes import ROOT
-from tests.services.instances import PostgreSQL
+from tests.services.instances import PostgreSQL, Redis
+from tests.services.workers import SITE, broker_of
+from tests.waiting import wait_until
 
 WORKER = [sys.executable, "-m", "tests.services.event_worker"]
 WORKERS = 3
@@ -31,7 +33,7 @@ READERS = ("ann", "bob")
 class Site:
     """Workers with a new database."""
 
-    def __init__(self, folder: Path, database: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, database: dict[str, Any], **given: str) -> None:
         self._folder = folder
         self._environment = {
             **os.environ,
@@ -44,6 +46,7 @@ class Site:
                     "cache": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
                     "settings": {"PRIVATE_HOSTS": ["127.0.0.1"]},
                     "apps": ["django_mcp.contrib.events"],
+                    **given,
                 }
             ),
         }
@@ -54,12 +57,19 @@ class Site:
         )
         return done.stdout
 
-    def work(self, number: int) -> subprocess.Popen[bytes]:
-        arguments = ["work", str(number), str(WORKERS), str(CHANGES)]
-        with (self._folder / f"log-{number}").open("ab") as log:
+    def begin(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start a process, which writes the log of this name."""
+        with (self._folder / f"log-{name}").open("ab") as log:
             return subprocess.Popen(
-                [*WORKER, *arguments], env=self._environment, cwd=ROOT, stdout=log, stderr=log
+                command, env=self._environment, cwd=ROOT, stdout=log, stderr=log
             )
+
+    def work(
+        self, number: int, workers: int = WORKERS, changes: int = CHANGES
+    ) -> subprocess.Popen[bytes]:
+        """Start one of the processes that make changes, and deliver as the site does."""
+        arguments = ["work", str(number), str(workers), str(changes)]
+        return self.begin(str(number), [*WORKER, *arguments])
 
     def report(self) -> tuple[list[str], bool, dict[str, int]]:
         """Return the names of all rows, whether there is work, and the deliveries by status."""
@@ -71,11 +81,15 @@ class Site:
         return "".join(path.read_text() for path in self._folder.glob("log-*"))
 
 
-@pytest.fixture
-def site(postgresql: PostgreSQL, tmp_path: Path) -> Site:
-    made = Site(tmp_path, postgresql.settings(postgresql.create_database()))
+def migrated(postgresql: PostgreSQL, folder: Path, **given: str) -> Site:
+    made = Site(folder, postgresql.settings(postgresql.create_database()), **given)
     made.run(sys.executable, "-m", "django", "migrate", "--verbosity", "0")
     return made
+
+
+@pytest.fixture
+def site(postgresql: PostgreSQL, tmp_path: Path) -> Site:
+    return migrated(postgresql, tmp_path)
 
 
 @pytest.fixture
@@ -142,3 +156,68 @@ def test_every_committed_change_is_delivered_in_order_while_workers_are_killed(
             assert mine == sorted(mine)
     again = len(events) - expected
     print(f"{expected} events, {kills} kills, {again} delivered again, {deliveries}")
+
+
+QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "warning")
+RUNNERS = {
+    "celery": ("celery", "-A", SITE, "worker", "-Q", "jobs", "--pool", "solo", *QUIET),
+    "django_tasks": ("django", "db_worker", "--no-reload", "--interval", "0.1"),
+}
+"""The workers of the runners that a site may have."""
+COMMITTED = 25
+LOOKS = 2.0
+"""Seconds in which a process looks at the tables several times."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_worker_of_the_runner_delivers_what_killed_processes_left(
+    runner: str,
+    redis: Redis,
+    postgresql: PostgreSQL,
+    tmp_path: Path,
+    workers: list[subprocess.Popen[bytes]],
+) -> None:
+    given = {
+        "celery": broker_of(redis),
+        "django_tasks": {"task_database": "django_tasks_db.DatabaseBackend"},
+    }
+    site = migrated(postgresql, tmp_path, **given[runner])
+    command = [sys.executable, "-m", *RUNNERS[runner]]
+    killed: list[str] = []
+
+    def kill_worker(received: Received) -> int:
+        """Kill the worker that sends the first event, so that it cannot read the answer."""
+        if killed:
+            return 200
+        killed.append(received.id)
+        kill(workers[-1])
+        return 503
+
+    with FakeReceiver() as receiver:
+        receiver.status = kill_worker
+        site.run(*WORKER, "subscribe", receiver.url, receiver.secret)
+        workers.append(site.work(0, 1, COMMITTED))
+        wait_until(lambda: len(site.report()[0]) == COMMITTED, "The changes are committed")
+        kill(workers[0])
+        time.sleep(LOOKS)
+        of_nobody = [*receiver.events]
+        workers.append(site.begin("first", command))
+        wait_until(lambda: killed, "The worker has sent an event")
+        # The message of the job, if the broker kept it, is in the hands of the killed worker.
+        workers.append(site.work(0, 1, COMMITTED))
+        time.sleep(LOOKS)
+        of_killed = {body["eventId"] for body in receiver.events}
+        workers.append(site.begin("second", command))
+        wait_until(lambda: not site.report()[1], "Nothing is left to do", seconds=60)
+        rows, _, deliveries = site.report()
+
+    assert of_nobody == []
+    assert killed[0] not in of_killed
+    events = [each for each in receiver.requests if "eventId" in each.body]
+    assert [each.id for each in events].count(killed[0]) == 2
+    expected = COMMITTED - COMMITTED // 5
+    assert len({body["eventId"] for body in receiver.events}) == expected, site.log[-3000:]
+    for reader in READERS:
+        assert names(events, reader) == [row for row in rows if row.startswith(f"{reader} ")]
+    assert deliveries == {"delivered": expected}

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.contrib.auth.models import Group
 
 from django_mcp import Approval, Frame, McpError, Server, resource, tool
@@ -22,6 +23,9 @@ from django_mcp.runtime import housekeeping
 from django_mcp.tasks import store
 from tests.conversations.sample_server import desk
 from tests.services.limits import LIMIT
+
+if apps.is_installed("django_mcp.contrib.events"):
+    from tests.services.site.group_events import group_created as group_created
 
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 

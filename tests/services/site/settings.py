@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.util import find_spec
 
 GIVEN = json.loads(os.environ["SERVICES_SITE"])
 
@@ -45,6 +46,14 @@ if "broker" in GIVEN:
         "unacked_restore_throttle": 1,
     }
     CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+if "task_database" in GIVEN:
+    # Django 6 has the framework itself.
+    FRAMEWORK = [] if find_spec("django.tasks") else ["django_tasks"]
+    INSTALLED_APPS += [*FRAMEWORK, "django_tasks_db"]
+    TASKS = {"default": {"BACKEND": GIVEN["task_database"]}}
+    DJANGO_MCP["TASK_RUNNER"] = {
+        "BACKEND": "django_mcp.tasks.runners.django_tasks.DjangoTasksRunner",
+    }
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
