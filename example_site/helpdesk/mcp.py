@@ -15,15 +15,17 @@ from django_mcp import Frame, ResourceNotFound, Response, prompt, resource, tool
 from django_mcp.contrib.skills import skill
 from example_site.helpdesk import cards, guarded, imports, input_requests, notifications, refunds
 from example_site.helpdesk.backstage import server as backstage
+from example_site.helpdesk.events import TicketUrgent
 from example_site.helpdesk.models import Comment, Ticket
 from example_site.helpdesk.numbers import Number, no_ticket
 from example_site.helpdesk.rest import server as api
 from example_site.helpdesk.summaries import TicketSummary
 from example_site.helpdesk.toolsets import Customers
 
-# Imported because these modules register servers, components and signal receivers.
+# Imported because these modules register servers, components, events and signal receivers.
 __all__ = [
     "Customers",
+    "TicketUrgent",
     "api",
     "backstage",
     "cards",

@@ -13,7 +13,9 @@ from django.contrib.auth.models import Permission, User
 from django.test import TestCase
 from django.utils import timezone
 
+from django_mcp.contrib.events.testing import assert_event_sent
 from django_mcp.testing import SyncClient, accept, decline
+from example_site.helpdesk.events import TicketUrgent
 from example_site.helpdesk.models import Comment, Customer, Refund, Ticket
 
 CATALOGUE = Path(__file__).with_name("helpdesk_catalogue.json")
@@ -104,6 +106,20 @@ class HelpdeskTests(TestCase):
             result = client.call("refund", number=self.printer.pk, amount="9.50", reason="Late")
         result.assert_waits_for_approval()
         self.assertFalse(Refund.objects.exists())
+
+    def test_urgent_ticket_is_an_event_for_those_who_may_view_it(self) -> None:
+        viewer = self.user("viewer", "view_ticket")
+        own = {"name": "ticket.urgent", "arguments": {"assignee": viewer.pk}}
+        with SyncClient() as guest:
+            client = guest.as_user(viewer)
+            start = client.request("events/poll", {**own, "cursor": None})["cursor"]
+            with assert_event_sent(TicketUrgent, times=2):
+                self.ticket("Oven burns", priority="urgent", assignee=viewer)
+                self.printer.priority = Ticket.Priority.URGENT
+                self.printer.save()
+            polled = client.request("events/poll", {**own, "cursor": start})
+            self.assertEqual(guest.request("events/list")["events"], [])
+        self.assertEqual([each["data"]["subject"] for each in polled["events"]], ["Oven burns"])
 
     def test_prompt_contains_the_ticket(self) -> None:
         with SyncClient() as client:
