@@ -19,6 +19,9 @@ class EventsConfig(AppConfig):
     verbose_name = _("MCP events")
     default_auto_field = "django.db.models.BigAutoField"
 
+    def ready(self) -> None:
+        from django_mcp.contrib.events import checks  # noqa: F401 - the import registers them
+
     def mcp_extension(self) -> Extension:
         # It imports models, so that it can be imported only now.
         from django_mcp.contrib.events.extension import EVENTS

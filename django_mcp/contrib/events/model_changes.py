@@ -4,7 +4,9 @@ Whether a condition became true is known from the values with which the object w
 kept beside the object while somebody is interested in events; an object that was loaded before, or
 without some of its fields, is compared with its row, by one query.
 
-Django sends no signal for ``QuerySet.update`` and ``bulk_create``: such code calls ``emit``.
+Django sends no signal for ``QuerySet.update`` and ``bulk_create``: such code calls ``emit``. A save
+in another database than the router names for writing, such as a copy for an archive, is no event:
+subscribers could not read it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import models
+from django.db import models, router
 from django.db.models.signals import post_delete, post_init, post_save, pre_save
 
 from django_mcp.contrib.events import interest
@@ -46,12 +48,14 @@ def observe(event: Event) -> None:
         _observed.setdefault(sender, []).append(event)
 
 
-def _wanted(sender: Any) -> list[Event]:
-    """Return the events of a model that somebody is interested in."""
+def _wanted(sender: Any, using: str) -> list[Event]:
+    """Return the events of a change in a database that somebody is interested in."""
     return [
         event
         for event in _observed.get(sender, ())
-        if event.server is not None and interest.HERE.has((event.server.name, event.name))
+        if event.server is not None
+        and interest.HERE.has((event.server.name, event.name))
+        and using == router.db_for_write(event.model)
     ]
 
 
@@ -68,7 +72,7 @@ def _remember(instance: Any) -> None:
 
 def _saving(sender: Any, instance: Any, using: str, raw: bool, **_: Any) -> None:
     """Read the row of an object whose former values are unknown."""
-    if raw or instance._state.adding or not any(event.when for event in _wanted(sender)):
+    if raw or instance._state.adding or not any(event.when for event in _wanted(sender, using)):
         return
     former = instance.__dict__.get(LOADED, {})
     fields = instance._meta.concrete_fields
@@ -87,7 +91,7 @@ def _saved(
     update_fields: Any = None,
     **_: Any,
 ) -> None:
-    events = [] if raw else _wanted(sender)
+    events = [] if raw else _wanted(sender, using)
     if not events:
         return
     former = instance.__dict__.get(LOADED)
@@ -126,6 +130,6 @@ def _with(instance: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:
-    for event in _wanted(sender):
+    for event in _wanted(sender, using):
         if event.on == "deleted":
             event.emit(instance, using=using)

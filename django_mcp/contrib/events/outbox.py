@@ -1,4 +1,9 @@
-"""Writing an occurrence, in the transaction of the change."""
+"""Writing an occurrence, in the transaction of the change.
+
+There is one outbox: the database to which the router sends writes of ``Occurrence``. A change in
+this database and its occurrence are one transaction. A change in another database cannot be: its
+occurrence is written after the commit, and is lost if the process dies between the two.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
-from django.db import router, transaction
+from django.db import models, router, transaction
 
 from django_mcp.contrib.events import delivery, interest
 from django_mcp.contrib.events.declaration import Event
@@ -23,8 +28,8 @@ GROUP = bus.group("events")
 def emit(event: Event, value: Any, *, event_id: str | None, using: str | None) -> str | None:
     """Write an occurrence if somebody is interested; return its id. See ``Event.emit``.
 
-    It is a part of the transaction on the database ``using``, by default that of the object, or of
-    the events. Where events are in another database, it is written after the commit.
+    ``using`` is the database of the change: by default, the one to which the router sends writes of
+    the object, or else the outbox.
     """
     if event.server is None:
         raise ConfigurationError(
@@ -45,17 +50,27 @@ def emit(event: Event, value: Any, *, event_id: str | None, using: str | None) -
         **_content(event, value, event_id),
     )
     alias = router.db_for_write(Occurrence)
-    changed = using or getattr(getattr(value, "_state", None), "db", None) or alias
-    if changed == alias:
+    changed = using or _database_of(value) or alias
+
+    # Django logs the names of functions that fail after a commit: a partial has none.
+    def save() -> None:
         occurrence.save(force_insert=True, using=alias)
+
+    if changed == alias:
+        save()
     else:
-        transaction.on_commit(lambda: _save(occurrence, alias), using=changed)
+        # The change is committed already: an error is logged, and fails no request.
+        transaction.on_commit(save, using=changed, robust=True)
     transaction.on_commit(lambda: _committed(key), using=changed, robust=True)
     return event_id
 
 
-def _save(occurrence: Occurrence, alias: str) -> None:
-    occurrence.save(force_insert=True, using=alias)
+def _database_of(value: Any) -> str | None:
+    """Return the database for writing an object, which may have been read from a replica."""
+    if not isinstance(value, models.Model):
+        return None
+    alias: str = router.db_for_write(type(value), instance=value)
+    return alias
 
 
 def _content(event: Event, value: Any, event_id: str) -> dict[str, str]:
