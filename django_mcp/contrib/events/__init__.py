@@ -1,6 +1,7 @@
 """Events: an optional app that tells clients what happens on the site.
 
-``event`` declares a type of event, in the ``mcp`` module of an app or anywhere that it imports.
+``event`` declares a type of events. It is registered if it is an attribute of the ``mcp`` module of
+an app, which declares it, or imports it by its name.
 """
 
 from __future__ import annotations

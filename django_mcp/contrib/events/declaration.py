@@ -14,8 +14,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+from django.db import router
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from django_mcp import ConfigurationError, Frame, InvalidParams, Server
@@ -24,6 +36,13 @@ from django_mcp.core.components.base import InvalidArguments, Permission, listed
 from django_mcp.core.protocol.errors import Json
 from django_mcp.extensions import Component
 from django_mcp.runtime import signing
+
+if TYPE_CHECKING:
+    import typing_extensions
+
+    ValueT = typing_extensions.TypeVar("ValueT", default=Any)
+else:  # A TypeVar has a default from Python 3.13 on.
+    ValueT = TypeVar("ValueT")
 
 On = Literal["saved", "created", "deleted"]
 KIND = "event"
@@ -42,7 +61,7 @@ class EventComponent(Component):
     """A type of events as clients know it."""
 
     kind: ClassVar[str] = KIND
-    event: Event
+    event: Event[Any]
     delivery: tuple[str, ...]
     input_schema: Json
     payload_schema: Json
@@ -56,10 +75,11 @@ class EventComponent(Component):
         )
 
 
-class Event:
+class Event(Generic[ValueT]):
     """A type of events. ``event`` makes one; a class completes it as a decorator.
 
-    ``emit`` reports that it has happened, from anywhere in the project.
+    ``emit`` reports that it has happened, from anywhere in the project. ``ValueT`` is its model, or
+    the type of its payload.
     """
 
     def __init__(self, name: str, **options: Any) -> None:
@@ -102,7 +122,7 @@ class Event:
         if unknown or not self._options["delivery"]:
             raise self._wrong(f"has the delivery {sorted(unknown)}: there are {DELIVERIES}")
 
-    def __call__(self, declared: type) -> Event:
+    def __call__(self, declared: type) -> Event[ValueT]:
         """Complete the event with a class, as its decorator."""
         if self._adapter is not None or self._class is not None:
             raise self._wrong("has a payload already: it takes no class")
@@ -132,7 +152,7 @@ class Event:
     def _arguments_of(self, declared: type) -> type[BaseModel]:
         fields: dict[str, Any] = {
             name: (hint, getattr(declared, name, ...))
-            for name, hint in get_type_hints(declared).items()
+            for name, hint in get_type_hints(declared, include_extras=True).items()
             if not name.startswith("_")
         }
         if not hasattr(declared, "matches"):
@@ -204,7 +224,13 @@ class Event:
 
     # What happens.
 
-    def emit(self, value: Any, *, id: str | None = None, using: str | None = None) -> str | None:
+    def emit(
+        self,
+        value: ValueT | Mapping[str, Any],
+        *,
+        id: str | None = None,
+        using: str | None = None,
+    ) -> str | None:
         """Report that the event has happened, in the transaction that is open.
 
         ``value`` is the object, for an event with a model, or the payload: an instance of its
@@ -274,6 +300,9 @@ class Event:
         """Return the objects with these keys that a subscriber may see, by key."""
         get_queryset = getattr(subscription, "get_queryset", None)
         rows = self.model._default_manager.all() if get_queryset is None else get_queryset(frame)
+        if rows.db == router.db_for_read(rows.model):
+            # A replica may not have the change yet.
+            rows = rows.using(router.db_for_write(rows.model))
         return {str(row.pk): row for row in rows.filter(pk__in=keys)}
 
     def of_instance(self, subscription: Any, instance: Any, frame: Frame) -> Any:
@@ -315,10 +344,10 @@ def _without_none(hint: Any) -> Any:
 def event(
     name: str,
     *,
-    payload: Any = None,
-    model: Any = None,
+    payload: type[ValueT] | None = None,
+    model: type[ValueT] | None = None,
     on: On | None = "saved",
-    when: Callable[[Any], bool] | None = None,
+    when: Callable[[ValueT], bool] | None = None,
     arguments: type[BaseModel] | None = None,
     matches: Callable[[Any, dict[str, Any], Frame], bool] | None = None,
     permission: Permission | None = None,
@@ -331,7 +360,7 @@ def event(
     order: int = 0,
     meta: Json | None = None,
     server: Server | None = None,
-) -> Event:
+) -> Event[ValueT]:
     """Declare a type of events: with ``payload``, or as the decorator of a class with a ``model``.
 
     ``on`` is the change of the model that emits it; None: only ``emit`` does. ``when`` is a

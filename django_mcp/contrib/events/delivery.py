@@ -1,12 +1,22 @@
 """Delivering to webhooks: at least once, and in order for each subscription.
 
-The rows decide what is to do; nothing is kept in memory that a process could lose. A process leases
-a subscription by one UPDATE, and each further UPDATE of it has this lease as its condition, and the
-position from which it began: one that was late, or a subscription that was changed meanwhile, ends
-the turn. If the process dies, the lease ends, and another one repeats the attempt.
+The rows decide what is to do. These rules hold for every process that delivers:
+
+1. It works on a subscription only while it holds the lease, which it takes by one UPDATE of a due
+   row (``claim``). A lease that is not renewed ends, and another process goes on.
+2. Each further UPDATE of the turn has the lease, the status and the position as its condition
+   (``Turn._own``). If it changes no row, another process or a client was faster: the turn ends
+   (``Lost``), and stores nothing.
+3. The position moves behind an occurrence that was accepted, was abandoned, or is hidden from the
+   subscriber. The next one is not sent before: the order is kept. Only a client sets the position
+   back, by ``events/subscribe`` with a cursor.
+4. An outcome is stored after the request. A process that dies in between leaves the position where
+   it was, and the request is repeated: at least once.
+
+A subscription that is active or ending moves between these conditions:
 
 ================= ======================================= ====================================
-a subscription is until                                   then
+it is             until                                   then
 ================= ======================================= ====================================
 idle              an occurrence is committed, a delivery  due
                   is to be repeated, or it is *ending*
@@ -17,6 +27,34 @@ leased            all is delivered, or TURN messages were idle or due
 waiting           that time is over                       due; after the last time, the message
                                                           is abandoned, and the next one is due
 ================= ======================================= ====================================
+
+``Subscription.status``:
+
+========= =================================== ================================================
+status    meaning                             who moves it there
+========= =================================== ================================================
+active    it is delivered to                  ``events/subscribe``, from every status
+suspended it is not delivered to              ``Turn``, when a message is abandoned, and nothing
+                                              was accepted for SUSPEND_AFTER
+ending    its receiver is to be told that it  ``Turn``, when its caller may not have it any more
+          has ended
+ended     nothing more is sent                ``Turn``, when the receiver was told, or could not
+                                              be; an administrator, or its user on their page
+========= =================================== ================================================
+
+``Delivery.status``. There is no row before the first attempt:
+
+========= =================================== ================================================
+status    meaning                             who moves it there
+========= =================================== ================================================
+pending   it is sent again                    ``Turn``, after an attempt that failed;
+                                              ``redeliver``, for an administrator
+delivered the receiver has accepted it        ``Turn``
+abandoned nothing more is attempted           ``Turn``, after the last attempt, or at once if a
+                                              further one is pointless (``Outcome.is_final``)
+========= =================================== ================================================
+
+A delivery that an administrator sends again is besides the position: it holds up no other one.
 
 ``wake`` and a timer submit the job to the runner of tasks that the site has: in the process, where
 it runs at once, or to Celery and others, whose workers run it.
@@ -43,7 +81,7 @@ from django.db.models.functions import Coalesce
 from django.db.utils import InterfaceError, OperationalError, ProgrammingError
 from django.utils import timezone
 
-from django_mcp.contrib.events import cursors, occurrences, recipients, webhooks
+from django_mcp.contrib.events import occurrences, recipients, webhooks
 from django_mcp.contrib.events.models import (
     Delivery,
     DeliveryStatus,
@@ -97,6 +135,7 @@ FAULT_PAUSE = timedelta(minutes=1)
 """How long a subscription rests that cannot be worked on because of a fault of the site."""
 
 AWAY = (OperationalError, InterfaceError, ProgrammingError, StoreUnavailable, ServerBusy)
+"""Errors of what is away, busy or not migrated. What is due stays due, and is tried again soon."""
 
 
 class Lost(Exception):
@@ -233,7 +272,7 @@ class Turn:
             await _in_thread(self._move, passed)
 
     async def _send_occurrence(self, occurrence: Occurrence, body: dict[str, Any]) -> None:
-        cursor = cursors.of_subscription(self.row, _position(occurrence))
+        cursor = occurrences.cursor_of_subscription(self.row, _position(occurrence))
         message = Message(occurrence.event_id, jsonrpc.encode({**body, "cursor": cursor}))
         outcome = await self._attempt(message)
         if await _in_thread(self._record, outcome, _position(occurrence), occurrence):
@@ -242,7 +281,7 @@ class Turn:
     async def _tell_the_gap(self, batch: occurrences.Batch) -> None:
         """Tell the receiver that events are missing before what follows."""
         first = _position(batch.occurrences[0]) - 1 if batch.occurrences else batch.position
-        cursor = cursors.of_subscription(self.row, first)
+        cursor = occurrences.cursor_of_subscription(self.row, first)
         outcome = await self._attempt(Message.control("gap", cursor=cursor))
         if await _in_thread(self._record, outcome, first, None):
             raise Waiting
@@ -263,7 +302,7 @@ class Turn:
             body = by_id.get(delivery.occurrence_id)
             outcome = Outcome(False, is_final=True)
             if body is not None:
-                cursor = cursors.of_subscription(self.row, self.row.position)
+                cursor = occurrences.cursor_of_subscription(self.row, self.row.position)
                 message = Message(delivery.event_id, jsonrpc.encode({**body, "cursor": cursor}))
                 outcome = await self._attempt(message)
             await _in_thread(self._record_repeated, delivery, outcome)
@@ -282,10 +321,12 @@ class Turn:
     # Rows.
 
     def _own(self) -> QuerySet[Subscription]:
+        """Return the subscription as long as nobody else has changed it: rule 2."""
         row = self.row
-        unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
-        return Subscription.objects.current().filter(
-            unexpired, pk=row.pk, lease_by=self._holder, status=row.status, position=row.position
+        return (
+            Subscription.objects.current()
+            .unexpired()
+            .filter(pk=row.pk, lease_by=self._holder, status=row.status, position=row.position)
         )
 
     def _update(self, **changes: Any) -> None:

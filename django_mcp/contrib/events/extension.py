@@ -49,8 +49,7 @@ def settings(server: Server, revision: Revision) -> dict[str, Any] | None:
 def facts(server: Server) -> Iterator[tuple[Any, Any]]:
     """Count the subscriptions of a server, for its page in the workbench."""
     if any(isinstance(each, EventComponent) for each in server.components.registered()):
-        alias = router.db_for_write(Subscription)
-        live = Subscription.objects.using(alias).live().filter(server=server.name)
+        live = Subscription.objects.current().live().filter(server=server.name)
         yield _("Event subscriptions"), str(live.count())
 
 
@@ -61,7 +60,7 @@ def prune() -> str:
     over = Q(expires_at__lte=Now()) | Q(
         status=Status.ENDED, refreshed_at__lt=clock.after(-ENDED_RETENTION)
     )
-    subscriptions = delete_in_steps(Subscription.objects.using(alias).filter(over))
+    subscriptions = delete_in_steps(Subscription.objects.current().filter(over))
     too_old = clock.after(-timedelta(seconds=conf.get().events_retention))
     done = Delivery._default_manager.using(alias).filter(created_at__lt=too_old)
     delete_in_steps(done.exclude(status=DeliveryStatus.PENDING))

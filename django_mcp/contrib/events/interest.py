@@ -20,10 +20,10 @@ import time
 from datetime import timedelta
 
 from django.db import router
-from django.db.models import Q, Value
+from django.db.models import Value
 
 from django_mcp import conf
-from django_mcp.contrib.events.models import Counter, Interest, Status, Subscription
+from django_mcp.contrib.events.models import Counter, Interest, Subscription
 from django_mcp.stores.base import digest
 from django_mcp.tasks import clock
 from django_mcp.tasks.clock import Now
@@ -58,9 +58,7 @@ class Interests:
     def read(self) -> None:
         alias = router.db_for_write(Interest)
         polled = Interest._default_manager.using(alias).filter(until__gt=Now())
-        unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
-        states = (Status.ACTIVE, Status.SUSPENDED)
-        live = Subscription.objects.using(alias).filter(unexpired, status__in=states).order_by()
+        live = Subscription.objects.using(alias).live().order_by()
         columns = ("server", "event", "is_webhook")
         first = polled.annotate(is_webhook=Value(0)).values_list(*columns)
         second = live.annotate(is_webhook=Value(1)).values_list(*columns)

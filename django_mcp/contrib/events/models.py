@@ -6,34 +6,9 @@ under the lock of the ``Counter``: transactions may be committed in another orde
 written, and a reader that has seen position 7 must never miss 6. Positions are the cursors of poll,
 push and webhooks.
 
-A ``Subscription`` is a webhook of a caller. It is deleted when its time is over. Its ``status``:
-
-========== ============================== ==============================================
-status     meaning                        who moves it there
-========== ============================== ==============================================
-active     it is delivered to             ``events/subscribe``, also again
-suspended  it is not delivered to         the deliverer, after failures for a long time
-ending     its receiver is to be told     ``Subscription.terminate``: its caller may not
-           that it has ended              have it any more
-ended      nothing more is sent           the deliverer, after the attempt to say so;
-                                          an administrator, or its user on their page
-========== ============================== ==============================================
-
-Parts of this module for the deliverer:
-
-* ``Subscription.objects.due()`` are the subscriptions with work: active or ending, not leased, not
-  waiting for a retry. A deliverer leases a row by one UPDATE of ``lease_by`` and ``lease_until``.
-* ``occurrences.after(server, event, position, limit)`` returns a ``Batch``: the next occurrences,
-  the position that was looked up to, and whether some were deleted before (``is_truncated``: send a
-  ``gap`` body). An empty batch moves ``Subscription.position`` to ``Batch.position`` all the same.
-* ``recipients.bodies(subscription, occurrences)`` (async) returns for each occurrence the JSON that
-  the receiver may see, or None where it may not: those are passed over. It asks for the account,
-  the token, the permission and the queryset each time. It raises ``Terminated``: the deliverer
-  then calls ``subscription.terminate(error.to_json())``.
-* ``cursors.of_subscription(subscription, position)`` is the cursor of a body.
-* ``Subscription.secrets()`` are the secrets to sign with: the new one, and for a while the old one.
-* A ``Delivery`` is written for each occurrence that was tried. ``position`` of the subscription
-  moves behind an occurrence when it was accepted or abandoned, so that order is kept.
+A ``Subscription`` is a webhook of a caller, at a position. It is deleted when its time is over. A
+``Delivery`` is written for each occurrence that was sent, or that could not be. The module
+``delivery`` has the states of both, and who moves them.
 """
 
 from __future__ import annotations
@@ -127,18 +102,19 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
         """Return rows of the database for writing: a replica may not have the newest ones."""
         return self.using(router.db_for_write(self.model))
 
+    def unexpired(self) -> SubscriptionQuerySet:
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=Now()))
+
     def live(self) -> SubscriptionQuerySet:
         """Return those that are neither over nor ended."""
-        unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
-        return self.filter(unexpired, status__in=(Status.ACTIVE, Status.SUSPENDED))
+        return self.unexpired().filter(status__in=(Status.ACTIVE, Status.SUSPENDED))
 
     def due(self) -> SubscriptionQuerySet:
-        """Return those that a deliverer may look at now, the longest waiting first."""
-        unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
+        """Return those that a deliverer may lease now, the longest waiting first."""
         unleased = Q(lease_until=None) | Q(lease_until__lte=Now())
         is_time = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
         states = (Status.ACTIVE, Status.ENDING)
-        rows = self.filter(unexpired, unleased, is_time, status__in=states)
+        rows = self.unexpired().filter(unleased, is_time, status__in=states)
         return rows.filter(verified_at__isnull=False).order_by("next_attempt_at", "created_at")
 
 
@@ -259,7 +235,7 @@ class Subscription(models.Model):
 
     def terminate(self, error: dict[str, Any] | None = None) -> None:
         """End it: with an error, its receiver is told once; without, nothing more is sent."""
-        rows = type(self).objects.using(self._state.db or "default").filter(pk=self.pk)
+        rows = type(self).objects.current().filter(pk=self.pk)
         self.status = Status.ENDED if error is None else Status.ENDING
         self.end_error = "" if error is None else json.dumps(error)
         rows.exclude(status=Status.ENDED).update(
@@ -276,11 +252,7 @@ class DeliveryStatus(models.TextChoices):
 
 
 class Delivery(models.Model):
-    """An occurrence that was sent to a receiver, or should have been.
-
-    An administrator sets an abandoned one, or a delivered one, to pending again; the deliverer
-    sends it besides those that follow ``Subscription.position``.
-    """
+    """An occurrence that was sent to a receiver, or should have been."""
 
     id = models.BigAutoField(primary_key=True)
     subscription = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""Reading occurrences in their order, which is decided after their commit."""
+"""Reading occurrences in their order, which is decided after their commit; and cursors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import NamedTuple
 from django.db import models, router, transaction
 from django.db.models import Exists, F, OuterRef
 
-from django_mcp import conf
+from django_mcp import Frame, InvalidParams, conf
 from django_mcp.contrib.events.models import Counter, Occurrence, Subscription
-from django_mcp.models import delete_in_steps
-from django_mcp.tasks import clock
+from django_mcp.core.protocol.limits import MAX_CURSOR
+from django_mcp.models import PRINCIPAL_LENGTH, delete_in_steps
+from django_mcp.tasks import calls, clock
 
 AT_ONCE = 500
 """Occurrences that get their positions in one transaction."""
 THE_COUNTER = 1
+CURSOR = "event_cursor"
+"""The purpose of the signatures of cursors."""
 
 
 class Batch(NamedTuple):
@@ -115,3 +118,30 @@ def prune() -> int:
     behind = _counters().filter(pk=THE_COUNTER, pruned__lt=highest)
     behind.update(pruned=highest)
     return delete_in_steps(old.filter(position__lte=highest))
+
+
+# Cursors: positions that a server has signed for one caller and one event type.
+
+
+def cursor_of_frame(frame: Frame, event: str, position: int) -> str:
+    key = frame.principal.key[:PRINCIPAL_LENGTH]
+    return frame.server.sign(CURSOR, key, str(position), event)
+
+
+def cursor_of_subscription(subscription: Subscription, position: int) -> str:
+    """Return the cursor for the caller of a subscription; raises LookupError without its server."""
+    server = calls.server_named(subscription.server)
+    if server is None:
+        raise LookupError(f"This process has no MCP server {subscription.server!r}")
+    return server.sign(CURSOR, subscription.principal, str(position), subscription.event)
+
+
+def read_cursor(frame: Frame, event: str, cursor: str) -> int:
+    """Return the position; raises InvalidParams for a cursor of another server, caller or event."""
+    key = frame.principal.key[:PRINCIPAL_LENGTH]
+    text = None
+    if 0 < len(cursor) <= MAX_CURSOR:
+        text = frame.server.unsign(CURSOR, key, cursor, event)
+    if text is None or not text.isdecimal():
+        raise InvalidParams("Invalid cursor")
+    return int(text)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
+from django.db import router
 from django.test import override_settings
 from standardwebhooks import Webhook
 
@@ -41,17 +42,22 @@ class Emitted:
 
 
 @contextmanager
-def assert_event_sent(event: Event, times: int = 1) -> Iterator[Emitted]:
+def assert_event_sent(event: Event | type, times: int = 1) -> Iterator[Emitted]:
     """Assert that the block emits an event so many times, as if somebody listened.
 
     It raises AssertionError otherwise. Emissions that are rolled back in the block do not count.
+    Type checkers may take an event that was declared by a decorator for the class below it.
     """
+    if not isinstance(event, Event):
+        raise TypeError(f"{event!r} is no event")
     if event.server is None:
         raise AssertionError(f"The event {event.name} is not registered on a server")
     server = event.server.name
     interest.begin(server, event.name)
     interest.HERE.read()
-    rows = Occurrence._default_manager.filter(server=server, event=event.name).order_by("id")
+    alias = router.db_for_write(Occurrence)
+    rows = Occurrence._default_manager.using(alias).filter(server=server, event=event.name)
+    rows = rows.order_by("id")
     before = set(rows.values_list("pk", flat=True))
     emitted = Emitted()
     yield emitted

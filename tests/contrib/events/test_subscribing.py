@@ -16,7 +16,6 @@ from django.utils import timezone
 from django_mcp import Server
 from django_mcp.contrib.events import (
     Event,
-    cursors,
     errors,
     extension,
     interest,
@@ -211,7 +210,7 @@ async def test_subscription_begins_now_or_at_a_cursor(
         )
     assert [each["eventId"] for each in continued["events"]] == ["before"]
     assert replayed["cursor"]
-    assert cursors.of_subscription(row, row.position)
+    assert occurrences.cursor_of_subscription(row, row.position)
 
 
 @spec("isolation-24", "EV-43")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from django_mcp import Frame
-from django_mcp.contrib.events import cursors, interest, occurrences, recipients
+from django_mcp.contrib.events import interest, occurrences, recipients
 from django_mcp.contrib.events.declaration import KIND, EventComponent
 from django_mcp.core.protocol import preencoded
 from django_mcp.core.protocol.limits import MAX_CURSOR
@@ -128,7 +128,7 @@ def _polled(
 ) -> dict[str, Any]:
     return {
         "events": events,
-        "cursor": cursors.of_frame(frame, name, position),
+        "cursor": occurrences.cursor_of_frame(frame, name, position),
         "truncated": is_truncated,
         "hasMore": has_more,
         "nextPollMs": 0 if has_more else round(POLL_INTERVAL * 1000),
@@ -137,7 +137,11 @@ def _polled(
 
 def position_of(frame: Frame, params: PositionParams) -> int | None:
     """Return the position of the cursor; None: from now on. Raises InvalidParams."""
-    return None if params.cursor is None else cursors.read(frame, params.name, params.cursor)
+    return (
+        None
+        if params.cursor is None
+        else occurrences.read_cursor(frame, params.name, params.cursor)
+    )
 
 
 async def begin(frame: Frame, component: EventComponent) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from django_mcp import Frame, McpError
-from django_mcp.contrib.events import cursors, errors, occurrences, outbox, recipients
+from django_mcp.contrib.events import errors, occurrences, outbox, recipients
 from django_mcp.contrib.events.declaration import EventComponent
 from django_mcp.contrib.events.methods import polling
 from django_mcp.contrib.events.methods.polling import StreamParams
@@ -43,7 +43,7 @@ async def stream(params: StreamParams, frame: Frame) -> Serve:
     """Accept a stream; raises McpError for an invalid one."""
     component = await recipients.find_event(frame, params.name, "push")
     arguments = component.event.read_arguments(params.arguments)
-    start = None if params.cursor is None else cursors.read(frame, params.name, params.cursor)
+    start = polling.position_of(frame, params)
     await polling.begin(frame, component)
     if start is None:
         start = await polling.in_thread(frame, occurrences.last_position)
@@ -141,7 +141,7 @@ class EventStream:
             self._send(to, HEARTBEAT_METHOD, self._cursor(to, self._position))
 
     def _cursor(self, to: Stream, position: int) -> dict[str, Any]:
-        return {"cursor": cursors.of_frame(to.frame, self._component.name, position)}
+        return {"cursor": occurrences.cursor_of_frame(to.frame, self._component.name, position)}
 
     def _send(self, to: Stream, method: str, params: dict[str, Any]) -> None:
         to.send(method, params)

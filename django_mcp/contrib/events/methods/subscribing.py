@@ -14,7 +14,6 @@ from pydantic import Field
 
 from django_mcp import Frame, InvalidParams, conf
 from django_mcp.contrib.events import (
-    cursors,
     delivery,
     interest,
     occurrences,
@@ -123,7 +122,7 @@ async def subscribe(params: SubscribeParams, frame: Frame) -> dict[str, Any]:
     return {
         "id": key,
         "refreshBefore": _iso(subscription.expires_at),
-        "cursor": cursors.of_subscription(subscription, subscription.position),
+        "cursor": occurrences.cursor_of_subscription(subscription, subscription.position),
         "truncated": is_truncated,
         "deliveryStatus": _delivery_status(subscription),
     }
@@ -176,15 +175,13 @@ def counted_by(frame: Frame) -> str:
 
 
 def _own(frame: Frame) -> Any:
-    alias = router.db_for_write(Subscription)
-    return Subscription.objects.using(alias).filter(owner=owner_of(frame))
+    return Subscription.objects.current().filter(owner=owner_of(frame))
 
 
 def _prepare(frame: Frame, key: str, url: str) -> bool:
     """Return whether the receiver was verified; raises ResourceExhausted for a new one too many."""
-    alias = router.db_for_write(Subscription)
     most = conf.get().events_max_subscriptions
-    counted = Subscription.objects.using(alias).live().filter(counted_by=counted_by(frame))
+    counted = Subscription.objects.current().live().filter(counted_by=counted_by(frame))
     if counted.exclude(pk=key).count() >= most:
         raise ResourceExhausted.of("subscriptions", most)
     return bool(_own(frame).filter(url=url, verified_at__isnull=False).exists())
@@ -206,7 +203,7 @@ def _save(
     calls.remember(server_of(frame))
     now = timezone.now()
     alias = router.db_for_write(Subscription)
-    present = Subscription.objects.using(alias).filter(pk=key).first()
+    present = Subscription.objects.current().filter(pk=key).first()
     is_live = present is not None and present.is_live(now)
     row = present or Subscription(id=key, created_at=now)
     is_truncated = False
