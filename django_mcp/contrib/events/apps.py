@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class EventsConfig(AppConfig):
-    """Clients are told of what happens on the site."""
+    """Types of events, subscriptions and deliveries."""
 
     name = "django_mcp.contrib.events"
     label = "django_mcp_events"

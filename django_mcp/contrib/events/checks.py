@@ -1,4 +1,4 @@
-"""System checks of events: what is in several databases, and therefore no single transaction."""
+"""System checks of events: tables in several databases, which have no common transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django_mcp.contrib.events.models import Occurrence
 
 @register("django_mcp")
 def check_databases(app_configs: Sequence[AppConfig] | None, **_: Any) -> Sequence[CheckMessage]:
-    """Check which databases the router names for events, and for what they tell of."""
+    """Check the databases that the router returns for events and for their models."""
     return [*_tables(), *_models()]
 
 

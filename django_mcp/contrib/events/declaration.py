@@ -222,7 +222,7 @@ class Event(Generic[ValueT]):
             payload_schema=self.payload_schema,
         )
 
-    # What happens.
+    # Emission.
 
     def emit(
         self,
@@ -234,9 +234,10 @@ class Event(Generic[ValueT]):
         """Report that the event has happened, in the transaction that is open.
 
         ``value`` is the object, for an event with a model, or the payload: an instance of its
-        type, a dict, or an object with its attributes. ``id`` is a stable id of what has happened,
-        by which receivers recognize a repetition; by default it is a new one. Returns the id, or
-        None where nobody listens, and nothing is written.
+        type, a dict, or an object with its attributes. ``id`` is the same for each emission of one
+        occurrence, so that receivers recognize a repetition; by default it is new. ``using`` is the
+        database of the transaction, by default the one for writing the object, or else the events.
+        Returns the id, or None if nobody listens: then nothing is written.
         """
         from django_mcp.contrib.events import outbox
 
@@ -366,7 +367,7 @@ def event(
     ``on`` is the change of the model that emits it; None: only ``emit`` does. ``when`` is a
     condition: the event happens when a save makes it true. Without ``permission``, an event with a
     model needs the permission to view it. ``arguments`` of an event without a class are a pydantic
-    model whose fields are compared with the payload, or that ``matches`` is given.
+    model: its fields are compared with the payload, or passed to ``matches``.
     """
     return Event(
         name,

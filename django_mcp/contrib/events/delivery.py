@@ -1,6 +1,6 @@
 """Delivering to webhooks: at least once, and in order for each subscription.
 
-The rows decide what is to do. These rules hold for every process that delivers:
+All state is in the rows. These rules hold for every process that delivers:
 
 1. It works on a subscription only while it holds the lease, which it takes by one UPDATE of a due
    row (``claim``). A lease that is not renewed ends, and another process goes on.
@@ -57,7 +57,7 @@ abandoned nothing more is attempted           ``Turn``, after the last attempt, 
 A delivery that an administrator sends again is besides the position: it holds up no other one.
 
 ``wake`` and a timer submit the job to the runner of tasks that the site has: in the process, where
-it runs at once, or to Celery and others, whose workers run it.
+it runs at once, or to the workers of Celery and others.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ FAULT_PAUSE = timedelta(minutes=1)
 """How long a subscription rests that cannot be worked on because of a fault of the site."""
 
 AWAY = (OperationalError, InterfaceError, ProgrammingError, StoreUnavailable, ServerBusy)
-"""Errors of what is away, busy or not migrated. What is due stays due, and is tried again soon."""
+"""Errors of a service that is away or busy, or not migrated. Rows stay due, for another attempt."""
 
 
 class Lost(Exception):
@@ -247,7 +247,7 @@ class Turn:
         return self._left > 0 and not self._is_over()
 
     def _read(self) -> occurrences.Batch:
-        """Return what follows, and read the subscription again: its secret may be a new one."""
+        """Return the next occurrences, and read the subscription again, with its secret."""
         row = self._own().first()
         if row is None:
             raise Lost
@@ -279,7 +279,7 @@ class Turn:
             raise Waiting
 
     async def _tell_the_gap(self, batch: occurrences.Batch) -> None:
-        """Tell the receiver that events are missing before what follows."""
+        """Tell the receiver that events are missing before the next one."""
         first = _position(batch.occurrences[0]) - 1 if batch.occurrences else batch.position
         cursor = occurrences.cursor_of_subscription(self.row, first)
         outcome = await self._attempt(Message.control("gap", cursor=cursor))
@@ -448,7 +448,7 @@ def _delivery_values(outcome: Outcome, attempts: int, delay: float | None) -> di
 def redeliver(rows: QuerySet[Delivery]) -> int:
     """Send deliveries of an administrator's choice again; return how many there are.
 
-    Those of subscriptions that are over, and those whose occurrence is deleted, are left out.
+    They are left out if their subscription is over, or their occurrence deleted.
     """
     live = Subscription.objects.current().live()
     chosen = rows.using(_alias()).exclude(status=DeliveryStatus.PENDING).exclude(occurrence=None)

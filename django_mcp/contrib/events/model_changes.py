@@ -1,7 +1,7 @@
 """Changes of models as events: objects that are created, saved or deleted, and conditions.
 
-Whether a condition became true is known from the values with which the object was loaded. They are
-kept beside the object while somebody is interested in events; an object that was loaded before, or
+A condition became true if it was false for the values that the object was loaded with. These are
+kept beside the object while somebody is interested in events. An object that was loaded before, or
 without some of its fields, is compared with its row, by one query.
 
 Django sends no signal for ``QuerySet.update`` and ``bulk_create``: such code calls ``emit``. A save
@@ -71,7 +71,7 @@ def _remember(instance: Any) -> None:
 
 
 def _saving(sender: Any, instance: Any, using: str, raw: bool, **_: Any) -> None:
-    """Read the row of an object whose former values are unknown."""
+    """Read the row of an object if its former values are unknown."""
     if raw or instance._state.adding or not any(event.when for event in _wanted(sender, using)):
         return
     former = instance.__dict__.get(LOADED, {})

@@ -23,7 +23,7 @@ CURSOR = "event_cursor"
 
 
 class Batch(NamedTuple):
-    """What follows a position."""
+    """The occurrences after a position."""
 
     occurrences: Sequence[Occurrence]
     position: int
@@ -48,9 +48,9 @@ def _counters() -> models.QuerySet[Counter]:
 def number() -> None:
     """Give positions to the occurrences that were committed, in the order of their ids.
 
-    The row of the counter is the lock: whoever updates it first sees everything that others, who
-    had it before, have committed. What is committed during the last round is left to the next call:
-    while others write all the time, a call would not end otherwise.
+    The row of the counter is the lock: its holder sees everything that earlier holders committed.
+    Commits during the last round are left to the next call. Otherwise, a call would never end
+    while others write all the time.
     """
     while _rows().filter(position=None).exists():
         _counters().get_or_create(pk=THE_COUNTER)
@@ -80,7 +80,7 @@ def after(
 
     Those older than ``max_age`` are left out.
     """
-    # Before the occurrences: what gets a position meanwhile is read or follows.
+    # Read first: an occurrence that gets its position meanwhile is in this batch or the next.
     last = last_position()
     counter = _counters().filter(pk=THE_COUNTER).first()
     is_truncated = counter is not None and position < counter.pruned

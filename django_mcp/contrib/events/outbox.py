@@ -1,8 +1,8 @@
 """Writing an occurrence, in the transaction of the change.
 
-There is one outbox: the database to which the router sends writes of ``Occurrence``. A change in
-this database and its occurrence are one transaction. A change in another database cannot be: its
-occurrence is written after the commit, and is lost if the process dies between the two.
+There is one outbox, in the database that the router returns for writing ``Occurrence``. A change in
+this database and its occurrence are one transaction. The occurrence of a change in another database
+is written after the commit, and is lost if the process dies between the two.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ GROUP = bus.group("events")
 def emit(event: Event, value: Any, *, event_id: str | None, using: str | None) -> str | None:
     """Write an occurrence if somebody is interested; return its id. See ``Event.emit``.
 
-    ``using`` is the database of the change: by default, the one to which the router sends writes of
-    the object, or else the outbox.
+    ``using`` is the database of the change: by default, the one for writing the object, or else the
+    outbox.
     """
     if event.server is None:
         raise ConfigurationError(

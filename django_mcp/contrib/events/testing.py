@@ -71,7 +71,7 @@ HOST = "127.0.0.1"
 
 
 class Received(NamedTuple):
-    """A request whose signature is valid."""
+    """A request with a valid signature."""
 
     id: str
     subscription: str
@@ -80,11 +80,11 @@ class Received(NamedTuple):
 
 
 class FakeReceiver:
-    """A receiver of webhooks on this machine, whose address is allowed within the context.
+    """A receiver of webhooks on this machine. Its address is allowed within the context.
 
-    It answers challenges, and refuses what is not signed with its ``secret``. ``events`` are the
-    occurrences that it has accepted, and ``controls`` the other messages. ``status`` is what it
-    answers: an integer, or a function of Received that returns one.
+    It answers challenges, and refuses requests that its ``secret`` has not signed. ``events`` are
+    the occurrences that it has accepted, and ``controls`` the other messages. ``status`` is its
+    answer: an integer, or a function of Received that returns one.
     """
 
     def __init__(self) -> None:

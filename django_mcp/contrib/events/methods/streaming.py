@@ -87,7 +87,7 @@ class EventStream:
             self._has_news.set()
 
     async def _send_following(self, to: Stream) -> None:
-        """Send what follows the position, in batches; an error passes."""
+        """Send the events after the position, in batches; an error passes."""
         has_more = True
         while has_more:
             frame = await recipients.with_current_user(to.frame)

@@ -44,7 +44,7 @@ MIN_TTL = timedelta(minutes=1)
 DEFAULT_TTL = timedelta(hours=12)
 MAX_TTL = timedelta(days=7)
 UNASKED_TTL = timedelta(hours=1)
-"""For callers whose access may be revoked without the site's knowledge."""
+"""For callers of an issuer that does not tell the site when it revokes their access."""
 
 
 WRITTEN = frozenset(

@@ -55,7 +55,7 @@ class Command(BaseCommand):
         emit.add_argument(
             "value", help="the payload as JSON, or the primary key of the object of its model"
         )
-        emit.add_argument("--id", help="the id by which receivers recognize a repetition")
+        emit.add_argument("--id", help="a stable id: receivers recognize a repetition by it")
         emit.add_argument("--server", help="where several servers have an event of this name")
         deliver = actions.add_parser("deliver", help="deliver to webhooks in this process")
         deliver.add_argument("--once", action="store_true", help="end when nothing is due")
