@@ -188,12 +188,12 @@ def _verified_by(machine: MachineClient, token: str, rules: Rules) -> VerifiedJW
 
 def _identity(token: str, base: str) -> IdentityJWT:
     own = own_issuer(base)
-    named = stated(token, "iss")
-    trusted = current(TrustedIssuer).filter(issuer=named, is_active=True).first()
-    if trusted is None or trusted.issuer != named:
+    issuer_name = stated(token, "iss")
+    trusted = current(TrustedIssuer).filter(issuer=issuer_name, is_active=True).first()
+    if trusted is None or trusted.issuer != issuer_name:
         raise InvalidAssertion("The issuer of the assertion is not trusted")
     rules = Rules(
-        issuer=named,
+        issuer=issuer_name,
         types=ID_JAG_TYPES,
         algorithms=trusted.accepted_algorithms,
         required=("exp", "iat", "aud", "iss", "sub", "jti", "client_id"),
