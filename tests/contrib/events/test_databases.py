@@ -16,7 +16,7 @@ from django.db import DatabaseError, connections, transaction
 from django.test import RequestFactory
 
 from django_mcp import Server, registry
-from django_mcp.contrib.events import Event, delivery, interest
+from django_mcp.contrib.events import Event, delivery, interest, outbox
 from django_mcp.contrib.events.admin import SubscriptionAdmin
 from django_mcp.contrib.events.models import Occurrence, Status, Subscription
 from django_mcp.contrib.events.testing import FakeReceiver, assert_event_sent, deliver
@@ -160,8 +160,10 @@ async def test_object_is_read_from_the_primary(
 
 
 def test_object_of_a_replica_is_emitted_in_the_transaction_on_the_primary(
-    closed: Event, ann: User, customer: Customer, replica: str
+    closed: Event, ann: User, customer: Customer, replica: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    committed: list[Any] = []
+    monkeypatch.setattr(outbox, "_committed", committed.append)
     row = ticket(customer, ann)
     row._state.db = replica  # As a query on the replica loads it.
     with assert_event_sent(closed, times=0), transaction.atomic():
@@ -169,6 +171,8 @@ def test_object_of_a_replica_is_emitted_in_the_transaction_on_the_primary(
         transaction.set_rollback(True)
     with assert_event_sent(closed), transaction.atomic():
         closed.emit(row)
+        assert committed == []
+    assert committed == [("desk", "ticket.closed")]
 
 
 def test_administrator_ends_a_subscription_on_the_primary(
