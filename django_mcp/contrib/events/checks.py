@@ -35,7 +35,7 @@ def _tables() -> Iterator[CheckMessage]:
 def _models() -> Iterator[CheckMessage]:
     outbox = router.db_for_write(Occurrence)
     for server in registry.servers():
-        for component in server.components.all():
+        for component in server.components.registered():
             if not isinstance(component, EventComponent) or component.event.model is None:
                 continue
             model = component.event.model

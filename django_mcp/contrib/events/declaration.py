@@ -294,7 +294,8 @@ class Event(Generic[ValueT]):
         assert self._class is not None
         instance = self._class()
         if isinstance(arguments, BaseModel):
-            vars(instance).update({name: getattr(arguments, name) for name in _names(arguments)})
+            for name in type(arguments).model_fields:
+                setattr(instance, name, getattr(arguments, name))
         return instance
 
     def rows(self, subscription: Any, frame: Frame, keys: Sequence[str]) -> dict[str, Any]:
@@ -317,10 +318,6 @@ class Event(Generic[ValueT]):
             return None
         payload = subscription.payload(instance, frame)
         return None if payload is None else self.dump(payload)
-
-
-def _names(arguments: BaseModel) -> Iterable[str]:
-    return type(arguments).model_fields
 
 
 def _has_values(instance: Any, wanted: Mapping[str, Any]) -> bool:
