@@ -185,3 +185,12 @@ def _migrated(alias: str) -> Iterator[None]:
     finally:
         pools.shutdown()  # Open connections would block the deletion of the database.
         connection.creation.destroy_test_db(before, verbosity=0)
+
+
+STRICT_OPTIONS = {
+    "postgresql": {"isolation_level": 4},  # psycopg.IsolationLevel.SERIALIZABLE
+    "mysql": {
+        "isolation_level": "repeatable read",
+        "init_command": "SET sql_auto_is_null = 0 /*M!100618 , innodb_snapshot_isolation = 1 */",
+    },
+}

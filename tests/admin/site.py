@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC
 from html import unescape
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client as Browser
+from django.utils import timezone
 
 from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.contrib.call_log.durations import class_of
+from django_mcp.contrib.call_log.models import Call
 from django_mcp.registry import Entry
 
 TAG = re.compile(r"<[^>]+>")
@@ -53,3 +57,26 @@ def text_of(response: Any) -> str:
     html = response.content.decode()
     content = html[html.index('<div id="content"') :]
     return " ".join(unescape(TAG.sub(" ", content)).split())
+
+
+def call(**columns: Any) -> None:
+    now = timezone.now()
+    known = {
+        "server": "shop",
+        "kind": "tool",
+        "component": "stock",
+        "target": "stock",
+        "principal": "token:1",
+        "revision": "2026-07-28",
+        "client_name": "Robot",
+        "client_version": "2",
+        "outcome": "ok",
+        "is_error": False,
+    }
+    Call.objects.create(
+        called_at=now,
+        day=now.astimezone(UTC).date(),
+        duration=0.01,
+        duration_class=class_of(0.01),
+        **{**known, **columns},
+    )

@@ -6,8 +6,7 @@ import pytest
 from django.contrib.admin.utils import quote
 
 from django_mcp import Server, registry
-from tests.admin.site import browser_of, shop, text_of
-from tests.admin.test_sessions import call
+from tests.admin.site import browser_of, call, shop, text_of
 
 pytestmark = pytest.mark.django_db
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
-from django.utils import timezone
 from pytest_django import Settings
 
 from django_mcp import stores
-from django_mcp.contrib.call_log.durations import class_of
-from django_mcp.contrib.call_log.models import Call
 from django_mcp.core.frame.session import Session
 from django_mcp.runtime import pools
-from tests.admin.site import browser_of, text_of
+from tests.admin.site import browser_of, call, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -41,29 +37,6 @@ def run(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
     """What a function of a store returns, on the thread that sees the rows of the test."""
     with pools.thread_sensitive():
         return async_to_sync(function)(*arguments)
-
-
-def call(**columns: Any) -> None:
-    now = timezone.now()
-    known = {
-        "server": "shop",
-        "kind": "tool",
-        "component": "stock",
-        "target": "stock",
-        "principal": "token:1",
-        "revision": "2026-07-28",
-        "client_name": "Robot",
-        "client_version": "2",
-        "outcome": "ok",
-        "is_error": False,
-    }
-    Call.objects.create(
-        called_at=now,
-        day=now.astimezone(UTC).date(),
-        duration=0.01,
-        duration_class=class_of(0.01),
-        **{**known, **columns},
-    )
 
 
 @pytest.mark.parametrize("scheme", ["django_session", "token", "oauth"])

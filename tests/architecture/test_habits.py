@@ -15,7 +15,7 @@ import pytest
 
 from django_mcp.core.protocol.revisions import BY_VERSION
 from tests.architecture import rules
-from tests.architecture.test_imports import PACKAGE, sources
+from tests.architecture.sources import PACKAGE, ROOT, sources
 
 VERSION = re.compile("|".join(map(re.escape, BY_VERSION)))
 
@@ -51,3 +51,16 @@ def test_protocol_versions_are_written_only_under_revisions() -> None:
 
 def test_package_raises_no_not_implemented_error() -> None:
     assert [path for path in sources() if "raise NotImplementedError" in path.read_text()] == []
+
+
+TEST_IMPORT = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MULTILINE)
+
+
+def test_no_module_of_tests_imports_a_module_with_tests() -> None:
+    problems = [
+        f"{path.relative_to(ROOT)}: {found[0].strip()}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for found in TEST_IMPORT.finditer(path.read_text(encoding="utf-8"))
+    ]
+
+    assert not problems, "Move what several modules use to a module without tests"

@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "django_mcp"
+from tests.architecture.sources import ROOT, sources
 
 NEEDS_APPS = {
     "django_mcp.modeladmin",
@@ -74,10 +72,6 @@ def modules() -> list[str]:
     """Every module of the package."""
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sources()]
     return [name.removesuffix(".__init__") for name in names]
-
-
-def sources() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
 
 
 def needs_apps(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import sha256
 
-from tests.architecture.test_imports import PACKAGE
+from tests.architecture.sources import PACKAGE
 
 LANDED: Mapping[str, str] = {
     "contrib/approvals/migrations/0001_initial.py": "d3802617c396bd38",

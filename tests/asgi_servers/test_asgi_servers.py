@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.asgi_servers.programs import APPLICATION, BARE
 from tests.http_client import TIMEOUT, call, connect, message, result
-from tests.processes import ROOT, server
+from tests.processes import server
 from tests.waiting import wait_until
-
-APPLICATION = "tests.asgi_servers.one_server:application"
 
 SERVERS = {
     "daphne": ["daphne", "-b", "127.0.0.1", "-p", "{port}", APPLICATION],
@@ -26,10 +24,6 @@ SERVERS = {
         APPLICATION,
     ],
 }
-
-
-BARE = {**os.environ, "DJANGO_SETTINGS_MODULE": "", "PYTHONPATH": str(ROOT)}
-"""The environment of a site that configures Django itself."""
 
 
 @pytest.fixture(params=SERVERS, scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.asgi_servers.test_asgi_servers import APPLICATION, BARE
+from tests.asgi_servers.programs import APPLICATION, BARE
 from tests.http_client import connect, message
 from tests.processes import server
 

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.asgi_servers.test_asgi_servers import BARE
+from tests.asgi_servers.programs import BARE
 from tests.http_client import TIMEOUT, message, stateless
 from tests.processes import server
 from tests.waiting import until, wait_until

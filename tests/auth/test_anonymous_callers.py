@@ -10,13 +10,11 @@ import pytest
 from django_mcp import Server
 from tests.by_hand import stores
 from tests.by_hand.costs import NOTING
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    Peer,
-)
 from tests.constants import SetConstants
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 __all__ = ["configure"]
 
@@ -38,12 +36,12 @@ async def test_sessions_of_one_anonymous_client_shut_nobody_else_out(
     set_constants(SESSIONS_PER_PRINCIPAL=3)
     server, further = Server("shop"), Server("office")
     for _ in range(3):
-        opened = await Peer(server, NEWEST_SESSION, client=("10.0.0.1", 5000)).initialize()
+        opened = await AsgiClient(server, NEWEST_SESSION, address=("10.0.0.1", 5000)).initialize()
         assert opened.status == 200
     if other == "address":
-        peer = Peer(server, NEWEST_SESSION, client=("10.0.0.2", 5000))
+        peer = AsgiClient(server, NEWEST_SESSION, address=("10.0.0.2", 5000))
     else:
-        peer = Peer(further, NEWEST_SESSION, client=("10.0.0.1", 5000))
+        peer = AsgiClient(further, NEWEST_SESSION, address=("10.0.0.1", 5000))
 
     response = await peer.initialize(ready=False)
 
@@ -55,9 +53,9 @@ async def test_new_session_takes_the_place_of_the_oldest_of_its_address(
 ) -> None:
     set_constants(SESSIONS_PER_PRINCIPAL=2)
     server = Server("shop")
-    peers = [Peer(server, NEWEST_SESSION, client=("10.0.0.1", 5000 + n)) for n in range(3)]
+    peers = [AsgiClient(server, NEWEST_SESSION, address=("10.0.0.1", 5000 + n)) for n in range(3)]
     statuses = [(await peer.initialize(ready=False)).status for peer in peers]
-    alive = [(await peer.send(peer.request("ping"))).status for peer in peers]
+    alive = [(await peer.post(peer.request("ping"))).status for peer in peers]
 
     assert statuses == [200, 200, 200]
     assert alive == [404, 200, 200]
@@ -69,15 +67,15 @@ async def test_listen_streams_of_one_anonymous_client_shut_nobody_else_out(
 ) -> None:
     set_constants(MAX_STREAMS=2)
     server = Server("shop")
-    flood = Peer(server, client=("10.0.0.1", 5000))
-    other = Peer(server, client=("10.0.0.2", 5000))
+    flood = AsgiClient(server, address=("10.0.0.1", 5000))
+    other = AsgiClient(server, address=("10.0.0.2", 5000))
     wanted = {"toolsListChanged": True}
     async with (
-        flood.open(flood.listen(1, **wanted)) as a,
-        flood.open(flood.listen(2, **wanted)) as b,
+        flood.open_post(flood.listen(1, **wanted)) as a,
+        flood.open_post(flood.listen(2, **wanted)) as b,
     ):
         assert [await a.status(), await b.status()] == [200, 200]
-        async with other.open(other.listen(3, **wanted)) as c:
+        async with other.open_post(other.listen(3, **wanted)) as c:
             message = await c.message()
 
     assert message.get("method") == "notifications/subscriptions/acknowledged", message
@@ -87,8 +85,8 @@ async def test_streams_that_are_opened_at_once_stay_within_the_limit(
     set_constants: SetConstants,
 ) -> None:
     set_constants(MAX_STREAMS=2)
-    peer = Peer(Server("shop"))
-    exchanges = [peer.open(peer.listen(number, toolsListChanged=True)) for number in range(5)]
+    peer = AsgiClient(Server("shop"))
+    exchanges = [peer.open_post(peer.listen(number, toolsListChanged=True)) for number in range(5)]
     async with AsyncExitStack() as stack:
         for exchange in exchanges:
             await stack.enter_async_context(exchange)
@@ -103,14 +101,14 @@ async def test_get_streams_of_one_caller_are_bounded(
 ) -> None:
     set_constants(MAX_STREAMS=2)
     server = Server("shop")
-    peers = [Peer(server, NEWEST_SESSION, client=("10.0.0.1", 5000 + n)) for n in range(3)]
+    peers = [AsgiClient(server, NEWEST_SESSION, address=("10.0.0.1", 5000 + n)) for n in range(3)]
     if other == "address":
-        peers[2].client = ("10.0.0.2", 5000)
+        peers[2].address = ("10.0.0.2", 5000)
     async with AsyncExitStack() as stack:
         statuses = []
         for peer in peers:
             await peer.initialize()
-            exchange = await stack.enter_async_context(peer.open(method="GET"))
+            exchange = await stack.enter_async_context(peer.open_get())
             statuses.append(await exchange.status())
 
     assert statuses == [200, 200, 200 if other == "address" else 429]
@@ -119,13 +117,13 @@ async def test_get_streams_of_one_caller_are_bounded(
 async def test_session_in_use_is_not_ended_for_another(set_constants: SetConstants) -> None:
     set_constants(SESSIONS_PER_PRINCIPAL=1)
     server = Server("shop")
-    used = Peer(server, NEWEST_SESSION)
+    used = AsgiClient(server, NEWEST_SESSION)
     await used.initialize()
 
-    further = await Peer(server, NEWEST_SESSION).initialize(ready=False)
+    further = await AsgiClient(server, NEWEST_SESSION).initialize(ready=False)
 
     assert further.status == 429
-    assert (await used.send(used.request("ping"))).status == 200
+    assert (await used.post(used.request("ping"))).status == 200
 
 
 @pytest.mark.usefixtures("noting")
@@ -133,11 +131,11 @@ async def test_session_that_was_never_initialized_lives_for_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Server("shop")
-    used, unused = Peer(server, NEWEST_SESSION), Peer(server, NEWEST_SESSION)
+    used, unused = AsgiClient(server, NEWEST_SESSION), AsgiClient(server, NEWEST_SESSION)
     await used.initialize()
     await unused.initialize(ready=False)
     monkeypatch.setattr(stores.NotingSessionStore, "later", 65.0)
 
-    statuses = [(await peer.send(peer.request("ping"))).status for peer in (used, unused)]
+    statuses = [(await peer.post(peer.request("ping"))).status for peer in (used, unused)]
 
     assert statuses == [200, 404]

@@ -20,7 +20,7 @@ from django_mcp.testing.asgi import http_scope
 from tests.auth.issuer import authenticated
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
-from tests.transports.wire import Wire
+from tests.wire.asgi import AsgiClient
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -122,7 +122,7 @@ async def test_unknown_token_beside_a_cookie_is_rejected(
     configure(AUTHENTICATORS=authenticators)
     server = Server("shop")
     server.register_tool("name", user_name, description="Name the user.")
-    wire = Wire(server)
+    wire = AsgiClient(server)
 
     own = await wire.post(wire.call("name"), cookie)
     both = await wire.post(wire.call("name"), {**cookie, "authorization": "Bearer expired"})
@@ -139,7 +139,7 @@ async def test_valid_token_beside_a_cookie_is_the_caller(
     _, token = await sync_to_async(PersonalAccessToken.objects.issue)(bob, "Laptop")
     server = Server("shop")
     server.register_tool("who", lambda frame: frame.user.username, description="Name the user.")
-    wire = Wire(server)
+    wire = AsgiClient(server)
 
     reply = await wire.post(wire.call("who"), {**cookie, "authorization": f"Bearer {token}"})
 
@@ -152,7 +152,7 @@ async def test_allowed_origin_may_not_use_the_cookie(
     configure(AUTHENTICATORS=[SESSION, ANONYMOUS], ALLOWED_ORIGINS=["https://app.example"])
     server = Server("shop")
     server.register_tool("name", user_name, description="Name the user.")
-    wire = Wire(server)
+    wire = AsgiClient(server)
     page = {"origin": "https://app.example"}
 
     riding = await wire.post(wire.call("name"), {**page, **cookie})
@@ -176,7 +176,7 @@ async def test_handler_of_a_public_server_has_no_session_of_a_foreign_page(
     configure(ALLOWED_ORIGINS=["*"])
     server = Server("shop")
     server.register_tool("name", user_name, description="Name the user.")
-    wire = Wire(server)
+    wire = AsgiClient(server)
 
     foreign = await wire.post(wire.call("name"), {"origin": "https://evil.example", **cookie})
     own = await wire.post(wire.call("name"), {"origin": "http://testserver", **cookie})
@@ -243,9 +243,9 @@ async def test_deactivated_user_is_not_accepted(ada: User, cookie: Mapping[str, 
 
 async def test_challenge_of_a_cookie_does_not_ask_for_a_token(configure: Configure) -> None:
     configure(AUTHENTICATORS=[SESSION])
-    wire = Wire(Server("shop"))
+    wire = AsgiClient(Server("shop"))
 
-    reply = await wire.post(wire.message("tools/list"))
+    reply = await wire.post(wire.request("tools/list"))
 
     assert (reply.status, reply.headers["www-authenticate"]) == (401, "Cookie")
 

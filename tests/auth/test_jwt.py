@@ -36,8 +36,8 @@ from tests.auth.issuer import (
 )
 from tests.memory_stores import configure
 from tests.spec import spec
-from tests.transports.wire import Wire
 from tests.waiting import SECONDS
+from tests.wire.asgi import AsgiClient
 
 __all__ = ["configure"]
 
@@ -149,9 +149,9 @@ async def test_clock_of_the_issuer_may_differ_by_the_leeway(
 
 async def test_issuer_is_named_by_the_challenge(issuer: Issuer) -> None:
     server = Server("crm", authenticators=[JWTAuthentication(issuer.url)])
-    wire = Wire(server)
+    wire = AsgiClient(server)
 
-    reply = await wire.post(wire.message("tools/list"))
+    reply = await wire.post(wire.request("tools/list"))
 
     assert reply.status == 401
     assert reply.headers["www-authenticate"].startswith('Bearer resource_metadata="http://')
@@ -544,12 +544,12 @@ async def test_slow_issuer_delays_only_its_tokens(issuer: Issuer) -> None:
     server = Server("crm", authenticators=[EveryoneHasAnAccount(issuer.url)])
     server.register_tool("add", lambda: 1, description="Add.")
     issuer.delay = 0.5
-    wire = Wire(server)
+    wire = AsgiClient(server)
     token = {"authorization": f"Bearer {issuer.token(aud='http://testserver/crm')}"}
 
-    waiting = asyncio.create_task(wire.post(wire.message("tools/list"), token))
+    waiting = asyncio.create_task(wire.post(wire.request("tools/list"), token))
     started = time.monotonic()
-    others = [await wire.post(wire.message("tools/list")) for _ in range(10)]
+    others = [await wire.post(wire.request("tools/list")) for _ in range(10)]
     duration = time.monotonic() - started
 
     assert {reply.status for reply in others} == {401}

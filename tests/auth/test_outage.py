@@ -20,7 +20,7 @@ from django_mcp.auth.token import TokenAuthentication, new_token
 from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.testing.asgi import Reply
 from tests.memory_stores import Configure, configure
-from tests.transports.wire import Wire
+from tests.wire.asgi import AsgiClient
 
 __all__ = ["configure"]
 
@@ -111,8 +111,8 @@ def ask(
     authenticator, headers = request.param(database, monkeypatch)
 
     async def ask() -> Reply:
-        wire = Wire(Server("shop", authenticators=[authenticator]), always=headers)
-        return await wire.post(wire.message("tools/list"))
+        wire = AsgiClient(Server("shop", authenticators=[authenticator]), headers=headers)
+        return await wire.post(wire.request("tools/list"))
 
     return ask
 

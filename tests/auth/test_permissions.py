@@ -19,7 +19,7 @@ from django_mcp.core.auth import permissions
 from django_mcp.core.auth.base import Principal
 from django_mcp.pubsub import revocations
 from tests.memory_stores import Configure, configure
-from tests.transports.wire import Wire
+from tests.wire.asgi import AsgiClient
 
 __all__ = ["configure"]
 
@@ -66,11 +66,11 @@ class Member(AbstractBaseUser):
 
 
 @pytest.fixture
-def wire(configure: Configure) -> Wire:
+def wire(configure: Configure) -> AsgiClient:
     """One endpoint, and so one cache of principals."""
     configure(AUTHENTICATORS=[TOKENS], TOKEN_CACHE_TTL=600)
     asked.clear()
-    return Wire(guarded())
+    return AsgiClient(guarded())
 
 
 def guarded(**options: Any) -> Server:
@@ -104,9 +104,9 @@ async def grant(user: User, name: str = PERMISSION) -> Permission:
     return permission
 
 
-async def allowed(wire: Wire, headers: Mapping[str, str]) -> tuple[bool, bool]:
+async def allowed(wire: AsgiClient, headers: Mapping[str, str]) -> tuple[bool, bool]:
     """Whether the guarded tool is listed, and whether it runs."""
-    listing = (await wire.post(wire.message("tools/list"), headers)).json()["result"]["tools"]
+    listing = (await wire.post(wire.request("tools/list"), headers)).json()["result"]["tools"]
     call = (await wire.post(wire.call("users"), headers)).json()
     return "users" in [tool["name"] for tool in listing], "result" in call
 
@@ -124,7 +124,7 @@ async def allowed(wire: Wire, headers: Mapping[str, str]) -> tuple[bool, bool]:
     ],
 )
 async def test_backend_of_the_site_decides(
-    wire: Wire, ann: User, settings: Any, backend: type, is_granted: bool, expected: bool
+    wire: AsgiClient, ann: User, settings: Any, backend: type, is_granted: bool, expected: bool
 ) -> None:
     settings.AUTHENTICATION_BACKENDS = [f"{backend.__module__}.{backend.__qualname__}"]
     if is_granted:
@@ -141,7 +141,8 @@ async def test_user_without_an_asynchronous_question_is_asked(
         async def authenticate(self, scope: Any, /) -> Principal:
             return Principal(scheme="site", user=Member(pk=1, email=email))
 
-    assert await allowed(Wire(guarded(authenticators=[Everybody()])), {}) == (expected, expected)
+    wire = AsgiClient(guarded(authenticators=[Everybody()]))
+    assert await allowed(wire, {}) == (expected, expected)
 
 
 async def test_toolset_asks_the_same_question(ann: User) -> None:
@@ -174,7 +175,7 @@ def counting(settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("counting")
-async def test_cached_token_asks_each_permission_once(wire: Wire, ann: User) -> None:
+async def test_cached_token_asks_each_permission_once(wire: AsgiClient, ann: User) -> None:
     await grant(ann)
     headers = await headers_of(ann)
 
@@ -183,7 +184,7 @@ async def test_cached_token_asks_each_permission_once(wire: Wire, ann: User) -> 
 
 
 @pytest.mark.usefixtures("counting")
-async def test_unknown_tool_costs_what_a_hidden_one_costs(wire: Wire, ann: User) -> None:
+async def test_unknown_tool_costs_what_a_hidden_one_costs(wire: AsgiClient, ann: User) -> None:
     headers = await headers_of(ann)
     counts = []
     for name in ("unknown", "users", "unknown", "drop", "users"):
@@ -200,7 +201,7 @@ async def test_permission_is_asked_at_each_call_where_nothing_is_cached(
 ) -> None:
     configure(AUTHENTICATORS=[TOKENS], TOKEN_CACHE_TTL=None)
     asked.clear()
-    wire = Wire(guarded())
+    wire = AsgiClient(guarded())
     headers = await headers_of(ann)
 
     for _ in range(3):
@@ -212,7 +213,7 @@ async def test_permission_is_asked_at_each_call_where_nothing_is_cached(
 @pytest.mark.usefixtures("counting")
 async def test_answer_ends_with_the_cached_principal(ann: User, configure: Configure) -> None:
     configure(AUTHENTICATORS=[TOKENS], TOKEN_CACHE_TTL=0.5)
-    wire = Wire(guarded())
+    wire = AsgiClient(guarded())
     headers = await headers_of(ann)
     assert await allowed(wire, headers) == (False, False)
     # No signal tells of this.
@@ -227,7 +228,9 @@ async def test_answer_ends_with_the_cached_principal(ann: User, configure: Confi
 @pytest.mark.parametrize(
     "how", ["user", "user from the permission", "group", "group from the user", "superuser"]
 )
-async def test_granted_permission_counts_at_the_next_call(wire: Wire, ann: User, how: str) -> None:
+async def test_granted_permission_counts_at_the_next_call(
+    wire: AsgiClient, ann: User, how: str
+) -> None:
     headers = await headers_of(ann)
     permission = await Permission.objects.aget(codename="view_user")
     group = await Group.objects.acreate(name="readers")
@@ -253,7 +256,9 @@ async def test_granted_permission_counts_at_the_next_call(wire: Wire, ann: User,
 
 
 @pytest.mark.parametrize("how", ["clear", "leave", "take", "delete group", "delete permission"])
-async def test_revoked_permission_counts_at_the_next_call(wire: Wire, ann: User, how: str) -> None:
+async def test_revoked_permission_counts_at_the_next_call(
+    wire: AsgiClient, ann: User, how: str
+) -> None:
     headers = await headers_of(ann)
     permission = await Permission.objects.aget(codename="view_user")
     group = await Group.objects.acreate(name="readers")
@@ -280,7 +285,9 @@ async def test_revoked_permission_counts_at_the_next_call(wire: Wire, ann: User,
         await permission.asave(force_insert=True)
 
 
-async def test_change_on_another_worker_counts_at_the_next_call(wire: Wire, ann: User) -> None:
+async def test_change_on_another_worker_counts_at_the_next_call(
+    wire: AsgiClient, ann: User
+) -> None:
     headers = await headers_of(ann)
     assert await allowed(wire, headers) == (False, False)
     permission = await Permission.objects.aget(codename="view_user")
@@ -292,7 +299,7 @@ async def test_change_on_another_worker_counts_at_the_next_call(wire: Wire, ann:
 
 
 async def test_change_is_published_to_other_workers(
-    wire: Wire, ann: User, monkeypatch: pytest.MonkeyPatch
+    wire: AsgiClient, ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published: list[Any] = []
     monkeypatch.setattr(revocations, "_publish", lambda message: published.append(message["user"]))

@@ -11,16 +11,11 @@ import pytest
 
 from django_mcp import Frame, Server
 from django_mcp.log import ClientHandler
-from tests.by_hand.peer import (
-    META,
-    NEWEST_SESSION,
-    STATELESS,
-    Peer,
-    Response,
-)
 from tests.by_hand.people import ByHeader, Person, bearer
 from tests.memory_stores import configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient, Reply
+from tests.wire.messages import META, NEWEST_SESSION, STATELESS
 
 __all__ = ["configure"]
 
@@ -36,7 +31,7 @@ def vault() -> Iterator[logging.Logger]:
     logger.removeHandler(handler)
 
 
-def logs(response: Response) -> str:
+def logs(response: Reply) -> str:
     return str([each for each in response.messages if each.get("method", "").endswith("message")])
 
 
@@ -67,18 +62,19 @@ async def test_log_lines_for_a_listener_are_sent_to_nobody_else(
         await asyncio.sleep(0.1)
         return "done"
 
-    listener, other = Peer(server, version, headers=bearer(1)), Peer(server, headers=bearer(2))
+    listener = AsgiClient(server, version, headers=bearer(1))
+    other = AsgiClient(server, headers=bearer(2))
     if version == STATELESS:
-        stream = listener.open(listener.listen(resourceSubscriptions=["vault://fn"]))
+        stream = listener.open_post(listener.listen(resourceSubscriptions=["vault://fn"]))
     else:
         await listener.initialize()
         subscribe = listener.request("resources/subscribe", {"uri": "vault://fn"})
-        await listener.send(subscribe)
-        stream = listener.open(method="GET")
+        await listener.post(subscribe)
+        stream = listener.open_get()
     async with stream:
         await stream.status()
         looked.clear()
-        response = await other.tool("change", _meta={META + "logLevel": "debug"})
+        response = await other.tool("change", params={"_meta": {META + "logLevel": "debug"}})
 
     assert 1 in looked, "The listener's permission was not looked at"
     assert "peek" not in logs(response)
@@ -97,7 +93,9 @@ async def test_nothing_is_logged_to_a_client_before_its_component_is_found(
     def secret() -> str:
         return ""
 
-    response = await Peer(server).tool("secret", _meta={META + "logLevel": "debug"})
+    response = await AsgiClient(server).tool(
+        "secret", params={"_meta": {META + "logLevel": "debug"}}
+    )
 
     assert logs(response) == "[]"
 
@@ -115,12 +113,12 @@ async def test_users_without_a_subject_are_not_one_principal() -> None:
     async def recall(frame: Frame) -> str:
         return str(frame.assigns.get("secret"))
 
-    one = Peer(server, NEWEST_SESSION, headers=bearer(1))
+    one = AsgiClient(server, NEWEST_SESSION, headers=bearer(1))
     opened = await one.initialize()
     if opened.status != 200:
         return  # The absence of a subject is an error.
     await one.tool("remember")
-    other = Peer(server, NEWEST_SESSION, headers=bearer(2), session=one.session)
+    other = AsgiClient(server, NEWEST_SESSION, headers=bearer(2), session=one.session)
     response = await other.tool("recall")
 
     assert response.status == 404

@@ -32,7 +32,7 @@ from django_mcp.core.auth.base import INVALID_TOKEN, Challenge, Principal, Scope
 from django_mcp.core.auth.base import BaseAuthentication as MCPAuthentication
 from tests.auth.issuer import authenticated
 from tests.memory_stores import Configure, configure
-from tests.transports.wire import Wire
+from tests.wire.asgi import AsgiClient
 
 __all__ = ["configure"]
 
@@ -134,9 +134,9 @@ async def test_challenge_is_bearer_or_that_of_the_first_class(
     configure: Configure, classes: list[type], challenge: str
 ) -> None:
     server = Server("crm", authenticators=[RESTFrameworkAuthentication(*classes)])
-    wire = Wire(server)
+    wire = AsgiClient(server)
 
-    reply = await wire.post(wire.message("tools/list"))
+    reply = await wire.post(wire.request("tools/list"))
 
     assert (reply.status, reply.headers["www-authenticate"]) == (401, challenge)
 
@@ -270,7 +270,7 @@ class Opaque(MCPAuthentication):
 async def who(*authenticators: Any, token: str, cookie: str = "") -> Any:
     server = Server("crm", authenticators=authenticators)
     server.register_tool("who", lambda frame: frame.principal.key, description="Name the caller.")
-    wire = Wire(server)
+    wire = AsgiClient(server)
     headers = {"authorization": f"Bearer {token}"}
     return await wire.post(wire.call("who"), headers | ({"cookie": cookie} if cookie else {}))
 

@@ -45,6 +45,8 @@ FLAGS = (
     "--window-size=1500,1000",
 )
 TIMEOUT = SECONDS
+pytestmark = [pytest.mark.nightly, needs_chromium]
+"""The marks of a module of tests in a browser."""
 
 
 @contextmanager

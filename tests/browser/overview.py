@@ -10,9 +10,9 @@ import html
 import tempfile
 from pathlib import Path
 
+from tests.browser.agent import call
 from tests.browser.chromium import Visitor, chromium
 from tests.browser.screenshots import FOLDER
-from tests.browser.test_approval_pages import call
 from tests.running_site import RunningSite, running_site
 
 QUESTION = "The printer of ticket 3 was charged twice. Please refund it."

@@ -5,15 +5,15 @@ Screenshots are stored in pytest's temporary folder for review.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import httpx
 import pytest
 from selenium.webdriver.support.ui import Select
 
-from tests.browser.chromium import TIMEOUT, Visitor, chromium, needs_chromium
-from tests.running_site import RunningSite, running_site
+from tests.browser.admin_site import site, visitor
+from tests.browser.chromium import TIMEOUT, Visitor, needs_chromium
+from tests.running_site import RunningSite
+
+__all__ = ["site", "visitor"]
 
 pytestmark = [pytest.mark.nightly, needs_chromium]
 
@@ -28,21 +28,6 @@ INITIALIZE = {
     },
 }
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[RunningSite]:
-    with running_site(demo_data=True) as site:
-        yield site
-
-
-@pytest.fixture
-def visitor(site: RunningSite, tmp_path: Path) -> Iterator[Visitor]:
-    """The superuser, logged in with a new browser."""
-    with chromium(tmp_path / "profile") as driver:
-        visitor = Visitor(driver, site, tmp_path)
-        visitor.log_in("admin", "admin")
-        yield visitor
 
 
 def test_components_are_listed_filtered_and_shown(visitor: Visitor) -> None:

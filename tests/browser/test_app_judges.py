@@ -11,8 +11,9 @@ from selenium import webdriver
 
 from tests.browser.app_bridge import app_bridge
 from tests.browser.app_host import ShownView
+from tests.browser.chromium import pytestmark
 from tests.browser.inspector import Inspector, inspector
-from tests.browser.test_view_host import driver, pytestmark
+from tests.browser.one_browser import driver
 from tests.running_site import RunningSite, daphne, running_site
 from tests.waiting import wait_until
 

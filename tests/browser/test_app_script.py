@@ -12,8 +12,10 @@ from selenium.webdriver.common.by import By
 
 from django_mcp.core.components.views import FRAGMENT
 from django_mcp.ui.views import PAGE
+from tests.browser.chromium import pytestmark
+from tests.browser.one_browser import driver
 from tests.browser.scripted_host import ScriptedHost
-from tests.browser.test_view_host import configure, driver, pytestmark
+from tests.memory_stores import configure
 from tests.spec import spec
 from tests.waiting import wait_until
 

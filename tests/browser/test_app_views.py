@@ -12,11 +12,13 @@ from selenium import webdriver
 from django_mcp.core.auth.base import Principal
 from django_mcp.testing import SyncClient
 from tests.browser.app_host import AppHost
+from tests.browser.chromium import pytestmark
 from tests.browser.counter_template import ENGINE
 from tests.browser.counters import counters
-from tests.browser.test_view_host import configure, driver, pytestmark
+from tests.browser.one_browser import driver
 from tests.browser.view_host.requests import SiteRequests
 from tests.browser.view_host.servers import Preview, running
+from tests.memory_stores import configure
 
 if TYPE_CHECKING:
     from pytest_django import Settings

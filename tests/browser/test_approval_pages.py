@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
-from tests.browser.chromium import TIMEOUT, Visitor
-from tests.browser.test_admin_pages import pytestmark, site, visitor
+from tests.browser.admin_site import site, visitor
+from tests.browser.agent import call
+from tests.browser.chromium import TIMEOUT, Visitor, pytestmark
 from tests.running_site import RunningSite
 
 __all__ = ["pytestmark", "site", "visitor"]
+
 
 ISSUE = """
 from django.contrib.auth.models import User
@@ -26,11 +26,6 @@ from django_mcp.contrib.tokens.models import PersonalAccessToken
 agent = User.objects.get(username="agent")
 open({path!r}, "w").write(PersonalAccessToken.objects.issue(agent, "test", scopes=["helpdesk"])[1])
 """
-META = {
-    "protocolVersion": "2026-07-28",
-    "clientCapabilities": {},
-    "clientInfo": {"name": "Desk assistant", "version": "2.1"},
-}
 
 
 @pytest.fixture
@@ -39,25 +34,6 @@ def token(site: RunningSite, tmp_path: Path) -> str:
     path = tmp_path / "token"
     site.manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(path)))
     return path.read_text()
-
-
-def call(site: RunningSite, token: str, name: str, **arguments: Any) -> str:
-    """The text of a tool's result, as the agent's program receives it."""
-    meta = {f"io.modelcontextprotocol/{key}": value for key, value in META.items()}
-    params = {"name": name, "arguments": arguments, "_meta": meta}
-    response = httpx.post(
-        site.url("/mcp"),
-        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
-        headers={
-            "Accept": "application/json, text/event-stream",
-            "Authorization": f"Bearer {token}",
-            "MCP-Protocol-Version": "2026-07-28",
-            "Mcp-Method": "tools/call",
-            "Mcp-Name": name,
-        },
-        timeout=TIMEOUT,
-    )
-    return str(response.json()["result"]["content"][0]["text"])
 
 
 def wait_for_outcome(visitor: Visitor, key: str) -> None:

@@ -12,7 +12,8 @@ from selenium import webdriver
 
 from tests.browser.app_host import AppHost
 from tests.browser.app_screenshots import SCENES, THEMES, WIDTHS, Scene, preview
-from tests.browser.test_view_host import driver, pytestmark
+from tests.browser.chromium import pytestmark
+from tests.browser.one_browser import driver
 from tests.clients.environments import ts_modules
 from tests.running_site import RunningSite, running_site
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
 from tests.browser import screenshots
+from tests.browser.accessibility import problems
 from tests.browser.chromium import Visitor, chromium, needs_chromium
-from tests.clients.environments import ts_modules
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import client_pages
 from tests.clients.oauth.users import NAME, PASSWORD
 
 pytestmark = [pytest.mark.nightly, needs_chromium]
-
-RUN_AXE = """
-const done = arguments[arguments.length - 1];
-axe.run().then(result => done(result.violations.map(each => each.id + ": " + each.nodes[0].html)));
-"""
-THEMES = ("light", "dark")
-WIDTHS = (1200, 390)
 
 
 @pytest.fixture(scope="module")
@@ -38,22 +30,6 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
         visitor.open("/tokens/")
         visitor.submit_login(NAME, PASSWORD)
         yield visitor
-
-
-def problems(visitor: Visitor) -> list[Any]:
-    """What axe finds on the page, and what is wider than the screen, in each look of the page."""
-    axe = (ts_modules() / "axe-core" / "axe.min.js").read_text()
-    found: list[Any] = []
-    for theme in THEMES:
-        visitor.show_theme(theme)
-        for width in WIDTHS:
-            visitor.show_width(width)
-            visitor.run(axe)
-            violations = visitor.driver.execute_async_script(RUN_AXE)
-            found += [(theme, width, each) for each in violations]
-            if visitor.overflow():
-                found.append((theme, width, "is wider than the screen"))
-    return found
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,40 +17,16 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from tests.browser.chromium import TIMEOUT, Visitor, chromium, needs_chromium
-from tests.browser.test_pages_for_users import THEMES, problems
-from tests.running_site import RunningSite, running_site
+from tests.browser.accessibility import THEMES, problems
+from tests.browser.chromium import TIMEOUT, Visitor, needs_chromium
+from tests.browser.strict_site import site, visitor
+from tests.running_site import RunningSite
+
+__all__ = ["site", "visitor"]
 
 pytestmark = [pytest.mark.nightly, needs_chromium]
 
-SETTINGS = "tests.browser.strict_settings"
-ALLOW = """
-from django.contrib.auth.models import Permission, User
-agent = User.objects.get(username="agent")
-for codename in ("view_component", "try_component"):
-    agent.user_permissions.add(Permission.objects.get(codename=codename))
-"""
 HIDDEN = re.compile('<input type="hidden" name="(.*?)" value="(.*?)"')
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[RunningSite]:
-    with running_site(demo_data=True, DJANGO_SETTINGS_MODULE=SETTINGS) as site:
-        site.manage("shell", "--verbosity", "0", "--command", ALLOW)
-        yield site
-
-
-@pytest.fixture
-def visitor(site: RunningSite, tmp_path: Path) -> Iterator[Visitor]:
-    """The superuser, logged in with a new browser."""
-    with chromium(tmp_path / "profile") as driver:
-        visitor = Visitor(driver, site, tmp_path)
-        # Links of the admin change their colours slowly, which axe would look at.
-        visitor.driver.execute_cdp_cmd("Animation.enable", {})
-        visitor.driver.execute_cdp_cmd("Animation.setPlaybackRate", {"playbackRate": 1000})
-        visitor.show_width(1280)
-        visitor.log_in("admin", "admin")
-        yield visitor
 
 
 def open_page(visitor: Visitor, server: str, name: str, kind: str = "tool") -> None:

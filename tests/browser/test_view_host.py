@@ -14,13 +14,14 @@ from django_mcp import Server, ToolError
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
 from tests.browser.app_host import AppHost
-from tests.browser.chromium import chromium, needs_chromium
+from tests.browser.chromium import needs_chromium
+from tests.browser.one_browser import driver
 from tests.browser.view_host.requests import SiteRequests
 from tests.browser.view_host.servers import Preview, running
 from tests.memory_stores import configure
 from tests.waiting import wait_until
 
-__all__ = ["configure"]
+__all__ = ["configure", "driver"]
 
 pytestmark = [pytest.mark.nightly, needs_chromium]
 
@@ -52,12 +53,6 @@ def numbers(csp: dict[str, Any] | None = None) -> Server:
         return HTML.read_text()
 
     return server
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    with chromium(tmp_path_factory.mktemp("browser") / "profile") as driver:
-        yield driver
 
 
 @pytest.fixture

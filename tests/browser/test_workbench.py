@@ -6,7 +6,6 @@ Screenshots are stored in pytest's temporary folder for review.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,11 +14,12 @@ import pytest
 from django.contrib.admin.utils import quote
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from tests.browser.chromium import TIMEOUT, Visitor
-from tests.browser.test_admin_pages import INITIALIZE, PING
-from tests.browser.test_pages_for_users import THEMES, problems
-from tests.browser.test_try_it import pytestmark, site, visitor
+from tests.browser.accessibility import THEMES, problems
+from tests.browser.chromium import TIMEOUT, Visitor, pytestmark
+from tests.browser.strict_site import site, visitor
 from tests.running_site import RunningSite
+from tests.wire.live import SyncLiveClient
+from tests.wire.messages import NEWEST_SESSION
 
 __all__ = ["pytestmark", "site", "visitor"]
 
@@ -29,47 +29,26 @@ SERVER = "/admin/django_mcp/mcpserver/mcp/change/"
 TOOL = f"{COMPONENTS}{quote('mcp:tool:search_tickets')}/change/"
 SEE_AS = f"{COMPONENTS}see-as/?user=2&scopes=helpdesk&groups="
 TOOLS_CHANGED = "notifications/tools/list_changed"
-JSON = {"Accept": "application/json, text/event-stream"}
 OF_DJANGO = 'id="searchbar"'
 """What axe says of Django's own search field."""
 
 
-class Client:
-    """A client with a session."""
-
-    def __init__(self, url: str, http: httpx.Client) -> None:
-        self._url = url
-        self._http = http
-        opened = self._http.post(self._url, json=INITIALIZE)
-        self._http.headers["Mcp-Session-Id"] = opened.headers["Mcp-Session-Id"]
-        self._http.headers["MCP-Protocol-Version"] = "2025-11-25"
-        self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    def post(self, message: Any) -> httpx.Response:
-        return self._http.post(self._url, json=message)
-
-    def tools(self) -> set[str]:
-        reply = self.post({"jsonrpc": "2.0", "id": 3, "method": "tools/list"})
-        return {tool["name"] for tool in reply.json()["result"]["tools"]}
-
-    def search(self) -> dict[str, Any]:
-        params = {"name": "search_tickets", "arguments": {}}
-        reply = self.post({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": params})
-        answer: dict[str, Any] = reply.json()
-        return answer
-
-    @contextmanager
-    def listening(self) -> Iterator[Iterator[str]]:
-        """The lines of a standing stream."""
-        with self._http.stream("GET", self._url) as response:
-            assert response.status_code == 200
-            yield response.iter_lines()
-
-
 @pytest.fixture
-def client(site: RunningSite) -> Iterator[Client]:
-    with httpx.Client(timeout=TIMEOUT, headers=JSON) as http:
-        yield Client(site.url("/mcp"), http)
+def client(site: RunningSite) -> Iterator[SyncLiveClient]:
+    """A client with a session."""
+    with httpx.Client(timeout=TIMEOUT) as http:
+        client = SyncLiveClient(http, site.url("/mcp"), NEWEST_SESSION)
+        client.initialize()
+        yield client
+
+
+def tools(client: SyncLiveClient) -> set[str]:
+    return {tool["name"] for tool in client.result("tools/list")["tools"]}
+
+
+def search(client: SyncLiveClient) -> dict[str, Any]:
+    answer: dict[str, Any] = client.post(client.call("search_tickets")).json()
+    return answer
 
 
 def wait_for_text(visitor: Visitor, selector: str, text: str) -> None:
@@ -98,9 +77,9 @@ def wait_for_text(visitor: Visitor, selector: str, text: str) -> None:
     ],
 )
 def test_page_is_accessible_and_fits_in_both_themes(
-    visitor: Visitor, client: Client, name: str, path: str
+    visitor: Visitor, client: SyncLiveClient, name: str, path: str
 ) -> None:
-    client.search()
+    search(client)
     visitor.open(path)
     assert unquote(visitor.driver.current_url).endswith(path)
     assert visitor.console_errors() == []
@@ -122,35 +101,39 @@ def test_columns_of_the_list_fit_on_a_desktop(visitor: Visitor) -> None:
     ]
 
 
-def test_switch_hides_a_tool_and_tells_a_connected_client(visitor: Visitor, client: Client) -> None:
-    with client.listening() as lines:
+def test_switch_hides_a_tool_and_tells_a_connected_client(
+    visitor: Visitor, client: SyncLiveClient
+) -> None:
+    with client.stream() as lines:
         visitor.open(TOOL)
-        assert "result" in client.search()
+        assert "result" in search(client)
         visitor.follow(".mcp-switch button")
         assert "Switched off by admin" in visitor.one(".mcp-switch").text
         assert any(TOOLS_CHANGED in line for line in lines)
-    assert "search_tickets" not in client.tools()
-    assert "Unknown tool" in client.search()["error"]["message"]
+    assert "search_tickets" not in tools(client)
+    assert "Unknown tool" in search(client)["error"]["message"]
     visitor.screenshot("switched-off")
 
     visitor.follow(".mcp-switch button")
-    assert "search_tickets" in client.tools()
-    assert "result" in client.search()
+    assert "search_tickets" in tools(client)
+    assert "result" in search(client)
     assert visitor.console_errors() == []
 
 
-def test_selected_tools_are_switched_off_from_the_list(visitor: Visitor, client: Client) -> None:
+def test_selected_tools_are_switched_off_from_the_list(
+    visitor: Visitor, client: SyncLiveClient
+) -> None:
     visitor.open(f"{COMPONENTS}?q=comment")
     for action, is_listed in (("Switch off", False), ("Switch on", True)):
         visitor.one("#result_list .action-select").click()
         label = f"{action} selected components"
         Select(visitor.one("select[name=action]")).select_by_visible_text(label)
         visitor.follow("button[name=index]")
-        assert ("add_comment" in client.tools()) is is_listed
+        assert ("add_comment" in tools(client)) is is_listed
 
 
-def test_stream_of_an_ended_session_ends(visitor: Visitor, client: Client) -> None:
-    with client.listening() as lines:
+def test_stream_of_an_ended_session_ends(visitor: Visitor, client: SyncLiveClient) -> None:
+    with client.stream() as lines:
         visitor.open(SESSIONS)
         assert "1" in visitor.texts("#result_list .field-open_streams")
         visitor.one("#action-toggle").click()
@@ -158,7 +141,7 @@ def test_stream_of_an_ended_session_ends(visitor: Visitor, client: Client) -> No
         visitor.follow("button[name=index]")
         visitor.follow("#content input[type=submit]")
         _ = [*lines]
-    assert client.post(PING).status_code == 404
+    assert client.post(client.request("ping")).status_code == 404
     assert visitor.texts("#result_list tbody tr") == []
 
 

@@ -6,13 +6,8 @@ import asyncio
 from typing import Any
 
 from django_mcp import Frame, Server
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    Message,
-    Peer,
-)
-
-SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, Message
 
 
 def shop() -> Server:
@@ -42,8 +37,8 @@ def shop() -> Server:
 
 async def in_session(
     server: Server | None = None, version: str = NEWEST_SESSION, **facts: Any
-) -> Peer:
-    peer = Peer(server or shop(), version, **facts)
+) -> AsgiClient:
+    peer = AsgiClient(server or shop(), version, **facts)
     await peer.initialize()
     return peer
 

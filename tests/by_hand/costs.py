@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django_mcp import Server
-from tests.by_hand.peer import (
-    Message,
-    Peer,
-)
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import Message
 
 BATCHES = "2025-03-26"
-
-
 PRIME = 2**61 - 1
 """All multiples of it have one hash."""
 
@@ -45,14 +41,14 @@ def schema(inner: Any, **definitions: Any) -> Message:
 COLLIDING = [number * PRIME for number in range(1, 9001)]
 
 
-async def session(version: str = BATCHES, **facts: Any) -> Peer:
+async def session(version: str = BATCHES, **facts: Any) -> AsgiClient:
     server = Server("shop")
 
     @server.tool
     async def add(a: int = 0) -> int:
         return a
 
-    peer = Peer(server, version, **facts)
+    peer = AsgiClient(server, version, **facts)
     await peer.initialize()
     return peer
 

@@ -51,8 +51,8 @@ class ByHeader:
         return Principal(scheme="token", subject=subject, user=user)
 
 
-def bearer(user: int) -> list[tuple[str, str]]:
-    return [("authorization", f"Bearer {user}")]
+def bearer(user: int) -> dict[str, str]:
+    return {"authorization": f"Bearer {user}"}
 
 
 def problems(*, deploy: bool = False) -> list[CheckMessage]:

@@ -14,18 +14,12 @@ from typing import Any
 
 import httpx
 
-from tests.by_hand.peer import (
-    ACCEPT,
-    META,
-    NEWEST_SESSION,
-    STATELESS,
-    TIMEOUT,
-    Message,
-    Response,
-)
 from tests.processes import ROOT, ServerProcess, server
+from tests.wire.asgi import Reply
+from tests.wire.messages import ACCEPT, META, NEWEST_SESSION, STATELESS, Message
 
 START = 10.0
+TIMEOUT = 5.0
 ANSWER = 30.0
 """Seconds for a line of a process, which may have to start first, on a busy machine."""
 
@@ -165,12 +159,12 @@ class Worker:
         named = {} if session is None else {"mcp-session-id": session}
         return {"content-type": "application/json", "accept": ACCEPT, **named, **headers}
 
-    async def post(self, message: Any, session: str | None = None, **headers: str) -> Response:
+    async def post(self, message: Any, session: str | None = None, **headers: str) -> Reply:
         async with asyncio.timeout(TIMEOUT):
             response = await self.http.post(
                 self.url, json=message, headers=self.headers(session, **headers)
             )
-        return Response(response.status_code, [*response.headers.items()], response.content)
+        return Reply(status=response.status_code, headers=response.headers, body=response.content)
 
     async def initialize(self, version: str = NEWEST_SESSION, **capabilities: Any) -> str:
         hello = {
@@ -179,8 +173,7 @@ class Worker:
             "clientInfo": {"name": "by hand", "version": "1"},
         }
         response = await self.post(request("hello", "initialize", hello))
-        session = response.header("mcp-session-id")
-        assert session is not None, response
+        session = response.headers["mcp-session-id"]
         await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
         return session
 

@@ -6,16 +6,15 @@ import asyncio
 from typing import Any
 
 from django_mcp import Frame, Server
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    Peer,
-)
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
+FORM = {"type": "object", "properties": {"sure": {"type": "boolean"}}}
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 
 
-async def peer_of(server: Server, version: str = NEWEST_SESSION, **facts: Any) -> Peer:
-    peer = Peer(server, version, **facts)
+async def peer_of(server: Server, version: str = NEWEST_SESSION, **facts: Any) -> AsgiClient:
+    peer = AsgiClient(server, version, **facts)
     await peer.initialize()
     return peer
 

@@ -13,7 +13,7 @@ import pytest
 from tests.clients.conftest import Command
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import client_pages
-from tests.clients.test_saved_tokens import check_login_and_refresh, python_sdk
+from tests.clients.saved_tokens import check_login_and_refresh, python_sdk
 from tests.processes import answers, free_port, server
 from tests.services.workers import nginx_around, nginx_binary
 from tests.waiting import wait_until

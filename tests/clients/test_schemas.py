@@ -30,7 +30,7 @@ from django_mcp.testing import SyncClient
 from django_mcp.toolsets import ModelToolset
 from tests.clients import environments
 from tests.clients.conftest import SDKS
-from tests.forms.test_form_tool import EveryField
+from tests.forms.every_field import EveryField
 from tests.installed_apps import installed
 from tests.toolsets.toolsets import customers, tickets
 

@@ -20,11 +20,10 @@ from django_mcp.routing import endpoint
 from django_mcp.testing import asgi
 from django_mcp.testing.asgi import Reply
 from tests.conversations.sample_server import desk
-from tests.conversations.test_conversations import CLIENT, SERVER, TRANSCRIPTS, Placeholders, read
+from tests.conversations.transcripts import CLIENT, SERVER, TRANSCRIPTS, Placeholders, read
 from tests.http_client import HEADERS
 from tests.memory_stores import MEMORY
-from tests.wsgi.requests import environ, perform
-from tests.wsgi.test_bridge import bridged
+from tests.wsgi.requests import bridged, environ, perform
 
 if TYPE_CHECKING:
     from pytest_django import Settings

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.by_hand.peer import text_of
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import client_pages
 from tests.clients.oauth.users import NAME, PASSWORD, HttpUser
 from tests.docs.examples import ROOT, Block, blocks
-from tests.docs.test_tutorial import Reader
+from tests.docs.reader import Reader
+from tests.wire.messages import text_of
 
 BEFORE = """\
 $ django-admin startproject mysite .

@@ -21,6 +21,7 @@ from django_mcp.forms.schemas import field_argument
 from django_mcp.runtime.django_types.field_types import MAX_CHOICES, key_schema
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Customer, Ticket
+from tests.forms.every_field import EveryField
 from tests.spec import spec
 
 
@@ -42,27 +43,6 @@ class TicketForm(forms.ModelForm):  # type: ignore[type-arg]
         if data.get("priority") == "urgent" and len(data.get("description", "")) < 10:
             raise ValidationError("Describe why it is urgent.")
         return data
-
-
-class EveryField(forms.Form):
-    text = forms.CharField(min_length=2, max_length=5, help_text="A few characters")
-    code = forms.RegexField(r"^[a-z]+$", required=False)
-    odd = forms.RegexField(r"^(?!x).*$", required=False)
-    count = forms.IntegerField(min_value=1, max_value=9)
-    price = forms.DecimalField(required=False)
-    on = forms.DateField(required=False)
-    at = forms.SplitDateTimeField(required=False)
-    takes = forms.DurationField(required=False)
-    id = forms.UUIDField(required=False)
-    is_new = forms.BooleanField(required=False, initial=True)
-    maybe = forms.NullBooleanField(required=False)
-    size = forms.ChoiceField(choices=[("", "-"), ("s", "Small"), ("l", "Large")], required=False)
-    tags = forms.MultipleChoiceField(choices=[("a", "a"), ("b", "b")], required=False)
-    computed = forms.ChoiceField(choices=lambda: [("x", "X")], required=False)
-    extra = forms.JSONField(required=False)
-    users = forms.ModelMultipleChoiceField(User.objects.all(), required=False)
-    fixed = forms.CharField(disabled=True, initial="fixed")
-    file = forms.FileField(required=False, max_length=20)
 
 
 class CustomForm(forms.Form):

@@ -13,9 +13,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.by_hand.peer import ACCEPT, NAMED, STATELESS
-from tests.conversations.test_conversations import CLIENT, TRANSCRIPTS, read
+from tests.conversations.transcripts import CLIENT, TRANSCRIPTS, read
 from tests.fuzz.targets import Input, Parts
+from tests.wire.messages import ACCEPT, NAMED, STATELESS
 
 CONVERSATIONS = [
     (path.parent.name, messages)

@@ -12,19 +12,19 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, Self
 from unittest import mock
 
 from django_mcp import ConfigurationError, registry
 from django_mcp.core.frame.client import input_requests
 from django_mcp.transports.connection.request import TIMED_OUT
-from django_mcp.transports.connection.stdio import StdioConnection
-from tests.by_hand.peer import NEWEST_SESSION, Exchange, Peer, Response
-from tests.conversations.test_conversations import Pipes
 from tests.fuzz.site import shop
+from tests.wire.asgi import AsgiClient, Exchange, Reply
+from tests.wire.messages import NEWEST_SESSION
+from tests.wire.stdio import StdioClient
 
 Input = dict[str, Any]
 Parts = list[Any]
@@ -60,13 +60,13 @@ class Site:
         self.server = registry.configure(shop())
         self.log = Log()
         logging.getLogger().addHandler(self.log)
-        self.friend = Peer(self.server)
-        self.attacker = Peer(self.server, client=ATTACKER, capabilities=CAPABILITIES)
+        self.friend = AsgiClient(self.server)
+        self.attacker = AsgiClient(self.server, address=ATTACKER, capabilities=CAPABILITIES)
         self.application = self.friend.application
         self._longest, self._last = 0.0, time.thread_time()
         self._ticker = asyncio.ensure_future(self._tick())
         greeted = await self.attacker.tool("greet")
-        listed = await self.attacker.send(self.attacker.request("tools/list"))
+        listed = await self.attacker.post(self.attacker.request("tools/list"))
         self.values = {
             b"<state>": greeted.result["requestState"].encode(),
             b"<cursor>": listed.result["nextCursor"].encode(),
@@ -108,7 +108,7 @@ class Site:
         lag = self._longest
         if self.log.faults:
             raise Fault(f"Logged: {self.log.faults[0]}")
-        good = await self.friend.tool("add", {"a": 1, "b": 2})
+        good = await self.friend.tool("add", a=1, b=2)
         if good.status != 200 or good.result["structuredContent"] != 3:
             raise Fault(f"The next request is answered with {good}")
         return lag
@@ -123,8 +123,12 @@ class Site:
     @asynccontextmanager
     async def session(self, version: str) -> AsyncIterator[None]:
         """Within it, ``<session>`` stands for an open session, which is ended afterwards."""
-        peer = Peer(
-            self.server, version, CAPABILITIES, client=ATTACKER, application=self.application
+        peer = AsgiClient(
+            self.server,
+            version,
+            capabilities=CAPABILITIES,
+            address=ATTACKER,
+            application=self.application,
         )
         await peer.initialize()
         assert peer.session is not None
@@ -132,14 +136,10 @@ class Site:
         try:
             yield
         finally:
-            await peer.send(method="DELETE")
+            await peer.delete()
 
-    def check(self, response: Response) -> None:
+    def check(self, response: Reply) -> None:
         """Raise Fault for an error that no handler has raised."""
-        if response.raised is not None:
-            raise Fault(f"The application raised {response.raised!r}")
-        if response.status is None:
-            raise Fault("There was no response")
         if response.status >= 500 and not self.log.has_failed_handler:
             raise Fault(f"The response is {response.status} {response.body[:200]!r}")
         with suppress(ValueError):  # A stream that was left within an event.
@@ -185,65 +185,73 @@ async def http(site: Site, given: Input) -> None:
     """A request, over streamable HTTP."""
     async with site.session(given.get("version", NEWEST_SESSION)):
         body = site.fill(given["body"])
-        scope = site.attacker.scope(given["method"])
+        scope = site.attacker.scope(method=given["method"])
         scope["headers"] = [
             (site.fill([name]), site.fill([value]) if isinstance(value, str) else site.fill(value))
             for name, value in given["headers"]
         ]
-        async with Exchange(site.application, scope, body) as exchange:
-            status = await exchange.status(TIMEOUT)
-            if status == 200 and exchange.response.header("content-type") == "text/event-stream":
-                with suppress(TimeoutError):
-                    await exchange.whole(0.01)
-            else:
-                await exchange.whole(TIMEOUT)
-            response = exchange.response
-        if not exchange.task.done() or exchange.task.cancelled():
-            raise Fault("The request goes on after its client has left")
-    if session := response.header("mcp-session-id"):
-        headers = [("mcp-session-id", session)]
-        peer = Peer(site.server, client=ATTACKER, application=site.application, headers=headers)
-        await peer.send(method="DELETE", without=["mcp-protocol-version"])
+        response = await answered(_exchange(site, scope, body))
+    if session := response.headers.get("mcp-session-id"):
+        headers = {"mcp-session-id": session, "mcp-protocol-version": None}
+        await site.attacker.perform("DELETE", headers)
     site.check(response)
+
+
+async def _exchange(site: Site, scope: Any, body: bytes) -> Reply:
+    """The response, or the first part of a stream that its client leaves."""
+    async with Exchange(site.application, scope, body) as exchange:
+        status, headers = await exchange.status(), await exchange.headers()
+        if status == 200 and headers.get("content-type") == "text/event-stream":
+            await asyncio.wait([exchange.task], timeout=0.01)
+            reply = Reply(status=status, headers=headers, body=exchange.sent_body)
+        else:
+            reply = await exchange.reply()
+        exchange.disconnect()
+        await asyncio.wait([exchange.task], timeout=0.5)
+        if not exchange.task.done():
+            raise Fault("The request goes on after its client has left")
+    return reply
+
+
+async def answered(requested: Awaitable[Reply]) -> Reply:
+    """The response to a request; raises Fault where the application raises or does not respond."""
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            return await requested
+    except Fault:
+        raise
+    except Exception as error:
+        raise Fault(f"The application raised {error!r}") from error
 
 
 async def stdio(site: Site, given: Input) -> None:
     """Lines, in a connection over stdio."""
-    pipes = Answers()
-    connection = StdioConnection(site.server, cast(BinaryIO, pipes))
-    serving = asyncio.ensure_future(connection.serve(pipes.read()))
-    last = {"jsonrpc": "2.0", "id": "the last", "method": "ping"}
+    pipe = StdioClient(site.server)
+    serving = pipe.serve()
+    received: list[Any] = []
     try:
         for line in given["lines"]:
-            pipes.lines.put_nowait(site.fill(line) + b"\n")
+            pipe.send(site.fill(line))
             await asyncio.sleep(0)
-        pipes.lines.put_nowait(json.dumps(last).encode() + b"\n")
+        last = pipe.send({"jsonrpc": "2.0", "id": "the last", "method": "ping"})
         async with asyncio.timeout(TIMEOUT):
             while not any(
-                isinstance(each, dict) and each.get("id") == last["id"] and "method" not in each
-                for each in pipes.seen
+                isinstance(each, dict) and each.get("id") == last and "method" not in each
+                for each in received
             ):
-                pipes.seen.append(await pipes.answers.get())
+                received.append(await pipe.message())
     except TimeoutError:
         raise Fault("The ping after the lines is not answered") from None
     finally:
-        pipes.lines.put_nowait(None)
+        pipe.close()
         await asyncio.wait([serving], timeout=TIMEOUT)
     if not serving.done():
         serving.cancel()
         raise Fault("The connection does not end")
     if error := serving.exception():
         raise Fault(f"The connection raised {error!r}")
-    for message in pipes.seen:
+    for message in received:
         site.check_message(message)
-
-
-class Answers(Pipes):
-    """Pipes whose messages are kept."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[Any] = []
 
 
 async def uri(site: Site, given: Input) -> None:
@@ -290,7 +298,7 @@ def _accepts(site: Site, register: Callable[[], None]) -> bool:
 
 async def _request(site: Site, method: str, params: Any, body: bytes | None = None) -> None:
     message = site.attacker.request(method, params)
-    site.check(await site.attacker.send(message, body=body, timeout=TIMEOUT))
+    site.check(await answered(site.attacker.post(message, body=body)))
 
 
 TARGETS = {"http": http, "stdio": stdio, "uri": uri, "schema": schema}

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from django_mcp import Server, registry
-from tests.core.server.test_card import errors_of_registry
+from tests.core.server.card_schemas import errors_of_registry
 
 
 @pytest.fixture(autouse=True)

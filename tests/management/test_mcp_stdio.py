@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from django_mcp import Frame, Server, registry
 from django_mcp.transports.connection import stdio
 from tests.spec import spec
-from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
+from tests.wire.messages import CAPABILITIES, STATELESS, VERSION
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from django_mcp.modeladmin import admin_tools
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.modeladmin.conftest import Ask, Staff
-from tests.modeladmin.test_reading import TICKET, read
+from tests.modeladmin.reading import TICKET, read
 
 ALL = tuple(f"helpdesk.{action}_ticket" for action in ("view", "add", "change", "delete"))
 COMMENTS = tuple(f"helpdesk.{action}_comment" for action in ("view", "add", "change", "delete"))

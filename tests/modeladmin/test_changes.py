@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 
 from example_site.helpdesk.models import Comment, Customer, Refund, Ticket
 from tests.modeladmin.conftest import Ask, Staff
-from tests.modeladmin.test_reading import TICKET, read
+from tests.modeladmin.reading import TICKET, read
 
 NEW = {"subject": "Screen", "description": "Dark"}
 

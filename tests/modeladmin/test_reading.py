@@ -18,12 +18,7 @@ from django_mcp import Server
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.modeladmin.conftest import Ask, Staff
-
-TICKET = "helpdesk.Ticket"
-
-
-def read(result: Any) -> Any:
-    return json.loads(result.assert_ok().text)
+from tests.modeladmin.reading import TICKET, read
 
 
 def test_models_are_listed_with_what_the_caller_may_do(ask: Ask, staff: Staff) -> None:

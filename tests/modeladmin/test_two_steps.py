@@ -13,7 +13,7 @@ from django_mcp.testing import SyncClient, accept, decline
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.modeladmin import backstage
 from tests.modeladmin.conftest import Ask, Staff
-from tests.modeladmin.test_reading import TICKET, read
+from tests.modeladmin.reading import TICKET, read
 
 
 def test_preview_says_what_is_deleted_and_its_confirmation_deletes(

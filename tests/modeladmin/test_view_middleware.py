@@ -18,7 +18,7 @@ from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Customer, Ticket
 from tests.modeladmin import backstage
 from tests.modeladmin.conftest import Ask, Staff
-from tests.modeladmin.test_reading import TICKET, read
+from tests.modeladmin.reading import TICKET, read
 
 if TYPE_CHECKING:
     from pytest_django import Settings

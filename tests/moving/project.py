@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from tests.http_client import HEADERS, connect
+from tests.http_client import connect
 from tests.running_site import manage, serving_by
+from tests.wire.live import SyncLiveClient
 
 HERE = Path(__file__).resolve().parent
 VERSION = "2025-06-18"
@@ -58,52 +57,21 @@ def printed(python: Path, folder: Path, *arguments: str) -> str:
     return str(done.stdout.split()[-1])
 
 
-class Client:
+@contextmanager
+def connected(port: int, path: str, token: str | None = None) -> Iterator[SyncLiveClient]:
     """A client of a revision with ``initialize``, with and without a session."""
+    headers = {"mcp-protocol-version": VERSION}
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
+    with connect(port) as http:
+        client = SyncLiveClient(http, path, VERSION, headers=headers)
+        client.initialize()
+        yield client
 
-    def __init__(self, port: int, path: str, token: str | None = None) -> None:
-        headers = {**HEADERS, "MCP-Protocol-Version": VERSION}
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        self._http = connect(port, headers=headers)
-        self._path = path
-        params = {
-            "protocolVersion": VERSION,
-            "capabilities": {},
-            "clientInfo": {"name": "moving", "version": "1"},
-        }
-        response = self._post({"id": 1, "method": "initialize", "params": params})
-        session = response.headers.get("Mcp-Session-Id")
-        if session:
-            self._http.headers["Mcp-Session-Id"] = session
-        self._post({"method": "notifications/initialized"})
 
-    def tools(self) -> list[str]:
-        """The names of the tools."""
-        return [tool["name"] for tool in self._request("tools/list", {})["tools"]]
-
-    def call(self, name: str, **arguments: Any) -> str:
-        """The text of a result."""
-        result = self._request("tools/call", {"name": name, "arguments": arguments})
-        assert not result.get("isError"), result
-        return "\n".join(block["text"] for block in result["content"])
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._http.close()
-
-    def _request(self, method: str, params: Mapping[str, Any]) -> Any:
-        response = self._post({"id": 2, "method": method, "params": params})
-        text = response.text
-        if response.headers["Content-Type"].startswith("text/event-stream"):
-            data = [line[5:] for line in text.splitlines() if line.startswith("data:")]
-            text = next(line for line in reversed(data) if line.strip())
-        return json.loads(text)["result"]
-
-    def _post(self, message: Mapping[str, Any]) -> httpx.Response:
-        response = self._http.post(self._path, json={"jsonrpc": "2.0", **message})
-        assert response.is_success, response.text
-        return response
+def tools(client: SyncLiveClient) -> list[str]:
+    """The names of the tools."""
+    return [tool["name"] for tool in client.result("tools/list")["tools"]]
 
 
 def answers_over_stdio(

@@ -14,7 +14,15 @@ import pytest
 from tests.benchmarks import environments
 from tests.docs.examples import FENCE, ROOT
 from tests.http_client import HEADERS, connect
-from tests.moving.project import HERE, Client, answers_over_stdio, lay_out, printed, served
+from tests.moving.project import (
+    HERE,
+    answers_over_stdio,
+    connected,
+    lay_out,
+    printed,
+    served,
+    tools,
+)
 
 RUNSERVER = ("manage", "runserver", "--noreload", "127.0.0.1:{port}")
 UVICORN = ("uvicorn", "mysite.asgi:application", "--port", "{port}", "--log-level", "warning")
@@ -22,7 +30,7 @@ DAPHNE = ("daphne", "-b", "127.0.0.1", "-p", "{port}", "mysite.asgi:application"
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class OtherPackage:
     """Another package: how its project is served, and the same call before and after."""
 
     folder: str
@@ -36,12 +44,12 @@ class Peer:
     token: str | None = None
 
 
-PEERS = (
-    Peer("django_mcp_server", "django_mcp_server", RUNSERVER),
-    Peer("django_mcpz", "mcpz", RUNSERVER),
-    Peer("fastmcp", "fastmcp", UVICORN),
-    Peer("sdk", "sdk", UVICORN),
-    Peer(
+PACKAGES = (
+    OtherPackage("django_mcp_server", "django_mcp_server", RUNSERVER),
+    OtherPackage("django_mcpz", "mcpz", RUNSERVER),
+    OtherPackage("fastmcp", "fastmcp", UVICORN),
+    OtherPackage("sdk", "sdk", UVICORN),
+    OtherPackage(
         "rest_framework_mcp",
         "rest_framework_mcp",
         RUNSERVER,
@@ -51,7 +59,7 @@ PEERS = (
         arguments={},
         shows=("Green tea", "Teapot"),
     ),
-    Peer(
+    OtherPackage(
         "ninja_with_fastmcp",
         "ninja_with_fastmcp",
         UVICORN,
@@ -61,30 +69,30 @@ PEERS = (
         token="secret",
     ),
 )
-of_each_peer = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.folder)
+of_each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.folder)
 
 
 @pytest.mark.nightly
-@of_each_peer
-def test_project_with_the_other_package_runs(peer: Peer, tmp_path: Path) -> None:
-    python = environments.python(peer.environment)
-    with served(tmp_path, [f"{peer.folder}/before"], python, peer.command) as port:
-        check(Client(port, peer.path, peer.token), peer.before, peer)
+@of_each_package
+def test_project_with_the_other_package_runs(package: OtherPackage, tmp_path: Path) -> None:
+    python = environments.python(package.environment)
+    with served(tmp_path, [f"{package.folder}/before"], python, package.command) as port:
+        check(port, package.path, package.before, package)
 
 
-@of_each_peer
-def test_project_that_was_converted_gives_the_same(peer: Peer, tmp_path: Path) -> None:
-    overlays = ["mounted", f"{peer.folder}/after"]
+@of_each_package
+def test_project_that_was_converted_gives_the_same(package: OtherPackage, tmp_path: Path) -> None:
+    overlays = ["mounted", f"{package.folder}/after"]
     with served(tmp_path, overlays, Path(sys.executable), DAPHNE) as port:
-        check(Client(port, "/mcp", peer.token), peer.after, peer)
+        check(port, "/mcp", package.after, package)
 
 
-def check(client: Client, tool: str, peer: Peer) -> None:
+def check(port: int, path: str, tool: str, package: OtherPackage) -> None:
     """Call the tool, and compare what it shows of the products."""
-    assert tool in client.tools()
-    text = client.call(tool, **peer.arguments)
-    client.close()
-    assert [name for name in ("Green tea", "Teapot") if name in text] == [*peer.shows]
+    with connected(port, path, package.token) as client:
+        assert tool in tools(client)
+        text = client.text(tool, **package.arguments)
+    assert [name for name in ("Green tea", "Teapot") if name in text] == [*package.shows]
 
 
 @pytest.mark.nightly
@@ -124,10 +132,10 @@ print(token.get_plaintext_token())
 def test_admin_with_the_mixin_runs(tmp_path: Path) -> None:
     python = environments.python("django_admin_mcp")
     with served(tmp_path, ["django_admin_mcp/before"], python, RUNSERVER) as port:
-        client = Client(port, "/mcp/", printed(python, tmp_path, "shell", "-c", MAKE_TOKEN))
-        assert len([name for name in client.tools() if name.endswith("_product")]) == 12
-        text = client.call("list_product", search="green")
-        client.close()
+        token = printed(python, tmp_path, "shell", "-c", MAKE_TOKEN)
+        with connected(port, "/mcp/", token) as client:
+            assert len([name for name in tools(client) if name.endswith("_product")]) == 12
+            text = client.text("list_product", search="green")
     assert "Green tea" in text
     assert "Teapot" not in text
 
@@ -138,10 +146,9 @@ def test_admin_that_was_converted_gives_the_same(tmp_path: Path) -> None:
     with served(tmp_path, overlays, python, DAPHNE) as port:
         printed(python, tmp_path, "shell", "-c", MAKE_USER + "print(root)")
         token = printed(python, tmp_path, "mcp_token", "create", "root", "--name", "laptop")
-        client = Client(port, "/mcp", token)
-        assert len(client.tools()) == 11
-        text = client.call("admin_search", model="shop.Product", text="green")
-        client.close()
+        with connected(port, "/mcp", token) as client:
+            assert len(tools(client)) == 11
+            text = client.text("admin_search", model="shop.Product", text="green")
     assert "Green tea" in text
     assert "Teapot" not in text
 

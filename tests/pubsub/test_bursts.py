@@ -19,8 +19,9 @@ from django_mcp.stores.memory import MemoryEventStore
 from django_mcp.transports.http.session.standalone_stream import deduplicate
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, layer
-from tests.transports.http_peer import Peer, methods_of
 from tests.waiting import SECONDS, until
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 __all__ = ["configure", "layer"]
 
@@ -48,8 +49,8 @@ def uris() -> list[str]:
     return [f"shop://{number}" for number in range(CHANGES)]
 
 
-async def subscribed(server: Server, number: int, *uris: str) -> list[Peer]:
-    peers = [Peer(server) for _ in range(number)]
+async def subscribed(server: Server, number: int, *uris: str) -> list[AsgiClient]:
+    peers = [AsgiClient(server, NEWEST_SESSION) for _ in range(number)]
     for peer in peers:
         await peer.initialize()
         for uri in uris:
@@ -57,7 +58,7 @@ async def subscribed(server: Server, number: int, *uris: str) -> list[Peer]:
     return peers
 
 
-async def outbox(peer: Peer) -> list[str]:
+async def outbox(peer: AsgiClient) -> list[str]:
     """The URIs in the outbox of a session, each of them once."""
     assert peer.session is not None
     events = await stores.events().after(address(peer.session), publisher.OUTBOX, 0)
@@ -174,14 +175,14 @@ async def test_refused_custom_notification_reaches_connected_clients_once(
     store = Refusing(monkeypatch, "append")
     async with peer.stream() as stream:
         await shop.asend_notification("x/first")
-        assert await methods_of(stream, 1) == ["x/first"]
+        assert await stream.methods(1) == ["x/first"]
         store.is_away = True
         with caplog.at_level(logging.ERROR, "django_mcp"):
             await shop.asend_notification("x/all", {"a": 1})
             await shop.asend_notification("x/one", session_id=peer.session)
         store.is_away = False
         await shop.asend_notification("x/last")
-        assert await methods_of(stream, 2) == ["x/all", "x/last"]
+        assert await stream.methods(2) == ["x/all", "x/last"]
     # That to one session is lost with the store, and the log says so.
     assert "outbox of a session, and is lost" in caplog.text
 
@@ -197,7 +198,7 @@ async def test_request_that_cannot_be_stored_for_the_client_fails_at_once(
             return str(error)
         return "answered"
 
-    peer = Peer(shop, version="2025-06-18", headers={"accept": "application/json"})
+    peer = AsgiClient(shop, "2025-06-18", headers={"accept": "application/json"})
     await peer.initialize()
     store = Refusing(monkeypatch, "append")
     store.is_away = True

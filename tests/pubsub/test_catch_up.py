@@ -18,7 +18,6 @@ from django_mcp.pubsub.coalescing import INTERVAL
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
 from django_mcp.stores.memory import MemoryEventStore
-from django_mcp.testing.asgi import Exchange
 from django_mcp.transports.http.session import cancellation
 from django_mcp.transports.http.session import response as session_call
 from django_mcp.transports.session_engine import key_of
@@ -26,8 +25,9 @@ from tests.constants import SetConstants
 from tests.memory_stores import configure
 from tests.pubsub.failing_store import fail_first
 from tests.pubsub.fake_layer import FakeLayer, layer, remote_message
-from tests.transports.http_peer import MODERN, Peer, message_of
 from tests.waiting import SECONDS, until
+from tests.wire.asgi import AsgiClient, Exchange
+from tests.wire.messages import NEWEST_SESSION, STATELESS
 
 __all__ = ["configure", "layer"]
 
@@ -55,10 +55,10 @@ def shop() -> Server:
 
 @asynccontextmanager
 async def listening(server: Server) -> AsyncIterator[Exchange]:
-    peer = Peer(server, version=MODERN)
+    peer = AsgiClient(server, STATELESS)
     wanted = {"toolsListChanged": True, "resourceSubscriptions": [NEWS]}
     async with peer.open_post(peer.listen(id=1, **wanted)) as stream:
-        await message_of(stream)
+        await stream.message()
         yield stream
 
 
@@ -70,10 +70,6 @@ async def log_elsewhere(server: Server, method: str) -> None:
 
 async def update_elsewhere(server: Server, uri: str) -> None:
     await publisher._append(server, publisher.UPDATES, [uri])
-
-
-async def methods_of(stream: Exchange, number: int) -> list[str]:
-    return [(await message_of(stream))["method"] for _ in range(number)]
 
 
 async def nothing_more(stream: Exchange) -> bool:
@@ -88,9 +84,9 @@ async def nothing_more(stream: Exchange) -> bool:
 async def test_announcements_whose_hints_were_lost_reach_a_listen_stream(shop: Server) -> None:
     async with listening(shop) as stream:
         await log_elsewhere(shop, TOOLS)
-        assert await methods_of(stream, 1) == [TOOLS]
+        assert await stream.methods(1) == [TOOLS]
         await update_elsewhere(shop, NEWS)
-        assert await methods_of(stream, 1) == [UPDATED]
+        assert await stream.methods(1) == [UPDATED]
         await update_elsewhere(shop, "shop://other")
         await log_elsewhere(shop, PROMPTS)
         assert await nothing_more(stream)
@@ -101,13 +97,13 @@ async def test_announcement_is_sent_once_whether_hint_or_poll_is_first(
 ) -> None:
     async with listening(shop) as stream:
         await shop.anotify_resource_updated(NEWS)
-        assert await methods_of(stream, 1) == [UPDATED]
+        assert await stream.methods(1) == [UPDATED]
         await until(lambda: layer.hints)
         (group, hint) = layer.hints[0]
         assert await nothing_more(stream)
         # The hint of another worker comes late, when its announcement was read from the log.
         await update_elsewhere(shop, NEWS)
-        assert await methods_of(stream, 1) == [UPDATED]
+        assert await stream.methods(1) == [UPDATED]
         layer.incoming.put_nowait(remote_message(group, **hint))
         await until(layer.incoming.empty)
         assert await nothing_more(stream)
@@ -128,7 +124,7 @@ async def test_hint_after_a_lost_one_is_read_without_a_poll(
         group = publisher.of_log(shop, publisher.LOG)
         layer.incoming.put_nowait(remote_message(group, **hint))
         layer.incoming.put_nowait(remote_message(group, **hint))
-        assert await methods_of(stream, 1) == [TOOLS]
+        assert await stream.methods(1) == [TOOLS]
         assert await nothing_more(stream)
         await stop_following()
 
@@ -160,7 +156,7 @@ async def test_log_that_was_lost_counts_as_a_change_of_everything(shop: Server) 
     await update_elsewhere(shop, "shop://other")
     async with listening(shop) as stream:
         await stores.events().forget(publisher.log_of(shop))
-        assert sorted(await methods_of(stream, 2)) == sorted([TOOLS, UPDATED])
+        assert sorted(await stream.methods(2)) == sorted([TOOLS, UPDATED])
         assert await nothing_more(stream)
 
 
@@ -170,11 +166,11 @@ async def test_log_that_was_lost_and_is_as_long_again_counts_as_a_change_of_ever
     """A cache was flushed, and the next read comes after many further changes."""
     async with listening(shop) as stream:
         await update_elsewhere(shop, NEWS)
-        assert await methods_of(stream, 1) == [UPDATED]
+        assert await stream.methods(1) == [UPDATED]
         await stores.events().forget(publisher.log_of(shop))
         for _ in range(3):
             await update_elsewhere(shop, "shop://other")
-        assert await methods_of(stream, 1) == [UPDATED]
+        assert await stream.methods(1) == [UPDATED]
         assert await nothing_more(stream)
 
 
@@ -185,13 +181,13 @@ async def test_announcement_in_a_log_that_begins_anew_is_sent(
         for _ in range(3):
             await update_elsewhere(shop, "shop://other")
         await shop.anotify_resource_updated(NEWS)
-        assert await methods_of(stream, 1) == [UPDATED]
+        assert await stream.methods(1) == [UPDATED]
         last = await stores.events().last(publisher.log_of(shop), publisher.UPDATES) or 0
         await stores.events().forget(publisher.log_of(shop))
         # The log has a number for each millisecond, and it has not existed for as many.
         await until(lambda: stores.events().now() * publisher.NUMBERS_PER_SECOND > last + 1)
         await shop.anotify_resource_updated(NEWS)
-        assert await methods_of(stream, 1) == [UPDATED]
+        assert await stream.methods(1) == [UPDATED]
 
 
 async def test_announcements_beyond_the_end_of_the_log_count_as_a_change_of_everything(
@@ -203,7 +199,7 @@ async def test_announcements_beyond_the_end_of_the_log_count_as_a_change_of_ever
             await stores.events().append(
                 publisher.log_of(shop), publisher.UPDATES, ["shop://other"] * 5
             )
-        assert await methods_of(stream, 1) == [UPDATED]
+        assert await stream.methods(1) == [UPDATED]
 
 
 async def test_announcement_while_the_store_is_away_reaches_connected_clients_and_is_logged_once(
@@ -214,11 +210,11 @@ async def test_announcement_while_the_store_is_away_reaches_connected_clients_an
             patched.setattr(stores.events(), "append", away)
             await shop.anotify_tools_list_changed()
             await shop.anotify_resource_updated(NEWS)
-            assert await methods_of(stream, 2) == [TOOLS, UPDATED]
+            assert await stream.methods(2) == [TOOLS, UPDATED]
         assert await stores.events().last(publisher.log_of(shop), publisher.LOG) is None
         await shop.anotify_prompts_list_changed()
         await shop.anotify_tools_list_changed()
-        assert await methods_of(stream, 1) == [TOOLS]
+        assert await stream.methods(1) == [TOOLS]
     assert caplog.text.count("cannot be stored") == 1
 
 
@@ -265,7 +261,7 @@ async def test_listen_stream_opens_without_a_store_that_has_just_failed(
     monkeypatch.setattr(stores.events(), "last", last)
     monkeypatch.setattr(stores.events(), "last_of_each", last_of_each)
     async with listening(shop) as stream:
-        assert sorted(await methods_of(stream, 2)) == sorted([TOOLS, UPDATED])
+        assert sorted(await stream.methods(2)) == sorted([TOOLS, UPDATED])
     assert attempts == 1  # For two logs.
 
 
@@ -276,7 +272,7 @@ async def test_store_that_fails_is_read_again_and_logged_once(
         fail_first(monkeypatch, "last_of_each", 4)
         with caplog.at_level(logging.ERROR, "django_mcp"):
             await log_elsewhere(shop, TOOLS)
-            assert await methods_of(stream, 1) == [TOOLS]
+            assert await stream.methods(1) == [TOOLS]
     assert caplog.text.count("cannot be read from the event store") == 1
 
 
@@ -308,20 +304,20 @@ async def test_all_followed_streams_are_read_in_one_call(
 
 
 async def test_messages_whose_hints_were_lost_reach_a_get_stream(shop: Server) -> None:
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     async with peer.stream() as stream:
         await log_elsewhere(shop, TOOLS)
-        assert await methods_of(stream, 1) == [TOOLS]
+        assert await stream.methods(1) == [TOOLS]
         text = jsonrpc.encode(jsonrpc.notification("x/y")).decode()
         session = address(peer.session)
         await stores.events().append(session, publisher.OUTBOX, [text])
-        assert await methods_of(stream, 1) == ["x/y"]
+        assert await stream.methods(1) == ["x/y"]
         assert await nothing_more(stream)
 
 
 async def test_get_stream_of_a_session_that_was_deleted_elsewhere_ends(shop: Server) -> None:
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     async with peer.stream() as stream:
         # On another worker, whose hint is lost.
@@ -346,7 +342,7 @@ async def test_call_that_was_cancelled_elsewhere_ends_although_the_hint_is_lost(
             ended.set()
         return ""
 
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     call = asyncio.ensure_future(peer.post(peer.call("wait", id="mine")))
     await until(lambda: bus.here().has_subscribers(publisher.of_session(address(peer.session))))
@@ -362,15 +358,15 @@ async def test_call_that_was_cancelled_elsewhere_ends_although_the_hint_is_lost(
 async def test_what_could_not_be_read_is_read_again(
     shop: Server, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     async with listening(shop) as listen, peer.stream() as get:
         fail_first(monkeypatch, method, 3)
         await log_elsewhere(shop, TOOLS)
         text = jsonrpc.encode(jsonrpc.notification("x/y")).decode()
         await stores.events().append(address(peer.session), publisher.OUTBOX, [text])
-        assert await methods_of(listen, 1) == [TOOLS]
-        assert sorted(await methods_of(get, 2)) == [TOOLS, "x/y"]
+        assert await listen.methods(1) == [TOOLS]
+        assert sorted(await get.methods(2)) == [TOOLS, "x/y"]
 
 
 async def test_messages_which_a_late_attempt_has_moved_are_sent_once(
@@ -386,13 +382,13 @@ async def test_messages_which_a_late_attempt_has_moved_are_sent_once(
             raise StoreUnavailable
         return events
 
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     async with peer.stream() as get:
         monkeypatch.setattr(stores.events(), "move", answer_late)
         for method in ("x/one", "x/two"):
             await shop.asend_notification(method, session_id=peer.session)
-            assert await methods_of(get, 1) == [method]
+            assert await get.methods(1) == [method]
         assert await nothing_more(get)
 
 
@@ -400,7 +396,7 @@ async def test_messages_which_a_late_attempt_has_moved_are_sent_once(
 
 
 async def test_burst_of_changes_is_merged_on_every_stream(shop: Server) -> None:
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     async with listening(shop) as listen, peer.stream() as get:
         began = asyncio.get_running_loop().time()
@@ -420,5 +416,5 @@ async def test_burst_of_changes_is_merged_on_every_stream(shop: Server) -> None:
 async def pending_methods(stream: Exchange) -> list[str]:
     reached = []
     while not await nothing_more(stream):
-        reached.append((await message_of(stream))["method"])
+        reached.append((await stream.message())["method"])
     return reached

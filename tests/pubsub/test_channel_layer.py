@@ -16,8 +16,9 @@ from django_mcp.pubsub.channel_layer import SITE
 from django_mcp.stores.memory import MemoryEventStore
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, layer
-from tests.transports.http_peer import PRIMED, Peer, message_of
 from tests.waiting import SECONDS, until
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 __all__ = ["configure", "layer"]
 
@@ -157,14 +158,14 @@ async def test_call_that_reports_without_waiting_logs_a_broken_layer_once(
         return "done"
 
     waiting, done = asyncio.Event(), asyncio.Event()
-    peer = Peer(server, version=PRIMED)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
     layer.error = ConnectionError("away")
     with caplog.at_level(logging.WARNING, "django_mcp"):
         call = peer.call("report", id="mine")
         call["params"]["_meta"] = {"progressToken": 1}
         async with peer.open_post(call) as stream:
-            await message_of(stream)
+            await stream.message()
         waiting.set()
         await done.wait()
         await until(lambda: stored(peer, "done"))
@@ -173,7 +174,7 @@ async def test_call_that_reports_without_waiting_logs_a_broken_layer_once(
     layer.error = None
 
 
-async def stored(peer: Peer, text: str) -> bool:
+async def stored(peer: AsgiClient, text: str) -> bool:
     """Whether an event of the session contains this text."""
     store = stores.events()
     assert isinstance(store, MemoryEventStore)

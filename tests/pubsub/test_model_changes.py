@@ -19,9 +19,10 @@ from django_mcp.core.server.notifications import PUBLISHER
 from django_mcp.pubsub import model_changes
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.memory_stores import configure
-from tests.pubsub.test_publisher import UPDATED
-from tests.transports.http_peer import MODERN, Peer, message_of
+from tests.pubsub.methods import UPDATED
 from tests.waiting import SECONDS
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import STATELESS
 
 __all__ = ["configure"]
 
@@ -283,18 +284,18 @@ def test_model_that_cannot_be_observed_is_rejected(uri: str, model: Any, message
 async def test_subscriber_is_notified_of_a_saved_object(server: Server) -> None:
     customer = await sync_to_async(make)()
     uri = f"customer://{customer.pk}"
-    peer = Peer(server, version=MODERN)
+    peer = AsgiClient(server, STATELESS)
     wanted = {"resourceSubscriptions": [uri], "resourcesListChanged": True}
     async with peer.open_post(peer.listen(id=1, **wanted)) as stream:
-        await message_of(stream)
+        await stream.message()
 
         await customer.asave()
         async with asyncio.timeout(SECONDS):
             # The list has changed with the first customer, and may be announced only now.
-            while (updated := await message_of(stream))["method"] != UPDATED:
+            while (updated := await stream.message())["method"] != UPDATED:
                 pass
             await sync_to_async(make)("Other")
-            listed = await message_of(stream)
+            listed = await stream.message()
 
     assert updated["params"]["uri"] == uri
     assert listed["method"] == "notifications/resources/list_changed"

@@ -20,18 +20,15 @@ from django_mcp import Frame, Server, stores
 from django_mcp.core.frame.session import address
 from django_mcp.core.server.notifications import PUBLISHER
 from django_mcp.pubsub import bus, publisher
-from django_mcp.testing.asgi import TIMEOUT, Exchange
+from django_mcp.testing.asgi import TIMEOUT
 from tests.constants import SetConstants
 from tests.memory_stores import configure
+from tests.pubsub.methods import PROMPTS, RESOURCES, TOOLS, UPDATED
 from tests.spec import spec
-from tests.transports.http_peer import MODERN, PRIMED, Peer, message_of
+from tests.wire.asgi import AsgiClient, Exchange
+from tests.wire.messages import NEWEST_SESSION, STATELESS
 
 __all__ = ["configure"]
-
-TOOLS = "notifications/tools/list_changed"
-RESOURCES = "notifications/resources/list_changed"
-PROMPTS = "notifications/prompts/list_changed"
-UPDATED = "notifications/resources/updated"
 
 
 @pytest.fixture
@@ -59,7 +56,7 @@ def shop() -> Server:
 @asynccontextmanager
 async def open_listen_stream(server: Server) -> AsyncIterator[Exchange]:
     """A client of the stateless revision that listens to all changes."""
-    peer = Peer(server, version=MODERN)
+    peer = AsgiClient(server, STATELESS)
     wanted = {
         "toolsListChanged": True,
         "promptsListChanged": True,
@@ -67,12 +64,12 @@ async def open_listen_stream(server: Server) -> AsyncIterator[Exchange]:
         "resourceSubscriptions": ["shop://news"],
     }
     async with peer.open_post(peer.listen(id=1, **wanted)) as stream:
-        await message_of(stream)
+        await stream.message()
         yield stream
 
 
 async def next_method(stream: Exchange) -> str:
-    method: str = (await message_of(stream))["method"]
+    method: str = (await stream.message())["method"]
     return method
 
 
@@ -129,7 +126,7 @@ async def test_notification_from_a_management_command_is_sent(shop: Server) -> N
         assert await next_method(stream) == TOOLS
 
 
-@pytest.mark.parametrize("version", [PRIMED, MODERN])
+@pytest.mark.parametrize("version", [NEWEST_SESSION, STATELESS])
 async def test_notification_from_a_handler_is_sent(shop: Server, version: str) -> None:
     @shop.tool
     def restock() -> str:
@@ -143,8 +140,8 @@ async def test_notification_from_a_handler_is_sent(shop: Server, version: str) -
         await shop.anotify_resource_updated("shop://news")
         return "restocked"
 
-    peer = Peer(shop, version=version)
-    if version == PRIMED:
+    peer = AsgiClient(shop, version)
+    if version == NEWEST_SESSION:
         await peer.initialize()
     async with open_listen_stream(shop) as stream:
         for tool in ("restock", "arestock"):
@@ -165,7 +162,7 @@ async def test_concurrent_sync_handlers_that_notify_do_not_deadlock(
         shop.send_notification("x/y", session_id=frame.get_mcp_session_id())
         return "sent"
 
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     replies = await asyncio.gather(*(peer.post(peer.call("notify_list_changed")) for _ in range(2)))
     assert [reply.json()["result"]["content"][0]["text"] for reply in replies] == ["sent"] * 2
@@ -196,7 +193,7 @@ async def test_changes_at_run_time_send_one_notification_per_list(shop: Server) 
 
 
 async def test_components_declared_before_the_start_send_no_notification(shop: Server) -> None:
-    peer = Peer(Server("other", notify_lists_on_initialize=False))
+    peer = AsgiClient(Server("other", notify_lists_on_initialize=False), NEWEST_SESSION)
     await peer.initialize()
     async with open_listen_stream(shop) as stream:
         Server("new").tool(name="x")(lambda: "x")
@@ -216,7 +213,7 @@ async def test_notifications_of_one_server_are_not_sent_by_another(shop: Server)
 
 @spec("RES-07")
 async def test_resource_updates_are_sent_only_while_subscribed(shop: Server) -> None:
-    peer, other = Peer(shop), Peer(shop)
+    peer, other = AsgiClient(shop, NEWEST_SESSION), AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     await other.initialize()
     uri = {"uri": "shop://news"}
@@ -224,7 +221,7 @@ async def test_resource_updates_are_sent_only_while_subscribed(shop: Server) -> 
     async with peer.stream() as stream, other.stream() as elsewhere:
         await shop.anotify_resource_updated("shop://other")
         await shop.anotify_resource_updated("shop://news")
-        assert (await message_of(stream))["params"] == uri
+        assert (await stream.message())["params"] == uri
         await peer.post(peer.request("resources/unsubscribe", uri))
         await shop.anotify_resource_updated("shop://news")
         await shop.asend_notification("x/y")
@@ -232,7 +229,7 @@ async def test_resource_updates_are_sent_only_while_subscribed(shop: Server) -> 
 
 
 async def test_pending_resource_updates_are_merged(shop: Server) -> None:
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     await peer.post(peer.request("resources/subscribe", {"uri": "shop://news"}))
     for _ in range(5):
@@ -246,7 +243,7 @@ async def test_pending_resource_updates_are_merged(shop: Server) -> None:
 async def test_resource_update_is_not_sent_after_read_permission_is_revoked(shop: Server) -> None:
     allowed = True
     shop.resource("shop://guarded", permission=lambda frame: allowed)(lambda: "x")
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     await peer.post(peer.request("resources/subscribe", {"uri": "shop://guarded"}))
     async with peer.stream() as stream:
@@ -261,7 +258,7 @@ async def test_resource_update_is_not_sent_after_read_permission_is_revoked(shop
 @spec("RES-18")
 @pytest.mark.parametrize("uri", ["shop://none", "", "news"])
 async def test_subscription_to_an_unknown_resource_is_rejected(shop: Server, uri: str) -> None:
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     error = (await peer.post(peer.request("resources/subscribe", {"uri": uri}))).json()["error"]
     assert (error["code"], error["data"]) == (-32002, {"uri": uri})
@@ -272,7 +269,7 @@ async def test_subscription_to_a_template_that_takes_the_uri_is_accepted(shop: S
     def page(uri: str) -> str:
         return uri
 
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     uri = "shop://pages/1"
     reply = await peer.post(peer.request("resources/subscribe", {"uri": uri}))
@@ -284,7 +281,7 @@ async def test_subscription_beyond_the_limit_is_rejected(
 ) -> None:
     set_constants(MAX_SUBSCRIPTIONS=1)
     shop.resource("shop://more")(lambda: "x")
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     for uri, code in (("shop://news", None), ("shop://more", -32602), ("shop://news", None)):
         reply = await peer.post(peer.request("resources/subscribe", {"uri": uri}))
@@ -302,7 +299,7 @@ async def test_session_components_send_notifications_only_to_their_session(shop:
         """Unregisters all of them."""
         return "forgotten", frame.clear_components()
 
-    peer, other = Peer(shop), Peer(shop)
+    peer, other = AsgiClient(shop, NEWEST_SESSION), AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     await other.initialize()
     async with peer.stream() as stream, other.stream() as elsewhere:
@@ -336,7 +333,7 @@ async def test_notification_to_an_unknown_session_is_ignored(shop: Server) -> No
 
 
 async def test_notification_unknown_to_the_revision_is_not_sent(shop: Server) -> None:
-    peer = Peer(shop, version="2025-06-18")
+    peer = AsgiClient(shop, "2025-06-18")
     await peer.initialize()
     async with peer.stream() as stream:
         method = "notifications/elicitation/complete"
@@ -405,7 +402,7 @@ def test_group_names_are_valid_for_every_channel_layer() -> None:
 
 async def test_notification_to_a_session_of_another_server_is_not_stored(shop: Server) -> None:
     other = Server("other")
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     assert peer.session is not None
 
@@ -417,7 +414,7 @@ async def test_notification_to_a_session_of_another_server_is_not_stored(shop: S
 
 
 async def test_messages_of_a_deleted_session_are_forgotten(shop: Server) -> None:
-    peer = Peer(shop)
+    peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     assert peer.session is not None
     await shop.notifications.send_notification("shop/news", session_id=peer.session)
@@ -427,6 +424,6 @@ async def test_messages_of_a_deleted_session_are_forgotten(shop: Server) -> None
     assert await stored_for(peer) is None
 
 
-async def stored_for(peer: Peer) -> int | None:
+async def stored_for(peer: AsgiClient) -> int | None:
     """How many messages wait for the session of a client; None if it has no outbox."""
     return await stores.events().last(address(str(peer.session)), publisher.OUTBOX)

@@ -14,20 +14,13 @@ import pytest
 
 from django_mcp import Server
 from django_mcp.core.auth.base import Principal
-from tests.by_hand.peer import (
-    META,
-    NEWEST_SESSION,
-    STATELESS,
-    Message,
-    Peer,
-    Response,
-    text_of,
-)
 from tests.by_hand.processes import Worker, environment, request, worker
 from tests.databases import SERVERS, skip, why_not_database
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
 from tests.waiting import SECONDS, happens
+from tests.wire.asgi import AsgiClient, Reply
+from tests.wire.messages import META, NEWEST_SESSION, STATELESS, Message, messages_of, text_of
 
 __all__ = ["configure"]
 
@@ -170,7 +163,7 @@ def bearer(name: str) -> dict[str, str]:
     return {"authorization": f"Bearer {name}"}
 
 
-async def ask(site: Worker, method: str, params: Message | None = None, **headers: str) -> Response:
+async def ask(site: Worker, method: str, params: Message | None = None, **headers: str) -> Reply:
     message = request(1, method, params, version=STATELESS)
     named = {} if params is None or "name" not in params else {"mcp-name": params["name"]}
     return await site.post(
@@ -178,7 +171,7 @@ async def ask(site: Worker, method: str, params: Message | None = None, **header
     )
 
 
-async def tool(site: Worker, name: str, **headers: str) -> Response:
+async def tool(site: Worker, name: str, **headers: str) -> Reply:
     return await ask(site, "tools/call", {"name": name, "arguments": {}}, **headers)
 
 
@@ -318,14 +311,14 @@ def quick_checks(configure: Configure) -> None:
 async def test_stream_whose_caller_cannot_be_authenticated_ends(version: str) -> None:
     unsteady = Unsteady()
     server = Server("shop", authenticators=[unsteady])
-    peer = Peer(server, version)
+    peer = AsgiClient(server, version)
     if version == STATELESS:
         message = peer.listen(toolsListChanged=True)
         message["params"]["_meta"][META + "clientCapabilities"] = {}
-        opened = peer.open(message)
+        opened = peer.open_post(message)
     else:
         await peer.initialize()
-        opened = peer.open(method="GET")
+        opened = peer.open_get()
     async with opened as stream:
         assert await stream.status() == 200
         unsteady.fails = True
@@ -340,8 +333,8 @@ async def test_nothing_is_sent_while_the_caller_of_a_stream_is_authenticated(fai
     unsteady = Unsteady()
     server = Server("shop", authenticators=[unsteady])
     server.tool(name="nothing")(lambda: "")
-    peer = Peer(server, STATELESS)
-    async with peer.open(peer.listen(toolsListChanged=True)) as stream:
+    peer = AsgiClient(server, STATELESS)
+    async with peer.open_post(peer.listen(toolsListChanged=True)) as stream:
         assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
         unsteady.is_called.clear()
         unsteady.goes_on.clear()
@@ -349,11 +342,11 @@ async def test_nothing_is_sent_while_the_caller_of_a_stream_is_authenticated(fai
         unsteady.fails = fails
         await server.anotify_tools_list_changed()
         await asyncio.sleep(0.2)
-        before = str(stream.response.messages)
+        before = str(messages_of(stream.sent_body))
         unsteady.goes_on.set()
         if fails:
             assert await happens(lambda: stream.is_complete, 2)
-            sent = str(stream.response.messages)
+            sent = str(messages_of(stream.sent_body))
         else:
             sent = str([await stream.message()])
 

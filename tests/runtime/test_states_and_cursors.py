@@ -11,15 +11,12 @@ import pytest
 from pytest_django import Settings
 
 from django_mcp import Frame, Server
-from tests.by_hand.peer import (
-    FORM,
-    Message,
-    Peer,
-    text_of,
-)
 from tests.by_hand.people import ByHeader, Person, bearer, problems
+from tests.by_hand.shop import FORM
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import Message, text_of
 
 __all__ = ["configure"]
 
@@ -43,17 +40,19 @@ def ordering(name: str, tier: str | None = None) -> Server:
     return server
 
 
-def retried(peer: Peer, required: Message, tool: str = "order") -> Message:
-    return peer.call(tool, requestState=required["requestState"], inputResponses={"sure": YES})
+def retried(peer: AsgiClient, required: Message, tool: str = "order") -> Message:
+    return peer.call(
+        tool, params={"requestState": required["requestState"], "inputResponses": {"sure": YES}}
+    )
 
 
 @spec("isolation-01")
 async def test_state_of_one_server_is_rejected_by_another() -> None:
-    office, shop = Peer(ordering("office", "gold")), Peer(ordering("shop"))
+    office, shop = AsgiClient(ordering("office", "gold")), AsgiClient(ordering("shop"))
     office.capabilities = shop.capabilities = ELICITS
     required = (await office.tool("order")).result
 
-    response = await shop.send(retried(shop, required))
+    response = await shop.post(retried(shop, required))
 
     assert response.error["code"] == -32602
 
@@ -62,10 +61,10 @@ async def test_state_of_one_server_is_rejected_by_another() -> None:
 async def test_state_of_a_server_at_another_path_is_rejected() -> None:
     first, second = ordering("office", "gold"), ordering("office")
     first.path, second.path = "/first", "/second"
-    one, other = Peer(first, capabilities=ELICITS), Peer(second, capabilities=ELICITS)
+    one, other = AsgiClient(first, capabilities=ELICITS), AsgiClient(second, capabilities=ELICITS)
     required = (await one.tool("order")).result
 
-    response = await other.send(retried(other, required))
+    response = await other.post(retried(other, required))
 
     assert response.error["code"] == -32602
 
@@ -83,7 +82,7 @@ def readable(text: str) -> str:
 
 @spec("isolation-03")
 async def test_state_cannot_be_read_by_its_client() -> None:
-    peer = Peer(ordering("office", "secret-tier"), capabilities=ELICITS)
+    peer = AsgiClient(ordering("office", "secret-tier"), capabilities=ELICITS)
 
     required = (await peer.tool("order")).result
 
@@ -92,9 +91,9 @@ async def test_state_cannot_be_read_by_its_client() -> None:
 
 @spec("isolation-04")
 async def test_answers_without_a_state_are_not_accepted() -> None:
-    peer = Peer(ordering("office"), capabilities=ELICITS)
+    peer = AsgiClient(ordering("office"), capabilities=ELICITS)
 
-    response = await peer.tool("order", inputResponses={"sure": YES})
+    response = await peer.tool("order", params={"inputResponses": {"sure": YES}})
 
     assert response.result["resultType"] == "input_required"
     assert [*response.result["inputRequests"]] == ["sure"]
@@ -110,12 +109,14 @@ async def test_answer_that_was_not_requested_is_not_accepted() -> None:
         second = await frame.client.aelicit("Second?", FORM, key="really")
         return f"{first.action} {second.action}"
 
-    peer = Peer(server, capabilities=ELICITS)
+    peer = AsgiClient(server, capabilities=ELICITS)
     required = (await peer.tool("order")).result
     assert [*required["inputRequests"]] == ["sure"]
 
     both = {"sure": YES, "really": YES}
-    response = await peer.tool("order", requestState=required["requestState"], inputResponses=both)
+    response = await peer.tool(
+        "order", params={"requestState": required["requestState"], "inputResponses": both}
+    )
 
     assert response.result["resultType"] == "input_required"
     assert [*response.result["inputRequests"]] == ["really"]
@@ -133,15 +134,15 @@ async def test_state_of_a_call_that_was_cut_off_can_be_used_again(configure: Con
         await go_on.wait()
         return f"{answer.action}"
 
-    peer = Peer(server, capabilities=ELICITS)
+    peer = AsgiClient(server, capabilities=ELICITS)
     required = (await peer.tool("order")).result
-    async with peer.open(retried(peer, required)) as first:
+    async with peer.open_post(retried(peer, required)) as first:
         await begun.wait()
         first.disconnect()
-        await first.whole()
+        await first.wait_closed()
     go_on.set()
-    second = await peer.send(retried(peer, required))
-    third = await peer.send(retried(peer, required))
+    second = await peer.post(retried(peer, required))
+    third = await peer.post(retried(peer, required))
 
     assert text_of(second.result) == "accept"
     assert third.error["code"] == -32602
@@ -183,11 +184,11 @@ def paged(**options: Any) -> Server:
 @spec("isolation-06")
 async def test_cursor_of_another_caller_is_rejected() -> None:
     server = paged(authenticators=[ByHeader(Person(1), Person(2))])
-    one, other = Peer(server, headers=bearer(1)), Peer(server, headers=bearer(2))
-    cursor = (await one.send(one.request("tools/list"))).result["nextCursor"]
+    one, other = AsgiClient(server, headers=bearer(1)), AsgiClient(server, headers=bearer(2))
+    cursor = (await one.post(one.request("tools/list"))).result["nextCursor"]
 
-    own = await one.send(one.request("tools/list", {"cursor": cursor}))
-    foreign = await other.send(other.request("tools/list", {"cursor": cursor}))
+    own = await one.post(one.request("tools/list", {"cursor": cursor}))
+    foreign = await other.post(other.request("tools/list", {"cursor": cursor}))
 
     assert len(own.result["tools"]) == 1
     assert foreign.error["code"] == -32602
@@ -195,8 +196,8 @@ async def test_cursor_of_another_caller_is_rejected() -> None:
 
 @spec("isolation-07")
 async def test_cursor_cannot_be_read_by_its_client() -> None:
-    peer = Peer(paged())
+    peer = AsgiClient(paged())
 
-    cursor = (await peer.send(peer.request("tools/list"))).result["nextCursor"]
+    cursor = (await peer.post(peer.request("tools/list"))).result["nextCursor"]
 
     assert "first_tool" not in readable(cursor)

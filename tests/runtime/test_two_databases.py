@@ -10,14 +10,11 @@ from channels.db import database_sync_to_async
 from django.db import connections
 
 from django_mcp import Frame, Server
-from tests.by_hand.peer import (
-    FORM,
-    Peer,
-)
-from tests.by_hand.shop import ELICITS
+from tests.by_hand.shop import ELICITS, FORM
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient
 
 __all__ = ["configure"]
 
@@ -74,7 +71,7 @@ async def test_failed_commit_of_one_database_leaves_the_other_usable(
             cursor.execute("SELECT id FROM parent ORDER BY id")
             return [row[0] for row in cursor.fetchall()]
 
-    peer = Peer(server, capabilities=ELICITS)
+    peer = AsgiClient(server, capabilities=ELICITS)
     first = await peer.tool("write_both")
     assert "error" in first.answer or first.result["isError"]
     second = await peer.tool("write_other")

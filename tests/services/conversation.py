@@ -15,14 +15,9 @@ import httpx
 import pytest
 
 from django_mcp.core.protocol.revisions import BY_VERSION
-from tests.services.peer import (
-    STATELESS,
-    Message,
-    Peer,
-    events,
-    request,
-)
 from tests.waiting import SECONDS
+from tests.wire.live import LiveClient, events, request
+from tests.wire.messages import STATELESS, Message
 
 TIMEOUT = SECONDS
 UNPREDICTABLE = ("nextCursor", "requestState", "elicitationId")
@@ -72,7 +67,7 @@ async def transcript(url: str, version: str) -> list[str]:
         asyncio.timeout(TIMEOUT),
         httpx.AsyncClient(timeout=TIMEOUT, trust_env=False) as http,
     ):
-        conversation = Conversation(Peer(http, f"{url}/desk", version, **CAPABILITIES))
+        conversation = Conversation(LiveClient(http, f"{url}/desk", version, **CAPABILITIES))
         if version == STATELESS:
             await conversation.hold_stateless()
         else:
@@ -83,7 +78,7 @@ async def transcript(url: str, version: str) -> list[str]:
 class Conversation:
     """What was written so far."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: LiveClient) -> None:
         self.peer = peer
         self.lines: list[str] = []
 
@@ -198,7 +193,7 @@ class Conversation:
     async def _post(self, title: str, message: Any) -> None:
         """Post anything, and write the status with what comes."""
         sent = self.peer.described(message) if isinstance(message, dict) else message
-        headers = self.peer.headers(sent)
+        headers = self.peer.headers_of(sent)
         response = await self.peer.http.post(self.peer.url, json=sent, headers=headers)
         self._write(f"{title}: {response.status_code}", list(contents(response)))
 

@@ -13,9 +13,10 @@ import httpx
 import pytest
 
 from tests.services.instances import Redis
-from tests.services.peer import NEWEST_SESSION, STATELESS, Message, Peer, events, request, text_of
 from tests.services.workers import Cluster, cluster
 from tests.waiting import SECONDS
+from tests.wire.live import LiveClient, events, request
+from tests.wire.messages import NEWEST_SESSION, STATELESS, Message, text_of
 
 pytestmark = pytest.mark.nightly
 
@@ -46,8 +47,8 @@ async def http(redis: Redis) -> AsyncIterator[httpx.AsyncClient]:
 
 def peer_of(
     http: httpx.AsyncClient, site: Cluster, worker: int, version: str, **options: Any
-) -> Peer:
-    return Peer(http, f"{site.workers[worker].url}/mcp", version, **options)
+) -> LiveClient:
+    return LiveClient(http, f"{site.workers[worker].url}/mcp", version, **options)
 
 
 def stop(redis: Redis) -> None:
@@ -137,7 +138,7 @@ async def test_change_reaches_the_streams_of_another_worker(
     async with streams_of(http, site, 1) as streams:
         await asyncio.to_thread(fault, redis)
         for tool, arguments in (("notify_change", {"uri": NOTE}), ("notify_tools", {"token": "a"})):
-            waited = await seconds_of(notifier.call(tool, **arguments))
+            waited = await seconds_of(notifier.tool(tool, **arguments))
             assert waited < HINT + SLACK
         for stream in streams:
             await stream.listen_for(UPDATED)
@@ -197,7 +198,7 @@ async def test_calls_of_sessions_leave_no_groups(
     peers = [peer_of(http, site, number % 2, NEWEST_SESSION) for number in range(10)]
     await asyncio.gather(*(peer.initialize() for peer in peers))
     # They end about when a call subscribes to its session.
-    calls = (peers[number % 10].call("count", token="a", seconds=0.1) for number in range(CALLS))
+    calls = (peers[number % 10].tool("count", token="a", seconds=0.1) for number in range(CALLS))
     await asyncio.gather(*calls)
     # Sites of other tests may run with the same Redis; each has the group of its site.
     groups = redis.command("KEYS", "*:group:*").split()
@@ -212,7 +213,7 @@ async def test_layer_that_is_away_is_logged_once(
         before = len(site.log.splitlines())
         await asyncio.to_thread(redis.stop)
         for _ in range(CALLS // 2):
-            await notifier.call("notify_change", uri=NOTE)
+            await notifier.tool("notify_change", uri=NOTE)
         await asyncio.sleep(3)
         logged = site.log.splitlines()[before:]
         # Each of a few messages has a traceback; there were thousands of lines.
@@ -227,7 +228,7 @@ async def test_burst_of_changes_is_received_and_merged(
     notifier = peer_of(http, site, 0, STATELESS)
     async with streams_of(http, site, 1) as streams:
         began = time.monotonic()
-        await asyncio.gather(*(notifier.call("notify_change", uri=NOTE) for _ in range(CALLS)))
+        await asyncio.gather(*(notifier.tool("notify_change", uri=NOTE) for _ in range(CALLS)))
         for stream in streams:
             await stream.listen_for(UPDATED)
         await asyncio.sleep(1)

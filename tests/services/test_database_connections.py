@@ -13,9 +13,10 @@ import httpx
 import pytest
 
 from tests.services.instances import PostgreSQL, postgresql_server
-from tests.services.peer import NEWEST_SESSION, Message, Peer, text_of
 from tests.services.workers import Cluster, Worker, cluster
 from tests.waiting import SECONDS
+from tests.wire.live import LiveClient
+from tests.wire.messages import NEWEST_SESSION, Message, text_of
 
 pytestmark = pytest.mark.nightly
 
@@ -45,9 +46,9 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 async def test_hundred_calls_at_once_share_four_connections(
     pooled: Cluster, http: httpx.AsyncClient, tool: str
 ) -> None:
-    peer = Peer(http, pooled.url)
+    peer = LiveClient(http, pooled.url)
     tokens = [f"{tool}-{number}" for number in range(100)]
-    results = await asyncio.gather(*(peer.call(tool, token=token) for token in tokens))
+    results = await asyncio.gather(*(peer.tool(tool, token=token) for token in tokens))
     assert [text_of(result) for result in results] == tokens
     assert connections(pooled) <= POOL["pool"]["max_size"]
 
@@ -57,12 +58,12 @@ async def test_open_questions_leave_the_connections_to_others(
     pooled: Cluster, http: httpx.AsyncClient, tool: str
 ) -> None:
     """Six questions, where four connections are all."""
-    peers = [Peer(http, pooled.url, NEWEST_SESSION, elicitation={}) for _ in range(6)]
+    peers = [LiveClient(http, pooled.url, NEWEST_SESSION, elicitation={}) for _ in range(6)]
     for peer in peers:
         await peer.initialize()
     open_questions, proceed = asyncio.Semaphore(0), asyncio.Event()
 
-    async def call(peer: Peer, token: str) -> Message:
+    async def call(peer: LiveClient, token: str) -> Message:
         async def requested(question: Message) -> None:
             open_questions.release()
             await proceed.wait()
@@ -76,9 +77,9 @@ async def test_open_questions_leave_the_connections_to_others(
         calls = [asyncio.create_task(call(*each)) for each in zip(peers, tokens, strict=True)]
         for _ in calls:
             await open_questions.acquire()
-        other = Peer(http, pooled.url)
-        assert text_of(await other.call("save", token=f"save-{tool}")) == f"save-{tool}"
-        assert text_of(await other.call("save_async", token=f"{tool}-save")) == f"{tool}-save"
+        other = LiveClient(http, pooled.url)
+        assert text_of(await other.tool("save", token=f"save-{tool}")) == f"save-{tool}"
+        assert text_of(await other.tool("save_async", token=f"{tool}-save")) == f"{tool}-save"
         proceed.set()
         results = await asyncio.gather(*calls)
     assert [text_of(result) for result in results] == [f"{token} yes" for token in tokens]
@@ -96,9 +97,9 @@ async def test_async_calls_open_no_more_connections_than_there_are_threads(
         postgresql_server(max_connections=most + 4) as server,
         cluster(workers, postgresql=server, **settings) as running,
     ):
-        peer = Peer(http, running.url)
+        peer = LiveClient(http, running.url)
         tokens = [str(number) for number in range(200)]
-        calls = (peer.call("save_async", token=token) for token in tokens)
+        calls = (peer.tool("save_async", token=token) for token in tokens)
         results = await asyncio.gather(*calls)
         assert [text_of(result) for result in results] == tokens
         assert "too many" not in running.log
@@ -111,9 +112,9 @@ async def test_clients_that_do_not_read_hold_up_no_call_of_others(
     with ExitStack() as stack:
         for number in range(20):
             stack.enter_context(silent(pooled.workers[0], "report", token=str(number), steps=4_000))
-        peer = Peer(http, pooled.url)
+        peer = LiveClient(http, pooled.url)
         for number in range(10):
-            result = await peer.call("save", token=f"beside-{number}")
+            result = await peer.tool("save", token=f"beside-{number}")
             assert text_of(result) == f"beside-{number}"
 
 

@@ -17,9 +17,10 @@ from channels_redis.core import RedisChannelLayer  # type: ignore[import-untyped
 from redis.exceptions import RedisError
 
 from tests.services.instances import Redis, running, why_not_redis_server
-from tests.services.peer import NEWEST_SESSION, Failed, Message, Peer, text_of
 from tests.services.workers import CACHE_STORES, SITE, Worker, manage, sqlite
 from tests.waiting import SECONDS, until
+from tests.wire.live import Failed, LiveClient
+from tests.wire.messages import NEWEST_SESSION, Message, text_of
 
 pytestmark = pytest.mark.nightly
 
@@ -113,11 +114,11 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 async def converse(http: httpx.AsyncClient, workers: list[Worker], word: str) -> None:
     """Keep something on one worker and ask by the other; both ways."""
-    peer = Peer(http, f"{workers[0].url}/mcp", NEWEST_SESSION, elicitation={})
+    peer = LiveClient(http, f"{workers[0].url}/mcp", NEWEST_SESSION, elicitation={})
     await peer.initialize()
     for here, there in (workers, reversed(workers)):
         peer.url = f"{here.url}/mcp"
-        await peer.call("remember", token=word)
+        await peer.tool("remember", token=word)
 
         async def requested(question: Message, there: Worker = there) -> None:
             peer.url = f"{there.url}/mcp"
@@ -125,7 +126,7 @@ async def converse(http: httpx.AsyncClient, workers: list[Worker], word: str) ->
             await peer.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
 
         assert text_of(await peer.stream_call("ask", requested, token=word)) == f"{word} {word}"
-        assert word in text_of(await peer.call("recall"))
+        assert word in text_of(await peer.tool("recall"))
 
 
 async def test_workers_follow_the_primary_that_sentinel_names(

@@ -25,9 +25,10 @@ from hypothesis.stateful import (
 
 from django_mcp.core.frame.session import address
 from tests.services.conversation import VERSIONS, messages
-from tests.services.peer import STATELESS, Failed, Peer, SessionGone, request, text_of
 from tests.services.workers import Cluster
 from tests.waiting import SECONDS
+from tests.wire.live import Failed, LiveClient, SessionGone, request
+from tests.wire.messages import STATELESS, text_of
 
 SESSIONS = [version for version in VERSIONS if version.values != (STATELESS,)]
 PRIMED = "2025-11-25"
@@ -56,7 +57,7 @@ class SessionModel(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.http = self.run(self._client())
         urls = [f"{worker.url}/mcp" for worker in self.site.workers[:2]]
-        self.peers = [Peer(self.http, url, self.version) for url in urls]
+        self.peers = [LiveClient(self.http, url, self.version) for url in urls]
         self.stream: asyncio.Task[None] | None = None
         self.number = 0
 
@@ -99,7 +100,7 @@ class SessionModel(RuleBasedStateMachine):
 
         async def remember() -> None:
             calls = (
-                self.peers[order[position % 2]].call("remember", token=token)
+                self.peers[order[position % 2]].tool("remember", token=token)
                 for position, token in enumerate(tokens)
             )
             await asyncio.gather(*calls)
@@ -110,7 +111,7 @@ class SessionModel(RuleBasedStateMachine):
     @precondition(lambda self: self.is_open)
     @rule(worker=WORKERS)
     def recall(self, worker: int) -> None:
-        found = json.loads(text_of(self.run(self.peers[worker].call("recall"))))
+        found = json.loads(text_of(self.run(self.peers[worker].tool("recall"))))
         assert Counter(found) == self.kept
 
     @precondition(lambda self: self.is_open)
@@ -157,8 +158,8 @@ class SessionModel(RuleBasedStateMachine):
         if uri in self.subscribed:
             self.owed.add(uri)
             self.announced.add(uri)
-        notifier = Peer(self.http, self.peers[worker].url)
-        self.run(notifier.call("notify_change", uri=uri))
+        notifier = LiveClient(self.http, self.peers[worker].url)
+        self.run(notifier.tool("notify_change", uri=uri))
 
     @precondition(lambda self: self.is_open and self.stream is None)
     @rule(worker=WORKERS)
@@ -235,14 +236,14 @@ class SessionModel(RuleBasedStateMachine):
         self.run(self._close_stream())
         for peer in self.peers:
             with pytest.raises(SessionGone):
-                self.run(peer.call("echo", token="late"))
+                self.run(peer.tool("echo", token="late"))
         self.is_open = False
 
     @precondition(lambda self: self.is_open)
     @rule(worker=WORKERS)
     def unknown_tool_is_an_error(self, worker: int) -> None:
         with pytest.raises(Failed, match="error -32602"):
-            self.run(self.peers[worker].call("nobody"))
+            self.run(self.peers[worker].tool("nobody"))
 
     def _token(self) -> str:
         self.number += 1

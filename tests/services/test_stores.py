@@ -15,9 +15,10 @@ import pytest
 
 from django_mcp.transports.http.session.event_log import MAX_RENEWAL, RENEWALS
 from tests.services.instances import Instance, PostgreSQL, Redis
-from tests.services.peer import JSON, NEWEST_SESSION, Peer, request, text_of
 from tests.services.workers import Cluster, Worker, cluster
 from tests.waiting import SECONDS
+from tests.wire.live import LiveClient, request
+from tests.wire.messages import JSON, NEWEST_SESSION, text_of
 
 pytestmark = pytest.mark.nightly
 
@@ -70,13 +71,15 @@ def endpoint(worker: Worker) -> str:
     return f"{worker.url}/mcp"
 
 
-async def opened(http: httpx.AsyncClient, site: Cluster) -> Peer:
-    peer = Peer(http, site.url, NEWEST_SESSION)
+async def opened(http: httpx.AsyncClient, site: Cluster) -> LiveClient:
+    peer = LiveClient(http, site.url, NEWEST_SESSION)
     await peer.initialize()
     return peer
 
 
-async def send(peer: Peer, worker: Worker, message: dict[str, Any]) -> tuple[httpx.Response, float]:
+async def send(
+    peer: LiveClient, worker: Worker, message: dict[str, Any]
+) -> tuple[httpx.Response, float]:
     """The response of one worker to a message in a session, and after how many seconds."""
     began = time.monotonic()
     headers = {**JSON, "mcp-session-id": str(peer.session)}
@@ -88,13 +91,13 @@ def echo(token: str = "t") -> dict[str, Any]:
     return request("tools/call", {"name": "echo_async", "arguments": {"token": token}})
 
 
-async def use_all_connections(peer: Peer, site: Cluster) -> None:
+async def use_all_connections(peer: LiveClient, site: Cluster) -> None:
     for worker in site.workers:
         for _ in range(3):
             await asyncio.gather(*(send(peer, worker, echo()) for _ in range(AT_ONCE)))
 
 
-async def assert_that_every_worker_answers(peer: Peer, site: Cluster) -> None:
+async def assert_that_every_worker_answers(peer: LiveClient, site: Cluster) -> None:
     for worker in site.workers:
         replies = await asyncio.gather(*(send(peer, worker, echo()) for _ in range(AT_ONCE)))
         assert {reply.status_code for reply, _ in replies} == {200}
@@ -120,8 +123,8 @@ async def test_requests_of_sessions_fail_in_time_while_the_store_hangs(
     others = asyncio.gather(new, http.delete(endpoint(worker), headers=named))
     replies = await asyncio.gather(*(send(peer, worker, echo()) for _ in range(AT_ONCE)))
     later = await asyncio.gather(*(send(peer, worker, echo()) for _ in range(AT_ONCE)))
-    stateless = Peer(http, endpoint(worker))
-    unaffected = await stateless.call("echo", token="no store")
+    stateless = LiveClient(http, endpoint(worker))
+    unaffected = await stateless.tool("echo", token="no store")
     failed = await others
     service_of(site).resume()
 

@@ -21,8 +21,8 @@ import pytest
 
 from tests.processes import ROOT, answers
 from tests.services.instances import Instance, PostgreSQL, Redis, running
-from tests.services.peer import Caller
 from tests.supervisor import descendants
+from tests.wire.live import Caller
 
 SITE = "tests.services.site"
 

@@ -33,7 +33,7 @@ from django_mcp.stores.base import (
 )
 from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore
 from django_mcp.stores.statements import StreamStatements
-from tests.databases import KINDS, available, scratch_database, why_not_database
+from tests.databases import KINDS, STRICT_OPTIONS, available, scratch_database, why_not_database
 from tests.spec import spec
 from tests.stores.contracts import (
     IDLE_TIMEOUT,
@@ -46,13 +46,6 @@ from tests.stores.event_cases import EventStoreCases
 from tests.stores.session_cases import SessionStoreCases
 
 # An option of MySQL, and the default of newer MariaDB where reads are repeatable.
-STRICT_OPTIONS = {
-    "postgresql": {"isolation_level": 4},  # psycopg.IsolationLevel.SERIALIZABLE
-    "mysql": {
-        "isolation_level": "repeatable read",
-        "init_command": "SET sql_auto_is_null = 0 /*M!100618 , innodb_snapshot_isolation = 1 */",
-    },
-}
 
 
 class TestDatabaseSessions(SessionStoreCases):

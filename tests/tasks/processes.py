@@ -16,8 +16,8 @@ import httpx
 from tests.processes import ROOT, kill_group, spawn
 from tests.running_site import RunningSite, serving
 from tests.tasks.postgres import PostgreSQL
-from tests.transports.wire import CAPABILITIES, JSON, STATELESS, VERSION
 from tests.waiting import SECONDS, wait_until
+from tests.wire.messages import CAPABILITIES, JSON, STATELESS, VERSION
 
 PATIENCE = SECONDS
 LEASE = 20.0

@@ -19,7 +19,7 @@ from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.tasks import store, submission
 from django_mcp.tasks.run import new_holder
-from tests.tasks.test_store import new
+from tests.tasks.stored import new
 
 pytestmark = pytest.mark.django_db
 

@@ -20,7 +20,7 @@ from django_mcp.runtime import pools
 from django_mcp.tasks.clock import Now
 from django_mcp.tasks.store import LOST, TaskStore
 from tests.databases import available, scratch_database
-from tests.tasks.test_store import make_store, new, pass_time
+from tests.tasks.stored import make_store, new, pass_time
 
 HOUR = timedelta(hours=1)
 LEASE = 10.0

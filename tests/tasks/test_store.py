@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db.models import F
 from django.utils import timezone
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -21,40 +20,15 @@ from django_mcp.core.protocol.tasks import Status, Task, TaskEnded
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.stores.base import StoreFull
-from django_mcp.tasks.store import LOST, NOT_STARTED, NewTask, TaskStore
+from django_mcp.tasks.store import LOST, NOT_STARTED
 from tests.spec import spec
+from tests.tasks.stored import LEASE, make_store, new, pass_time
 
 OWNERS = ("ada", "bob")
 HOLDERS = ("one", "two")
 FORM = {"method": "elicitation/create", "params": {}}
-LEASE = 60.0
 RESULT: dict[str, Any] = {"content": []}
 ERROR = {"code": -32603, "message": "It broke"}
-
-
-def new(owner: str = "ada", ttl_ms: int = 60_000) -> NewTask:
-    return NewTask(
-        server="shop",
-        tool="work",
-        version="2026-07-28",
-        principal=f"test:{owner}",
-        user_key="",
-        owner=owner,
-        caller=owner,
-        call={"params": {}},
-        ttl_ms=ttl_ms,
-    )
-
-
-def pass_time(seconds: float, **chosen: Any) -> None:
-    """Let the leases of tasks, and what was noted of them, be older."""
-    past = timedelta(seconds=seconds)
-    rows = McpTask._default_manager.filter(**chosen)
-    rows.update(lease_until=F("lease_until") - past, overdue_at=F("overdue_at") - past)
-
-
-def make_store(**options: Any) -> TaskStore:
-    return TaskStore(**{"lease": LEASE, "limit": 100_000, "poll_interval": 1.0, **options})
 
 
 @dataclass

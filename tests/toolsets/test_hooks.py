@@ -10,8 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp import ConfigurationError, Prompt, Resource, Server, Tool
 from django_mcp.toolsets import ModelToolset
 from tests.toolsets.conftest import Caller, Desk, ToolFailed
-from tests.toolsets.test_writes import new
-from tests.toolsets.toolsets import customers, tickets
+from tests.toolsets.toolsets import customers, new, tickets
 
 WRITTEN = ["number", "subject", "created", "customer"]
 

@@ -12,21 +12,12 @@ from django.test.utils import CaptureQueriesContext
 from django_mcp.testing import accept, decline
 from django_mcp.toolsets import writes
 from tests.toolsets.conftest import Caller, Desk, ToolFailed
-from tests.toolsets.toolsets import customers, tickets
+from tests.toolsets.toolsets import customers, new, tickets
 
 
 @pytest.fixture
 def call(desk: Desk) -> Any:
     return desk.serve(tickets(desk.models), customers(desk.models))
-
-
-def new(desk: Desk, **values: Any) -> dict[str, Any]:
-    """The arguments of a ticket that may be created."""
-    models = desk.models
-    customer, team = models.Customer.objects.get(name="Alder"), models.Team.objects.first()
-    created = "2026-06-01T00:00:00Z"
-    given = {"number": 50, "subject": "New", "created": created, "customer": customer.pk}
-    return {**given, "team": team.pk, **values}
 
 
 def ticket(desk: Desk, number: int) -> dict[str, Any]:

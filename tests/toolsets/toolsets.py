@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django_mcp.toolsets import ModelToolset
+from tests.toolsets.conftest import Desk
 
 
 def tickets(models: Any, **attributes: Any) -> type[ModelToolset]:
@@ -58,3 +59,12 @@ def customers(models: Any, **attributes: Any) -> type[ModelToolset]:
         "get_queryset": get_queryset,
     }
     return type("Customers", (ModelToolset,), {**declared, **attributes})
+
+
+def new(desk: Desk, **values: Any) -> dict[str, Any]:
+    """The arguments of a ticket that may be created."""
+    models = desk.models
+    customer, team = models.Customer.objects.get(name="Alder"), models.Team.objects.first()
+    created = "2026-06-01T00:00:00Z"
+    given = {"number": 50, "subject": "New", "created": created, "customer": customer.pk}
+    return {**given, "team": team.pk, **values}

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
+from django_mcp.testing.asgi import Application, Reply, http_scope, perform
+from tests.wire.asgi import Exchange
 
 JSON = {"content-type": "application/json"}
 

@@ -15,8 +15,8 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.core.protocol import jsonrpc
 from tests.spec import spec
-from tests.transports.http_peer import Peer, message_of
-from tests.transports.wire import LOG_LEVEL, SESSIONS, STATELESS, VERSION, Wire
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import LOG_LEVEL, REPORTING, SESSIONS, STATELESS, VERSION
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -45,18 +45,18 @@ async def test_closed_stream_cancels_only_its_own_call() -> None:
 
     server.tool(name="fast")(lambda: "fast")
 
-    wire = Wire(server)
+    wire = AsgiClient(server, meta=REPORTING)
     async with (
-        wire.exchange(wire.call("slow", name="first")) as first,
-        wire.exchange(wire.call("slow", name="second")) as second,
+        wire.open_post(wire.call("slow", name="first")) as first,
+        wire.open_post(wire.call("slow", name="second")) as second,
     ):
         for exchange in (first, second):
-            assert (await message_of(exchange))["method"] == "notifications/progress"
+            assert (await exchange.message())["method"] == "notifications/progress"
         first.disconnect()
         await first.wait_closed()
         fast = await wire.post(wire.call("fast"))
         proceed.set()
-        done = await message_of(second)
+        done = await second.message()
 
     assert json.loads(fast.body)["result"]["content"][0]["text"] == "fast"
     assert done["result"]["content"][0]["text"] == "second"
@@ -74,14 +74,14 @@ async def test_stateless_cancellation_notification_is_accepted_and_ignored() -> 
         await proceed.wait()
         return "done"
 
-    wire, stranger = Wire(server), Wire(server)
+    wire, stranger = AsgiClient(server, meta=REPORTING), AsgiClient(server, meta=REPORTING)
     call = wire.call("slow")
     cancelled = jsonrpc.notification("notifications/cancelled", {"requestId": call["id"]})
-    async with wire.exchange(call) as exchange:
-        await message_of(exchange)
+    async with wire.open_post(call) as exchange:
+        await exchange.message()
         accepted = [await each.post(cancelled) for each in (wire, stranger)]
         proceed.set()
-        done = await message_of(exchange)
+        done = await exchange.message()
 
     assert [(reply.status, reply.body) for reply in accepted] == [(202, b"")] * 2
     assert done["result"]["content"][0]["text"] == "done"
@@ -102,7 +102,7 @@ def logging_server() -> Server:
     return server
 
 
-def at_level(wire: Wire, level: Any) -> dict[str, Any]:
+def at_level(wire: AsgiClient, level: Any) -> dict[str, Any]:
     message = wire.call("log_all")
     del message["params"]["_meta"][LOG_LEVEL]
     if level is not None:
@@ -113,9 +113,9 @@ def at_level(wire: Wire, level: Any) -> dict[str, Any]:
 @spec("2026/LOG-03")
 @pytest.mark.parametrize("level", LEVELS)
 async def test_log_messages_below_the_level_of_the_request_are_not_sent(level: str) -> None:
-    wire = Wire(logging_server())
+    wire = AsgiClient(logging_server(), meta=REPORTING)
 
-    async with wire.exchange(at_level(wire, level)) as exchange:
+    async with wire.open_post(at_level(wire, level)) as exchange:
         messages = [json.loads(event.data) async for event in exchange.events()]
 
     levels = [message["params"]["level"] for message in messages[:-1]]
@@ -126,7 +126,7 @@ async def test_log_messages_below_the_level_of_the_request_are_not_sent(level: s
 
 @spec("2026/HTTP-07", "2026/LOG-02")
 async def test_concurrent_requests_have_independent_log_levels() -> None:
-    wire = Wire(logging_server())
+    wire = AsgiClient(logging_server(), meta=REPORTING)
 
     async def count_logs(level: str | None) -> int:
         reply = await wire.post(at_level(wire, level))
@@ -141,7 +141,7 @@ async def test_concurrent_requests_have_independent_log_levels() -> None:
 @spec("2026/LOG-04")
 @pytest.mark.parametrize("level", ["banana", "", "INFO", "warn", 3, None, [], {}])
 async def test_unknown_log_level_is_rejected(level: Any) -> None:
-    wire = Wire(logging_server())
+    wire = AsgiClient(logging_server(), meta=REPORTING)
     message = at_level(wire, "info")
     message["params"]["_meta"][LOG_LEVEL] = level
 
@@ -160,9 +160,9 @@ async def test_batch_is_rejected_as_a_whole(version: str, several: str) -> None:
     called: list[str] = []
     server = Server("shop")
     server.tool(name="note")(lambda: called.append("noted"))
-    wire = Wire(server, version)
+    wire = AsgiClient(server, version, meta=REPORTING)
     if version != STATELESS:
-        await wire.open()
+        await wire.initialize()
     batches = {
         "none": [],
         "one request": [wire.call("note")],
@@ -196,8 +196,8 @@ async def test_batch_is_rejected_as_a_whole(version: str, several: str) -> None:
 async def test_unsupported_version_in_a_stateless_request_is_rejected(
     version: str, code: int
 ) -> None:
-    wire = Wire(Server("shop", capabilities={"tools": {}}))
-    message = wire.message("tools/list")
+    wire = AsgiClient(Server("shop", capabilities={"tools": {}}), meta=REPORTING)
+    message = wire.request("tools/list")
     message["params"]["_meta"][VERSION] = version
 
     reply = await wire.post(message, {"mcp-protocol-version": version})
@@ -210,11 +210,11 @@ async def test_unsupported_version_in_a_stateless_request_is_rejected(
 @spec("T-HTTP-73")
 @pytest.mark.parametrize("version", ["not-a-version", "1999-01-01", "2099-12-31", "", "ü"])
 async def test_unknown_version_header_in_a_session_is_rejected(version: str) -> None:
-    wire = Wire(Server("shop", capabilities={"tools": {}}), "2025-11-25")
-    await wire.open()
+    wire = AsgiClient(Server("shop", capabilities={"tools": {}}), "2025-11-25", meta=REPORTING)
+    await wire.initialize()
 
-    reply = await wire.post(wire.message("tools/list"), {"mcp-protocol-version": version})
-    again = await wire.post(wire.message("tools/list"))
+    reply = await wire.post(wire.request("tools/list"), {"mcp-protocol-version": version})
+    again = await wire.post(wire.request("tools/list"))
 
     assert (reply.status, again.status) == (400, 200)
 
@@ -225,11 +225,11 @@ async def test_unknown_version_header_in_a_session_is_rejected(version: str) -> 
 async def test_unknown_version_header_is_rejected_for_every_http_method(
     method: str, version: str
 ) -> None:
-    wire = Wire(Server("shop"), "2025-11-25")
-    await wire.open()
+    wire = AsgiClient(Server("shop"), "2025-11-25", meta=REPORTING)
+    await wire.initialize()
 
-    reply = await wire.request(method, {"mcp-protocol-version": version})
-    again = await wire.post(wire.message("ping"))
+    reply = await wire.perform(method, {"mcp-protocol-version": version})
+    again = await wire.post(wire.request("ping"))
 
     assert (reply.status, again.status) == (400, 200)
 
@@ -239,7 +239,7 @@ async def test_unknown_version_header_is_rejected_for_every_http_method(
 async def test_initialize_negotiates_the_version_regardless_of_the_header(
     version: str, header: str
 ) -> None:
-    wire = Wire(Server("shop"), version)
+    wire = AsgiClient(Server("shop"), version, meta=REPORTING)
 
     reply = await wire.post(wire.initialize_request(), {"mcp-protocol-version": header})
 
@@ -249,12 +249,12 @@ async def test_initialize_negotiates_the_version_regardless_of_the_header(
 
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_initialize_with_a_deleted_session_id_is_not_found(version: str) -> None:
-    wire = Wire(Server("shop"), version)
-    await wire.open()
-    await wire.request("DELETE")
+    wire = AsgiClient(Server("shop"), version, meta=REPORTING)
+    await wire.initialize()
+    await wire.perform("DELETE")
 
     reply = await wire.post(wire.initialize_request())
-    wire.session = {}
+    wire.session = None
     again = await wire.post(wire.initialize_request())
 
     assert (reply.status, again.status) == (404, 200)
@@ -273,7 +273,7 @@ async def test_session_state_is_not_visible_in_another_session(version: str) -> 
         await frame.client.alog("error", text)
         return noted, frame.assign(noted=noted).register_tool(text, handler=f"{__name__}.mine")
 
-    one, other = Peer(server, version), Peer(server, version)
+    one, other = AsgiClient(server, version), AsgiClient(server, version)
     for peer in (one, other):
         await peer.initialize()
 
@@ -281,7 +281,7 @@ async def test_session_state_is_not_visible_in_another_session(version: str) -> 
         first = await one.post(one.call("note", id=1, text="mine"))
         second = await other.post(other.call("note", id=1, text="yours"))
         tools = [await peer.post(peer.request("tools/list")) for peer in (one, other)]
-        changes = [await message_of(stream) for stream in (ones, others)]
+        changes = [await stream.message() for stream in (ones, others)]
 
     assert b"yours" not in first.body
     assert b"mine" not in second.body.replace(b"tests.transports", b"")
@@ -306,7 +306,7 @@ async def test_stateless_request_data_is_not_visible_in_the_next_request() -> No
         }
         return known, frame.assign(secret="kept")
 
-    wire = Wire(server)
+    wire = AsgiClient(server, meta=REPORTING)
     telling = wire.call("seen")
     telling["params"]["_meta"] |= {
         "io.modelcontextprotocol/clientInfo": {"name": "somebody", "version": "1"},

@@ -28,7 +28,8 @@ from django_mcp.core.protocol.schema import compiler
 from django_mcp.testing.asgi import Message, Reply
 from django_mcp.transports.http import response
 from tests.databases import scratch_database
-from tests.transports.wire import SESSIONS, STATELESS, Wire, encoded
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import REPORTING, SESSIONS, STATELESS, encoded
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
@@ -123,7 +124,7 @@ class Meter:
 
 
 async def cost(
-    wire: Wire, message: Message, monkeypatch: pytest.MonkeyPatch
+    wire: AsgiClient, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Reply, Counter[str]]:
     """The operations of a response, after everything that is created only once exists."""
     body = encoded(message)
@@ -150,9 +151,9 @@ ASYNC = [
 async def test_stateless_request_decodes_once_and_encodes_once(
     method: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
-    _, used = await cost(wire, wire.message(method, params), monkeypatch)
+    _, used = await cost(wire, wire.request(method, params), monkeypatch)
 
     assert used == {"decoded": 1, "encoded": 1}
 
@@ -161,9 +162,9 @@ async def test_stateless_request_decodes_once_and_encodes_once(
 async def test_list_is_sent_as_it_was_encoded_before(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
-    _, used = await cost(wire, wire.message(f"{kind}/list", {}), monkeypatch)
+    _, used = await cost(wire, wire.request(f"{kind}/list", {}), monkeypatch)
 
     assert used == {"decoded": 1, "spliced": 1}
 
@@ -171,7 +172,7 @@ async def test_list_is_sent_as_it_was_encoded_before(
 async def test_sync_handler_uses_one_thread_hop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     _, used = await cost(wire, wire.call("blocking", a=1), monkeypatch)
 
@@ -181,10 +182,10 @@ async def test_sync_handler_uses_one_thread_hop(
 
 async def test_each_stream_event_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response, "COALESCING_TIME", 60.0)  # Also on a slow machine.
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
     params = {"name": "slow", "arguments": {"steps": 5}, "_meta": {"progressToken": "p"}}
 
-    reply, used = await cost(wire, wire.message("tools/call", params), monkeypatch)
+    reply, used = await cost(wire, wire.request("tools/call", params), monkeypatch)
 
     assert len(reply.events()) == 6
     # A task sends the first event, and another one those that follow it.
@@ -192,7 +193,7 @@ async def test_each_stream_event_is_encoded_once(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_call_with_schemas_compiles_no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     reply, used = await cost(wire, wire.call("checked", a=1), monkeypatch)
 
@@ -205,8 +206,8 @@ async def test_call_with_schemas_compiles_no_schema(monkeypatch: pytest.MonkeyPa
 async def test_session_request_creates_at_most_one_task(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = Wire(shop(), version)
-    await wire.open()
+    wire = AsgiClient(shop(), version, meta=REPORTING)
+    await wire.initialize()
 
     _, used = await cost(wire, wire.call("quick", a=1), monkeypatch)
 
@@ -215,8 +216,8 @@ async def test_session_request_creates_at_most_one_task(
 
 
 async def test_session_requests_create_no_reference_cycles() -> None:
-    wire = Wire(shop(), SESSIONS[-1])
-    await wire.open()
+    wire = AsgiClient(shop(), SESSIONS[-1], meta=REPORTING)
+    await wire.initialize()
     await wire.post(wire.call("quick", a=1))
 
     async def cycles() -> int:
@@ -250,19 +251,19 @@ def database_stores(
         yield
 
 
-async def _run_session(wire: Wire) -> AsyncIterator[str]:
+async def _run_session(wire: AsgiClient) -> AsyncIterator[str]:
     """One session, request by request."""
     reply = await wire.post(wire.initialize_request())
     yield "initialize"
-    wire.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
+    wire.session = reply.headers["mcp-session-id"]
     await wire.post(jsonrpc.notification("notifications/initialized"))
     yield "initialized"
     await wire.post(wire.call("quick", a=1))
     yield "call"
     await wire.post(wire.call("remember", a=1))
     yield "call which changes the session"
-    assert (await wire.request("DELETE")).status == 204
-    wire.session = {}
+    assert (await wire.perform("DELETE")).status == 204
+    wire.session = None
     yield "end"
 
 
@@ -280,7 +281,7 @@ async def test_session_in_a_database_uses_the_expected_thread_hops_and_statement
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Without the option, a lookup of earlier notifications.
-    wire = Wire(shop(notify_lists_on_initialize=True), SESSIONS[-1])
+    wire = AsgiClient(shop(notify_lists_on_initialize=True), SESSIONS[-1], meta=REPORTING)
     async for _ in _run_session(wire):
         pass  # Now everything that is created only once exists.
     meter = Meter(monkeypatch)
@@ -302,9 +303,9 @@ async def test_request_without_a_stream_does_not_use_the_channel_layer(
     version: str, settings: Any
 ) -> None:
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": f"{__name__}.CountingLayer"}}
-    wire = Wire(shop(), version)
+    wire = AsgiClient(shop(), version, meta=REPORTING)
     if version != STATELESS:
-        await wire.open()
+        await wire.initialize()
 
     before = CountingLayer.uses.total()
     for tool in ("quick", "blocking", "checked", "remember"):
@@ -320,9 +321,9 @@ async def test_tools_list_without_permissions_is_encoded_for_one_client_only(
     server = Server("shop")
     for number in range(40):
         server.tool(name=f"tool_{number}")(lambda: None)
-    wire = Wire(server)
+    wire = AsgiClient(server, meta=REPORTING)
 
-    reply, used = await cost(wire, wire.message("tools/list"), monkeypatch)
+    reply, used = await cost(wire, wire.request("tools/list"), monkeypatch)
 
     assert len(reply.json()["result"]["tools"]) == 40
     assert used == {"decoded": 1, "spliced": 1}

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.by_hand.catalog import cancelled, in_session
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    STATELESS,
-    text_of,
-)
 from tests.by_hand.processes import call, request, stdio
 from tests.spec import spec
+from tests.wire.messages import NEWEST_SESSION, STATELESS, text_of
 
 
 async def test_cancellation_before_initialize_does_not_swallow_it() -> None:
@@ -38,8 +34,8 @@ async def test_cancellation_after_the_answer_swallows_no_request_over_stdio(vers
 async def test_cancellation_after_the_answer_swallows_no_request_over_http() -> None:
     peer = await in_session()
     for _ in range(2):
-        response = await peer.send(peer.call("add", {"a": 3}, id=5))
-        await peer.send(cancelled(5))
+        response = await peer.post(peer.call("add", a=3, id=5))
+        await peer.post(cancelled(5))
 
     assert text_of(response.result) == "3"
 

@@ -14,8 +14,9 @@ from django_mcp.testing import Client
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.http.session.standalone_stream import StandaloneStream
 from django_mcp.transports.keepalive import METHOD, UNANSWERED, Keepalive
-from tests.transports.http_peer import Peer, message_of
 from tests.waiting import SECONDS
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 TIMEOUT = SECONDS
 
@@ -115,10 +116,10 @@ class TestDeliveryFailure:
 
 class TestOverHttp:
     async def test_keepalive_is_sent_repeatedly(self) -> None:
-        peer = Peer(server(keepalive_ms=1))
+        peer = AsgiClient(server(keepalive_ms=1), NEWEST_SESSION)
         await peer.initialize()
         async with peer.stream() as stream:
-            received = [await message_of(stream) for _ in range(3)]
+            received = [await stream.message() for _ in range(3)]
 
         assert received == [{"jsonrpc": "2.0", "method": METHOD}] * 3
 
@@ -128,10 +129,10 @@ class TestOverHttp:
         recorder = ErrorRecorder()
         alive = server(keepalive_ms=1)
         alive.hook(recorder.handle_error)
-        peer = Peer(alive)
+        peer = AsgiClient(alive, NEWEST_SESSION)
         await peer.initialize()
         async with peer.stream() as stream:
-            await message_of(stream)
+            await stream.message()
             monkeypatch.setattr(StandaloneStream, "is_stuck", True)
             async with asyncio.timeout(TIMEOUT):
                 await recorder.once.wait()

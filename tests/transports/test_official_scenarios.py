@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
 from django_mcp import Server, registry
 from tests.by_hand.catalog import in_session
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    Message,
-    Peer,
-    text_of,
-)
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, Message, text_of
 
 
 def conformance() -> Server:
@@ -21,11 +18,11 @@ def conformance() -> Server:
 
 
 async def tools_of(server: Server) -> list[str]:
-    peer = Peer(server)
+    peer = AsgiClient(server)
     names: list[str] = []
     cursor: Message = {}
     while True:
-        result = (await peer.send(peer.request("tools/list", cursor))).result
+        result = (await peer.post(peer.request("tools/list", cursor))).result
         names += [tool["name"] for tool in result["tools"]]
         if "nextCursor" not in result:
             return names
@@ -50,14 +47,16 @@ async def test_example_site_has_the_tool_of_the_official_suite(tool: str) -> Non
 
 
 async def test_slow_tool_of_the_official_suite_streams_at_once() -> None:
-    peer = Peer(conformance())
-    message = peer.call("test_tool_slow", {"durationMs": 10_000}, _meta={"progressToken": "p"})
-    async with peer.open(message) as exchange:
-        assert (await exchange.message(3)).get("method") is not None
+    peer = AsgiClient(conformance())
+    message = peer.call(
+        "test_tool_slow", durationMs=10_000, params={"_meta": {"progressToken": "p"}}
+    )
+    async with peer.open_post(message) as exchange:
+        assert (await asyncio.wait_for(exchange.message(), 3)).get("method") is not None
 
 
 async def test_structured_content_of_the_official_suite_is_not_wrapped() -> None:
-    peer = Peer(conformance())
+    peer = AsgiClient(conformance())
     array = (await peer.tool("sep_2106_array_output_tool")).result
     number = (await peer.tool("sep_2106_primitive_output_tool")).result
 
@@ -69,9 +68,7 @@ async def test_structured_content_of_the_official_suite_is_not_wrapped() -> None
 async def test_session_serves_requests_with_another_supported_version(version: str) -> None:
     peer = await in_session()
 
-    response = await peer.send(
-        peer.call("add", {"a": 3}), extra=[("mcp-protocol-version", version)]
-    )
+    response = await peer.post(peer.call("add", a=3), {"mcp-protocol-version": version})
 
     assert response.status == 200
     assert text_of(response.result) == "3"
@@ -79,7 +76,7 @@ async def test_session_serves_requests_with_another_supported_version(version: s
 
 async def test_extensions_are_negotiated_in_a_session() -> None:
     wanted = {"com.example/conformance": {"nested": {"enabled": False}, "values": ["a", 2, None]}}
-    peer = Peer(conformance(), NEWEST_SESSION, capabilities={"extensions": wanted})
+    peer = AsgiClient(conformance(), NEWEST_SESSION, capabilities={"extensions": wanted})
     opened = await peer.initialize()
     declared = opened.result["capabilities"].get("extensions", {})
     reported = await peer.tool("test_legacy_extension_capabilities")

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ import pytest
 
 from tests.processes import ROOT
 from tests.running_site import RunningSite, create_tables, serving
-from tests.transports.http_peer import ACCEPT, PRIMED
-from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 from tests.waiting import SECONDS
+from tests.wire.live import SyncLiveClient
+from tests.wire.messages import NEWEST_SESSION, response, text_of
 
 TIMEOUT = SECONDS
 
@@ -41,61 +40,52 @@ def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
         yield stack.enter_context(serving(*serve)), stack.enter_context(serving(*serve))
 
 
-class Client:
+class TwoProcessesClient:
     """A client that chooses the worker for each of its requests."""
 
-    def __init__(self, workers: tuple[RunningSite, RunningSite]) -> None:
-        self.urls = [worker.url("/mcp") for worker in workers]
-        self.headers = {"accept": ACCEPT}
-        self._ids = count(1)
-        params = {
-            "protocolVersion": PRIMED,
-            "capabilities": {},
-            "clientInfo": {"name": "two", "version": "1"},
-        }
-        reply = self._post(0, "initialize", params)
-        self.headers["mcp-session-id"] = reply.headers["mcp-session-id"]
-
-    def result(self, worker: int, method: str, **params: Any) -> dict[str, Any]:
-        result: dict[str, Any] = self._post(worker, method, params).json()["result"]
-        return result
+    def __init__(self, workers: tuple[RunningSite, RunningSite], http: httpx.Client) -> None:
+        self.at = [SyncLiveClient(http, each.url("/mcp"), NEWEST_SESSION) for each in workers]
+        self.at[0].initialize()
+        self.at[1].session = self.at[0].session
 
     def call(self, worker: int, tool: str, **arguments: Any) -> str:
-        result = self.result(worker, "tools/call", name=tool, arguments=arguments)
-        return str(result["content"][0]["text"])
+        result = self.at[worker].result("tools/call", name=tool, arguments=arguments)
+        return text_of(result)
 
     def notes(self, worker: int) -> set[str]:
-        listed = self.result(worker, "resources/list")["resources"]
+        listed = self.at[worker].result("resources/list")["resources"]
         return {each["name"] for each in listed if each["uri"].startswith("note:")}
-
-    def _post(self, worker: int, method: str, params: Any) -> httpx.Response:
-        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
-        return httpx.post(
-            self.urls[worker], json=message, headers=self.headers, timeout=TIMEOUT
-        ).raise_for_status()
 
 
 @pytest.fixture
-def client(workers: tuple[RunningSite, RunningSite]) -> Client:
-    return Client(workers)
+def http() -> Iterator[httpx.Client]:
+    with httpx.Client(timeout=TIMEOUT, trust_env=False, verify=False) as http:
+        yield http
 
 
-def test_assigns_of_one_worker_are_visible_on_the_other(client: Client) -> None:
+@pytest.fixture
+def client(workers: tuple[RunningSite, RunningSite], http: httpx.Client) -> TwoProcessesClient:
+    return TwoProcessesClient(workers, http)
+
+
+def test_assigns_of_one_worker_are_visible_on_the_other(client: TwoProcessesClient) -> None:
     client.call(0, "calculator", operation="add", a=40, b=2)
 
     assert client.call(1, "last_calculation") == "42"
 
 
-def test_component_registered_on_one_worker_is_served_by_the_other(client: Client) -> None:
+def test_component_registered_on_one_worker_is_served_by_the_other(
+    client: TwoProcessesClient,
+) -> None:
     client.call(0, "take_note", title="milk", text="Two pints")
 
     assert client.notes(1) == {"milk"}
-    (contents,) = client.result(1, "resources/read", uri="note://milk")["contents"]
+    (contents,) = client.at[1].result("resources/read", uri="note://milk")["contents"]
     assert contents["text"] == "Two pints"
 
 
 def test_concurrent_calls_on_both_workers_lose_no_update(
-    client: Client,
+    client: TwoProcessesClient,
 ) -> None:
     titles = [f"note-{number}" for number in range(12)]
 
@@ -107,14 +97,14 @@ def test_concurrent_calls_on_both_workers_lose_no_update(
         assert list(pool.map(take, enumerate(titles))) == ["Noted."] * 12
 
     assert client.notes(0) == client.notes(1) == {*titles}
-    read = [client.result(1, "resources/read", uri=f"note://{title}") for title in titles]
+    read = [client.at[1].result("resources/read", uri=f"note://{title}") for title in titles]
     assert [each["contents"][0]["text"] for each in read] == titles
 
 
 def test_assigns_and_components_are_not_visible_in_another_session(
-    workers: tuple[RunningSite, RunningSite],
+    workers: tuple[RunningSite, RunningSite], http: httpx.Client
 ) -> None:
-    one, other = Client(workers), Client(workers)
+    one, other = TwoProcessesClient(workers, http), TwoProcessesClient(workers, http)
     one.call(0, "take_note", title="mine", text="secret")
     one.call(0, "calculator", operation="add", a=1, b=1)
 
@@ -131,26 +121,15 @@ def accept_result(key: str) -> dict[str, Any]:
 
 
 def test_multi_round_trip_call_continues_on_alternating_workers(
-    workers: tuple[RunningSite, RunningSite],
+    workers: tuple[RunningSite, RunningSite], http: httpx.Client
 ) -> None:
     capabilities: dict[str, Any] = {"elicitation": {"form": {}}}
-    params: dict[str, Any] = {
-        "name": MULTI_ROUND_TRIP_TOOL,
-        "arguments": {},
-        "_meta": {VERSION: STATELESS, CAPABILITIES: capabilities},
-    }
-    headers = {
-        "accept": ACCEPT,
-        "mcp-protocol-version": STATELESS,
-        "mcp-method": "tools/call",
-        "mcp-name": MULTI_ROUND_TRIP_TOOL,
-    }
+    params: dict[str, Any] = {"name": MULTI_ROUND_TRIP_TOOL, "arguments": {}}
     requested: list[str] = []
     for round_ in range(len(RESPONSES) + 1):
-        message = {"jsonrpc": "2.0", "id": round_, "method": "tools/call", "params": params}
         url = workers[round_ % 2].url("/conformance")
-        reply = httpx.post(url, json=message, headers=headers, timeout=TIMEOUT).raise_for_status()
-        result = reply.json()["result"]
+        client = SyncLiveClient(http, url, capabilities=capabilities)
+        result = client.result("tools/call", **params)
         if result["resultType"] == "complete":
             break
         (key,) = result["inputRequests"]
@@ -164,34 +143,22 @@ def test_multi_round_trip_call_continues_on_alternating_workers(
 
 
 def test_multi_round_trip_tool_sends_input_requests_in_a_session(
-    workers: tuple[RunningSite, RunningSite],
+    workers: tuple[RunningSite, RunningSite], http: httpx.Client
 ) -> None:
-    url = workers[0].url("/conformance")
-    headers = {"accept": ACCEPT}
-    params = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {"elicitation": {}},
-        "clientInfo": {"name": "live", "version": "1"},
-    }
-    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    opened = httpx.post(url, json=opening, headers=headers, timeout=TIMEOUT)
-    headers["mcp-session-id"] = opened.headers["mcp-session-id"]
-    call = {"name": MULTI_ROUND_TRIP_TOOL, "arguments": {}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     answers = iter(RESPONSES)
-    with httpx.stream("POST", url, json=message, headers=headers, timeout=TIMEOUT) as stream:
-        for line in stream.iter_lines():
+    url = workers[0].url("/conformance")
+    client = SyncLiveClient(http, url, "2025-06-18", capabilities={"elicitation": {}})
+    client.initialize()
+    call = client.call(MULTI_ROUND_TRIP_TOOL)
+    with client.open_post(call) as lines:
+        for line in lines:
             if not line.startswith("data: {"):
                 continue
             message = json.loads(line.removeprefix("data: "))
             if message.get("method") == "elicitation/create":
-                reply = {
-                    "jsonrpc": "2.0",
-                    "id": message["id"],
-                    "result": accept_result(next(answers)),
-                }
-                httpx.post(url, json=reply, headers=headers, timeout=TIMEOUT).raise_for_status()
-            elif message.get("id") == 1:
+                answer = response(message["id"], accept_result(next(answers)))
+                client.post(answer).raise_for_status()
+            elif message.get("id") == call["id"]:
                 result = message["result"]
 
     assert "Ada" in result["content"][0]["text"]

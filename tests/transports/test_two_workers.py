@@ -7,18 +7,18 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import count
 from typing import Any
 
 import httpx
 import pytest
 
-from django_mcp.core.protocol import request_meta, sse
+from django_mcp.core.protocol import sse
 from tests.databases import REDIS_URL, why_not_redis
 from tests.running_site import RunningSite, two_workers
 from tests.spec import spec
-from tests.transports.http_peer import MODERN, PRIMED
 from tests.waiting import SECONDS, until
+from tests.wire.live import events as events_of
+from tests.wire.messages import NEWEST_SESSION, STATELESS, WireClient, notification
 
 NO_LAYER = why_not_redis("channels_redis")
 pytestmark = pytest.mark.skipif(NO_LAYER is not None, reason=str(NO_LAYER))
@@ -27,7 +27,6 @@ PATH = "/conformance"
 TIMEOUT = SECONDS
 TOOLS_CHANGED = "notifications/tools/list_changed"
 PROMPTS_CHANGED = "notifications/prompts/list_changed"
-JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
 @pytest.fixture(scope="module")
@@ -37,55 +36,42 @@ def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
         yield sites
 
 
-class Client:
+class TwoWorkersClient(WireClient):
     """A client that chooses the worker for each of its requests."""
 
     def __init__(self, workers: tuple[RunningSite, RunningSite], http: httpx.AsyncClient) -> None:
+        super().__init__(version=NEWEST_SESSION, capabilities={"elicitation": {}})
         self.workers = workers
         self.http = http
-        self.session: dict[str, str] = {}
-        self._ids = count(1)
-
-    def message(self, method: str, params: Any = None, *, id: Any = None) -> dict[str, Any]:
-        identity = next(self._ids) if id is None else id
-        return {"jsonrpc": "2.0", "id": identity, "method": method, "params": params or {}}
-
-    def call(self, tool: str, *, id: Any = None, **arguments: Any) -> dict[str, Any]:
-        return self.message("tools/call", {"name": tool, "arguments": arguments}, id=id)
 
     async def initialize(self) -> None:
-        params = {
-            "protocolVersion": PRIMED,
-            "capabilities": {"elicitation": {}},
-            "clientInfo": {"name": "two", "version": "1"},
-        }
-        reply = await self.post(0, self.message("initialize", params))
-        self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
-        await self.post(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        reply = await self.post(0, self.initialize_request())
+        self.session = reply.headers["mcp-session-id"]
+        await self.post(1, notification("notifications/initialized"))
 
-    async def post(self, worker: int, message: Any, **headers: str) -> httpx.Response:
+    async def post(self, worker: int, message: Any) -> httpx.Response:
         url = self.workers[worker].url(PATH)
-        sent = {**JSON, **self.session, **headers}
-        return await self.http.post(url, json=message, headers=sent)
+        return await self.http.post(url, json=message, headers=self.headers_of(message))
 
     @asynccontextmanager
     async def open_post(
-        self, worker: int, message: Any, path: str = PATH, **headers: str
+        self, worker: int, message: Any, path: str = PATH
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
         url = self.workers[worker].url(path)
-        sent = {**JSON, **self.session, **headers}
-        async with self.http.stream("POST", url, json=message, headers=sent) as response:
-            yield _events(response)
+        headers = self.headers_of(message)
+        async with self.http.stream("POST", url, json=message, headers=headers) as response:
+            yield events_of(response)
 
     @asynccontextmanager
     async def open_get(
-        self, worker: int, path: str = PATH, **headers: str
+        self, worker: int, path: str = PATH, *, last: str | None = None
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
-        sent = {"accept": "text/event-stream", **self.session, **headers}
+        resumed = {} if last is None else {"last-event-id": last}
+        headers = self.headers_of(None, resumed, method="GET")
         url = self.workers[worker].url(path)
-        async with self.http.stream("GET", url, headers=sent) as response:
+        async with self.http.stream("GET", url, headers=headers) as response:
             assert response.status_code == 200
-            yield _events(response)
+            yield events_of(response)
 
     @asynccontextmanager
     async def active_stream(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
@@ -97,13 +83,6 @@ class Client:
                 await asyncio.wait([received], timeout=0.2)
             await received
             yield events
-
-
-async def _events(response: httpx.Response) -> AsyncIterator[sse.Event]:
-    parser = sse.Parser()
-    async for chunk in response.aiter_raw():
-        for event in parser.feed(chunk):
-            yield event
 
 
 async def message_of(events: AsyncIterator[sse.Event]) -> dict[str, Any]:
@@ -123,21 +102,15 @@ async def notification_of(events: AsyncIterator[sse.Event], method: str) -> dict
 
 
 @pytest.fixture
-async def client(workers: tuple[RunningSite, RunningSite]) -> AsyncIterator[Client]:
+async def client(workers: tuple[RunningSite, RunningSite]) -> AsyncIterator[TwoWorkersClient]:
     async with httpx.AsyncClient(timeout=TIMEOUT) as http:
-        client = Client(workers, http)
+        client = TwoWorkersClient(workers, http)
         await client.initialize()
         yield client
 
 
-def stateless_headers(message: dict[str, Any], **headers: str) -> dict[str, str]:
-    """The headers of a stateless message, to which the metadata is added."""
-    message["params"]["_meta"] = {request_meta.VERSION: MODERN, request_meta.CAPABILITIES: {}}
-    return {"mcp-protocol-version": MODERN, "mcp-method": message["method"], **headers}
-
-
 async def test_list_change_reaches_the_get_stream_on_another_worker(
-    client: Client,
+    client: TwoWorkersClient,
 ) -> None:
     async with client.active_stream(1) as events:
         await client.post(0, client.call("test_trigger_tool_change"))
@@ -145,28 +118,22 @@ async def test_list_change_reaches_the_get_stream_on_another_worker(
 
 
 @spec("2026/SUB-09")
-async def test_list_change_reaches_listen_streams_on_both_workers(client: Client) -> None:
-    client.session = {}
-    listens = [
-        client.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        for _ in range(2)
-    ]
-    one, two = (stateless_headers(each) for each in listens)
+async def test_list_change_reaches_listen_streams_on_both_workers(client: TwoWorkersClient) -> None:
+    client.version = STATELESS
     async with (
-        client.open_post(0, listens[0], **one) as here,
-        client.open_post(1, listens[1], **two) as there,
+        client.open_post(0, client.listen(1, toolsListChanged=True)) as here,
+        client.open_post(1, client.listen(2, toolsListChanged=True)) as there,
     ):
         for events in (here, there):
             assert "acknowledged" in (await message_of(events))["method"]
-        trigger = client.call("test_trigger_tool_change")
-        await client.post(
-            0, trigger, **stateless_headers(trigger, **{"mcp-name": "test_trigger_tool_change"})
-        )
+        await client.post(0, client.call("test_trigger_tool_change"))
         for events in (here, there):
             assert (await message_of(events))["method"] == TOOLS_CHANGED
 
 
-async def test_list_change_in_a_management_command_reaches_the_open_get(client: Client) -> None:
+async def test_list_change_in_a_management_command_reaches_the_open_get(
+    client: TwoWorkersClient,
+) -> None:
     async with client.active_stream(0) as events:
         code = (
             "from example_site.conformance.server import conformance; "
@@ -186,7 +153,7 @@ for entry in registry.entries(registry.get("conformance")):
 
 
 async def test_tool_is_switched_off_and_on_for_both_workers_by_another_process(
-    client: Client,
+    client: TwoWorkersClient,
 ) -> None:
     def switch(code: str) -> None:
         client.workers[0].manage("shell", "-c", SWITCH.format(code))
@@ -209,7 +176,7 @@ async def test_tool_is_switched_off_and_on_for_both_workers_by_another_process(
             await until(partial(is_answered, worker))
 
 
-async def test_input_request_is_answered_through_another_worker(client: Client) -> None:
+async def test_input_request_is_answered_through_another_worker(client: TwoWorkersClient) -> None:
     call = client.call("test_elicitation", message="Who are you?")
     async with client.open_post(0, call) as events:
         request = await message_of(events)
@@ -222,7 +189,7 @@ async def test_input_request_is_answered_through_another_worker(client: Client) 
         assert "ann@example.com" in text
 
 
-async def test_call_is_cancelled_through_another_worker(client: Client) -> None:
+async def test_call_is_cancelled_through_another_worker(client: TwoWorkersClient) -> None:
     call = client.call("test_elicitation", message="Who are you?", id="long")
     async with client.open_post(0, call) as events:
         await message_of(events)
@@ -234,7 +201,7 @@ async def test_call_is_cancelled_through_another_worker(client: Client) -> None:
             await message_of(events)
 
 
-async def test_early_cancellation_on_another_worker_is_ignored(client: Client) -> None:
+async def test_early_cancellation_on_another_worker_is_ignored(client: TwoWorkersClient) -> None:
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
     await client.post(1, {**cancelled, "params": {"requestId": "early"}})
     reply = await client.post(0, client.call("test_simple_text", id="early"))
@@ -242,7 +209,7 @@ async def test_early_cancellation_on_another_worker_is_ignored(client: Client) -
 
 
 async def test_late_cancellation_on_another_worker_swallows_no_later_request(
-    client: Client,
+    client: TwoWorkersClient,
 ) -> None:
     await client.post(0, client.call("test_simple_text", id="twice"))
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
@@ -251,21 +218,21 @@ async def test_late_cancellation_on_another_worker_swallows_no_later_request(
     assert "result" in reply.json()
 
 
-async def test_interrupted_response_is_replayed_by_another_worker(client: Client) -> None:
+async def test_interrupted_response_is_replayed_by_another_worker(client: TwoWorkersClient) -> None:
     async with client.open_post(0, client.call("test_reconnection", id=99)) as events:
         first = await anext(events)
         assert [event async for event in events if event.data] == []
-    async with client.open_get(1, **{"last-event-id": first.id}) as events:
+    async with client.open_get(1, last=first.id) as events:
         assert (await message_of(events))["id"] == 99
         assert [event async for event in events] == []
 
 
-async def test_lost_stream_is_resumed_on_another_worker(client: Client) -> None:
+async def test_lost_stream_is_resumed_on_another_worker(client: TwoWorkersClient) -> None:
     call = client.call("test_elicitation", message="Who are you?")
     async with client.open_post(0, call) as events:
         first = await anext(events)
         request = await message_of(events)
-    async with client.open_get(1, **{"last-event-id": first.id}) as events:
+    async with client.open_get(1, last=first.id) as events:
         assert (await message_of(events))["id"] == request["id"]
         answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"action": "decline"}}
         await client.post(1, answer)
@@ -273,7 +240,7 @@ async def test_lost_stream_is_resumed_on_another_worker(client: Client) -> None:
 
 
 @spec("T-HTTP-51")
-async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
+async def test_newest_stream_is_active_on_any_worker(client: TwoWorkersClient) -> None:
     async with client.active_stream(0) as older, client.active_stream(1) as newer:
         await client.post(0, client.call("test_trigger_tool_change"))
         assert await notification_of(newer, TOOLS_CHANGED)
@@ -281,21 +248,23 @@ async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
             await notification_of(older, TOOLS_CHANGED)
 
 
-async def test_delete_closes_streams_on_every_worker(client: Client) -> None:
+async def test_delete_closes_streams_on_every_worker(client: TwoWorkersClient) -> None:
     async with client.active_stream(0) as one, client.open_get(1) as two:
         url = client.workers[1].url(PATH)
-        reply = await client.http.delete(url, headers=client.session)
+        reply = await client.http.delete(url, headers=client.headers_of(None, method="DELETE"))
         assert reply.status_code == 204
         async with asyncio.timeout(TIMEOUT):
             for events in (one, two):
                 _ = [event async for event in events]
-    reply = await client.post(0, client.message("ping"))
+    reply = await client.post(0, client.request("ping"))
     assert reply.status_code == 404
 
 
-async def test_resource_update_reaches_the_get_stream_on_another_worker(client: Client) -> None:
+async def test_resource_update_reaches_the_get_stream_on_another_worker(
+    client: TwoWorkersClient,
+) -> None:
     uri = "test://watched-resource"
-    await client.post(0, client.message("resources/subscribe", {"uri": uri}))
+    await client.post(0, client.request("resources/subscribe", {"uri": uri}))
     async with client.active_stream(1) as events:
         code = (
             "from example_site.conformance.server import conformance; "
@@ -319,18 +288,13 @@ Ticket.objects.create(pk=2, customer=customer, subject="Two", description="")
 
 
 async def test_saved_objects_are_notified_once_to_subscribers_on_both_workers(
-    client: Client,
+    client: TwoWorkersClient,
 ) -> None:
-    client.session = {}
+    client.version = STATELESS
     uris = ["ticket://1", "ticket://2"]
-    listens = [
-        client.message("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
-        for _ in range(2)
-    ]
-    one, two = (stateless_headers(each) for each in listens)
     async with (
-        client.open_post(0, listens[0], path="/mcp", **one) as here,
-        client.open_post(1, listens[1], path="/mcp", **two) as there,
+        client.open_post(0, client.listen(1, resourceSubscriptions=uris), "/mcp") as here,
+        client.open_post(1, client.listen(2, resourceSubscriptions=uris), "/mcp") as there,
     ):
         for events in (here, there):
             assert "acknowledged" in (await message_of(events))["method"]
@@ -340,18 +304,14 @@ async def test_saved_objects_are_notified_once_to_subscribers_on_both_workers(
             assert [each["params"]["uri"] for each in messages] == uris
 
 
-async def test_http_sse_message_is_accepted_by_another_worker(client: Client) -> None:
-    client.session = {}
+async def test_http_sse_message_is_accepted_by_another_worker(client: TwoWorkersClient) -> None:
+    client.session = None
     async with client.open_get(0, f"{PATH}/sse") as events:
         address = (await anext(events)).data
         url = client.workers[1].url(address)
-        params = {
-            "protocolVersion": "2024-11-05",
-            "capabilities": {},
-            "clientInfo": {"name": "old", "version": "1"},
-        }
-        reply = await client.http.post(url, json=client.message("initialize", params))
+        old = WireClient(version="2024-11-05")
+        reply = await client.http.post(url, json=old.initialize_request())
         assert reply.status_code == 202
         assert (await message_of(events))["result"]["protocolVersion"] == "2024-11-05"
-        await client.http.post(url, json=client.message("ping", id="p"))
+        await client.http.post(url, json=client.request("ping", id="p"))
         assert (await message_of(events))["id"] == "p"

@@ -9,6 +9,10 @@ from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 from django_mcp.testing.asgi import Reply
+from django_mcp.transports.wsgi import event_loop
+from django_mcp.transports.wsgi.bridge import Bridge
+from django_mcp.transports.wsgi.environ import RequestBody, scope_of
+from django_mcp.transports.wsgi.event_loop import EventLoopThread
 from tests.http_client import TIMEOUT, message
 
 
@@ -69,3 +73,33 @@ def sent_call(port: int, name: str, /, **arguments: Any) -> socket.socket:
     client = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT)
     client.sendall("\r\n".join([*head, "", body]).encode())
     return client
+
+
+HEADERS = [(b"x-a", b"1")]
+START = {"type": "http.response.start", "status": 200, "headers": HEADERS}
+
+
+def bridged(
+    application: Any,
+    more: Mapping[str, Any] | None = None,
+    *,
+    running: EventLoopThread | None = None,
+) -> Any:
+    """The WSGI application that an ASGI application becomes; ``more`` is added to the scope."""
+
+    def call(variables: Any, start_response: Any) -> Any:
+        body = RequestBody(variables)
+        loop = running or event_loop.current()
+        scope = {**scope_of(variables), **(more or {})}
+        return Bridge(application, scope, body, loop).respond(start_response)
+
+    return call
+
+
+def part(body: bytes, *, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def respond(send: Any, body: bytes) -> None:
+    await send(START)
+    await send(part(body, more=False))

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
 from typing import Any
@@ -16,39 +16,10 @@ import pytest
 from django_mcp.transports.wsgi import environ as wsgi_environ
 from django_mcp.transports.wsgi import event_loop
 from django_mcp.transports.wsgi.bridge import Bridge, ResponseParts
-from django_mcp.transports.wsgi.environ import READ_AT_ONCE, RequestBody, scope_of
+from django_mcp.transports.wsgi.environ import READ_AT_ONCE, scope_of
 from django_mcp.transports.wsgi.event_loop import EventLoopThread, LoopEnded
 from tests.waiting import SECONDS
-from tests.wsgi.requests import Response, environ, perform
-
-HEADERS = [(b"x-a", b"1")]
-START = {"type": "http.response.start", "status": 200, "headers": HEADERS}
-
-
-def bridged(
-    application: Any,
-    more: Mapping[str, Any] | None = None,
-    *,
-    running: EventLoopThread | None = None,
-) -> Any:
-    """The WSGI application that an ASGI application becomes; ``more`` is added to the scope."""
-
-    def call(variables: Any, start_response: Any) -> Any:
-        body = RequestBody(variables)
-        loop = running or event_loop.current()
-        scope = {**scope_of(variables), **(more or {})}
-        return Bridge(application, scope, body, loop).respond(start_response)
-
-    return call
-
-
-def part(body: bytes, *, more: bool) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": body, "more_body": more}
-
-
-async def respond(send: Any, body: bytes) -> None:
-    await send(START)
-    await send(part(body, more=False))
+from tests.wsgi.requests import HEADERS, START, Response, bridged, environ, part, perform, respond
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:

@@ -18,8 +18,7 @@ from django_mcp import routing
 from django_mcp.transports.http.endpoint import Endpoint
 from django_mcp.transports.http.request import WAITING_THREAD
 from django_mcp.transports.wsgi import event_loop, waiting_thread
-from tests.wsgi.requests import environ, perform
-from tests.wsgi.test_bridge import respond
+from tests.wsgi.requests import environ, perform, respond
 
 
 async def asgi_function(scope: Any, receive: Any, send: Any) -> None: ...

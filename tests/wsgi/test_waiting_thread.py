@@ -21,13 +21,13 @@ from django_mcp.testing.asgi import Reply
 from django_mcp.transports.http.request import WAITING_THREAD
 from django_mcp.transports.wsgi import event_loop, waiting_thread
 from django_mcp.transports.wsgi.waiting_thread import MAX_DURATION, MAX_PROCESSOR_TIME, PROVEN
-from tests.core.dispatch.test_control_exceptions import CONTROL
+from tests.core.dispatch.control_exceptions import CONTROL
 from tests.http_client import message
 from tests.memory_stores import configure
-from tests.transports.wire import SESSIONS, Wire
 from tests.waiting import SECONDS
-from tests.wsgi.requests import environ, perform
-from tests.wsgi.test_bridge import bridged
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import SESSIONS
+from tests.wsgi.requests import bridged, environ, perform
 
 __all__ = ["configure"]
 
@@ -205,10 +205,10 @@ def in_session(tool: Any, *, requests_input: bool = False) -> Iterator[Callable[
     server = Server("wsgi-session", authenticators=[AnonymousAuthentication()])
     server.tool(name="tool", requests_input=requests_input)(tool)
     application = bridged(endpoint(server), {WAITING_THREAD: waiting_thread})
-    wire = Wire(server, SESSIONS[-1])
+    wire = AsgiClient(server, SESSIONS[-1])
 
     def send(content: Any) -> Reply:
-        headers = {**wire.headers(content), "Host": "testserver"}
+        headers = {**wire.headers_of(content), "Host": "testserver"}
         variables = environ(path="/mcp", headers=headers, body=json.dumps(content).encode())
         return perform(application, variables)
 
@@ -219,7 +219,7 @@ def in_session(tool: Any, *, requests_input: bool = False) -> Iterator[Callable[
         return send(content)
 
     opened = send(wire.initialize_request())
-    wire.session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+    wire.session = opened.headers["mcp-session-id"]
     send(jsonrpc.notification("notifications/initialized"))
     yield call
     waiting_thread._fast_calls.clear()

@@ -20,16 +20,8 @@ from typing import Any, ClassVar, Protocol
 import httpx
 
 from tests.benchmarks.faults.tally import GONE, Tally
-from tests.services.peer import (
-    NEWEST_SESSION,
-    STATELESS,
-    Caller,
-    Crossed,
-    Failed,
-    Peer,
-    SessionGone,
-    text_of,
-)
+from tests.wire.live import Caller, Crossed, Failed, LiveClient, SessionGone
+from tests.wire.messages import NEWEST_SESSION, STATELESS, text_of
 
 LIMIT = 30.0
 """Seconds after which a request hangs: longer than any time limit of the settings."""
@@ -96,9 +88,11 @@ class Traffic:
 
     def peer(
         self, version: str = STATELESS, caller: Caller | None = None, **capabilities: Any
-    ) -> Peer:
+    ) -> LiveClient:
         """A client of ``caller``, or else of one user after the other."""
-        return Peer(self.http, self.url, version, caller or next(self._callers), **capabilities)
+        return LiveClient(
+            self.http, self.url, version, caller or next(self._callers), **capabilities
+        )
 
     def check_starts(self) -> None:
         """Compare the tasks and approved calls that were started with those that ended."""
@@ -114,7 +108,7 @@ class Traffic:
         kind: str,
         work: Callable[[], Awaitable[Any]],
         expected: float = 0.0,
-        peer: Peer | None = None,
+        peer: LiveClient | None = None,
         limit: float | None = None,
     ) -> bool:
         """Do one request, and note what becomes of it; whether it succeeded."""
@@ -195,7 +189,7 @@ class Actor(ABC):
     async def echo(self, tool: str, **arguments: Any) -> str:
         """Call a tool which answers with its token; returns the token."""
         token = self.traffic.token()
-        result = await self.peer.call(tool, token=token, **arguments)
+        result = await self.peer.tool(tool, token=token, **arguments)
         check_token(text_of(result), token)
         return token
 

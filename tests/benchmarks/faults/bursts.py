@@ -13,16 +13,9 @@ import httpx
 
 from tests.benchmarks.faults.kinds import CAUGHT_UP, SLACK
 from tests.benchmarks.faults.tally import ANNOUNCED, Tally
-from tests.services.peer import (
-    NEWEST_SESSION,
-    STATELESS,
-    Failed,
-    Peer,
-    check,
-    events,
-    request,
-)
 from tests.services.workers import Cluster
+from tests.wire.live import Failed, LiveClient, check, events, request
+from tests.wire.messages import NEWEST_SESSION, STATELESS
 
 CHANGES = 40
 LISTEN_STREAMS = 10
@@ -39,7 +32,7 @@ class Listening:
     """A client with an open stream, and what it has heard."""
 
     def __init__(
-        self, peer: Peer, uris: Iterable[str], tally: Tally, opening: asyncio.Semaphore
+        self, peer: LiveClient, uris: Iterable[str], tally: Tally, opening: asyncio.Semaphore
     ) -> None:
         self.peer = peer
         self.opening = opening
@@ -97,14 +90,14 @@ async def play(cluster: Cluster, sessions: int) -> Tally:
     ):
         versions = [NEWEST_SESSION] * sessions + [STATELESS] * LISTEN_STREAMS
         callers = cycle(cluster.people)
-        peers = (Peer(http, cluster.url, version, next(callers)) for version in versions)
+        peers = (LiveClient(http, cluster.url, version, next(callers)) for version in versions)
         opening = asyncio.Semaphore(OPENED_AT_ONCE)
         listening = [Listening(peer, uris, tally, opening) for peer in peers]
         tasks = [asyncio.create_task(each.run()) for each in listening]
         stack.callback(lambda: [task.cancel() for task in tasks])
         await _all_opened(listening, tasks)
         began = time.monotonic()
-        notifier = Peer(http, cluster.url, caller=cluster.people[0])
+        notifier = LiveClient(http, cluster.url, caller=cluster.people[0])
         await asyncio.gather(*(_notify_change(notifier, uri, tally) for uri in uris))
         await asyncio.gather(*(_reached(each, began) for each in listening))
     return tally
@@ -120,10 +113,10 @@ async def _all_opened(listening: list[Listening], tasks: list[asyncio.Task[None]
                 await asyncio.sleep(0.05)
 
 
-async def _notify_change(notifier: Peer, uri: str, tally: Tally) -> None:
+async def _notify_change(notifier: LiveClient, uri: str, tally: Tally) -> None:
     began, failure = time.monotonic(), None
     try:
-        await notifier.call("notify_change", uri=uri)
+        await notifier.tool("notify_change", uri=uri)
     except (Failed, httpx.TransportError) as error:
         failure = str(error) or type(error).__name__
     tally.note("stateless call", began, failure)

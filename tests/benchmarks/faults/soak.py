@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import httpx
 
 from tests.benchmarks.faults import actor, traffic
-from tests.services.peer import Peer, text_of
 from tests.services.workers import Cluster
+from tests.wire.live import LiveClient
+from tests.wire.messages import text_of
 
 TABLES = (
     "django_mcp_mcpsession",
@@ -103,7 +104,7 @@ async def _of_workers(cluster: Cluster) -> Reading:
     reading: Reading = {}
     async with httpx.AsyncClient(timeout=actor.LIMIT, trust_env=False) as http:
         for number, worker in enumerate(cluster.workers):
-            used = json.loads(text_of(await Peer(http, f"{worker.url}/mcp").call("usage")))
+            used = json.loads(text_of(await LiveClient(http, f"{worker.url}/mcp").tool("usage")))
             names = ("memory", "threads", "descriptors", "tasks")
             reading |= {f"worker {number} {name}": used[name] for name in names}
     return reading

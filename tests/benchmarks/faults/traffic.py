@@ -19,21 +19,18 @@ import httpx
 from tests.benchmarks.faults.actor import Actor, Site, Traffic, check_token
 from tests.benchmarks.faults.tally import QUERY
 from tests.benchmarks.faults.work import ApprovedCall, ApprovedTask, Task
-from tests.services.peer import (
+from tests.wire.live import (
     RECONNECT,
-    STATELESS,
     Crossed,
     Failed,
-    Message,
     SessionGone,
     check,
     events,
-    notification,
     owned,
     request,
     succeeded,
-    text_of,
 )
+from tests.wire.messages import STATELESS, Message, notification, text_of
 
 OLDEST = "2024-11-05"
 AGAIN = 5.0
@@ -135,7 +132,7 @@ class InSession(Actor):
 
     async def _recall(self) -> None:
         kept = set(self.kept)
-        result = await self.peer.call("recall")
+        result = await self.peer.tool("recall")
         found = set(json.loads(text_of(result)))
         if missing := kept - found:
             self.traffic.tally.note_lost(f"{sorted(missing)} of a session")
@@ -357,7 +354,7 @@ class Announced(Actor):
         """Announce a change, and wait until it is heard; True if the connection changes, too."""
         connection, until = self.connection, time.monotonic() + seconds
         self.reached.clear()
-        await self.notifier.call("notify_change", uri=self.uri)
+        await self.notifier.tool("notify_change", uri=self.uri)
         while connection == self.connection and not self.reached.is_set():
             if time.monotonic() > until:
                 return False
@@ -520,7 +517,7 @@ async def until_each_kind_has_worked(
 
 async def _check_rows(traffic: Traffic) -> None:
     """Ask for the rows that were acknowledged."""
-    result = await traffic.peer().call("saved")
+    result = await traffic.peer().tool("saved")
     missing = traffic.saved - set(json.loads(text_of(result)))
     if missing:
         traffic.tally.note_lost(f"rows {sorted(missing)}")

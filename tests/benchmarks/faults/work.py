@@ -18,7 +18,8 @@ import httpx
 
 from tests.benchmarks.faults.actor import Actor, Traffic
 from tests.benchmarks.faults.tally import LOOKS
-from tests.services.peer import STATELESS, Crossed, Failed, Message, succeeded, text_of
+from tests.wire.live import Crossed, Failed, succeeded
+from tests.wire.messages import STATELESS, Message, text_of
 
 LOOK = 0.5
 """Seconds between two looks."""
@@ -62,7 +63,7 @@ class Work(Actor):
 
     async def approve(self, key: str) -> None:
         """Approve as another user."""
-        await self._until_answered(lambda: self.approver.call("approve", id=key), "decision")
+        await self._until_answered(lambda: self.approver.tool("approve", id=key), "decision")
 
     async def _until_answered(self, ask: Callable[[], Awaitable[Message]], kind: str) -> Message:
         """Ask again while the site fails."""

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from datetime import timedelta
 from secrets import token_urlsafe
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
 
 from django_mcp.contrib.approvals.models import Approval, fingerprint
 from django_mcp.stores.base import digest
 from django_mcp.tasks import store
 from django_mcp.tasks.store import Held, NewTask
-from tests.contrib.approvals.worker import PERMISSION
+from tests.contrib.approvals.till import (
+    PERMISSION,
+    browser_of,
+    decision,
+    page_of,
+)
 
 LIFETIME = 3600.0
 
@@ -61,3 +70,12 @@ async def hold(*, amount: int = 7, four_eyes: bool = False, user_key: str = "") 
     """Store the call; return its id, and whether it is new."""
     new, held = described(amount=amount, four_eyes=four_eyes, user_key=user_key)
     return await store.get().hold(new, held)
+
+
+async def decide(key: str, who: User, choice: str = "approve", **changed: Any) -> Any:
+    """Decide on the page, as a browser does."""
+
+    def post() -> Any:
+        return browser_of(who).post(page_of(key), decision(key, choice, **changed))
+
+    return await sync_to_async(post)()

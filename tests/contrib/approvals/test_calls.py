@@ -23,6 +23,7 @@ from django_mcp.core.protocol import tasks
 from django_mcp.tasks import execution, store
 from django_mcp.testing import Client, SyncClient, accept, cancel, decline
 from tests.constants import SetConstants
+from tests.contrib.approvals.rows import decide
 from tests.contrib.approvals.till import (
     PERMISSION,
     browser_of,
@@ -33,7 +34,7 @@ from tests.contrib.approvals.till import (
     text_of,
     user,
 )
-from tests.tasks.test_store import pass_time
+from tests.tasks.stored import pass_time
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,15 +49,6 @@ URL_ONLY: dict[str, Any] = {"elicitation": {"url": {}}}
 
 def past() -> datetime:
     return timezone.now() - timedelta(seconds=1)
-
-
-async def decide(key: str, who: User, choice: str = "approve", **changed: Any) -> Any:
-    """Decide on the page, as a browser does."""
-
-    def post() -> Any:
-        return browser_of(who).post(page_of(key), decision(key, choice, **changed))
-
-    return await sync_to_async(post)()
 
 
 # Neither form nor URL: the call waits.

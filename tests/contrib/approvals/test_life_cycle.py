@@ -33,7 +33,7 @@ from django_mcp.runtime import pools
 from django_mcp.tasks import port, store
 from tests.contrib.approvals import rows
 from tests.contrib.approvals.worker import approver
-from tests.tasks.test_store import pass_time
+from tests.tasks.stored import pass_time
 
 LIFETIME = 7 * 24 * 3600.0
 """Of what was approved, by default."""

@@ -24,9 +24,8 @@ from django_mcp.models import McpTask
 from django_mcp.tasks import store
 from tests.contrib.approvals import rows
 from tests.contrib.approvals.worker import approver
-from tests.databases import available, name_of, scratch_database
-from tests.stores.test_database import STRICT_OPTIONS
-from tests.tasks.test_store import pass_time
+from tests.databases import STRICT_OPTIONS, available, name_of, scratch_database
+from tests.tasks.stored import pass_time
 from tests.waiting import SECONDS, wait_until
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 
 from django_mcp import Server
 from django_mcp.testing import Client
-from tests.contrib.approvals.test_calls import decide
+from tests.contrib.approvals.rows import decide
 from tests.contrib.approvals.till import id_of
 from tests.core.dispatch.collected import Collected, collected
 

@@ -23,9 +23,8 @@ from django_mcp.transports.wsgi import waiting_thread
 from example_site.helpdesk.models import Customer
 from tests.contrib.events.conftest import Note, close, ticket
 from tests.spec import spec
-from tests.transports.wire import CAPABILITIES, JSON, STATELESS, VERSION
-from tests.wsgi.requests import environ, perform
-from tests.wsgi.test_bridge import bridged
+from tests.wire.messages import CAPABILITIES, JSON, STATELESS, VERSION
+from tests.wsgi.requests import bridged, environ, perform
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -12,17 +12,12 @@ from django.test import Client as Browser
 from django_mcp.contrib.oauth import provider_settings
 from django_mcp.routing import mount
 from django_mcp.testing.asgi import http_scope, perform
+from tests.contrib.oauth.endpoints import WELL_KNOWN, get
 from tests.contrib.oauth.flow import PAGE, SITE, Flow, call, document, post
 from tests.spec import spec
 
 if TYPE_CHECKING:
     from pytest_django import Settings
-
-WELL_KNOWN = "/.well-known/oauth-authorization-server"
-
-
-def get(path: str, **extra: Any) -> Any:
-    return Browser().get(path, **{**PAGE, **extra})
 
 
 def test_metadata_has_what_clients_need() -> None:

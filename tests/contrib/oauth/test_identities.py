@@ -22,6 +22,7 @@ from django_mcp.contrib.oauth.models import (
 )
 from django_mcp.contrib.oauth.validators import ResourceValidator
 from tests.auth.issuer import Issuer, running_issuer
+from tests.contrib.oauth.endpoints import WELL_KNOWN, get
 from tests.contrib.oauth.flow import ENDPOINT, PAGE, SITE, Flow, at_once, call, document, post
 from tests.contrib.oauth.signer import (
     ASSERTION_TYPE,
@@ -34,7 +35,6 @@ from tests.contrib.oauth.signer import (
     public,
     sign,
 )
-from tests.contrib.oauth.test_endpoints import WELL_KNOWN, get
 from tests.spec import spec
 
 REFUSED = (400, "invalid_grant")

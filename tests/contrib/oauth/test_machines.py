@@ -17,6 +17,7 @@ from jwcrypto import jwk
 from django_mcp.contrib.oauth.endpoints import MAX_FAILURES
 from django_mcp.contrib.oauth.models import MachineClient, UsedAssertion
 from tests.auth.issuer import running_issuer
+from tests.contrib.oauth.endpoints import WELL_KNOWN, get
 from tests.contrib.oauth.flow import ENDPOINT, PAGE, SITE, Flow, at_once, call, post
 from tests.contrib.oauth.signer import (
     ASSERTION_TYPE,
@@ -28,7 +29,6 @@ from tests.contrib.oauth.signer import (
     rsa_key,
     sign,
 )
-from tests.contrib.oauth.test_endpoints import WELL_KNOWN, get
 from tests.spec import spec
 
 TOKEN_ENDPOINT = f"{SITE}/o/token"

@@ -30,7 +30,8 @@ from tests.contrib.oauth.flow import (
     query,
 )
 from tests.spec import spec
-from tests.transports.http_peer import MODERN, Peer, message_of
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import STATELESS
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -268,15 +269,15 @@ def test_open_stream_ends_after_the_user_took_it_back(
     token = issued(user)
 
     async def listen() -> None:
-        peer = Peer(shop, version=MODERN, headers={"authorization": f"Bearer {token}"})
+        peer = AsgiClient(shop, STATELESS, headers={"authorization": f"Bearer {token}"})
         async with peer.open_post(peer.listen(id=1)) as stream:
-            await message_of(stream)
+            await stream.message()
             (held,) = sse_stream._streams_here()._streams
             await held.check()
             assert [each.is_denied for each in (held,)] == [False]
             await AccessToken.objects.all().adelete()
             await held.check()
             assert held.is_denied
-            assert "result" in await message_of(stream)
+            assert "result" in await stream.message()
 
     async_to_sync(listen)()

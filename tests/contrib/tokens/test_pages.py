@@ -18,11 +18,9 @@ from django_mcp.auth.token import TokenAuthentication, digest_of, is_well_formed
 from django_mcp.contrib.tokens import views
 from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.contrib.tokens.views import TokensView
+from tests.contrib.tokens.token_pages import PAGE, TOKEN, fields
 
 pytestmark = pytest.mark.django_db
-
-TOKEN = re.compile(r"djmcp_\w{49}")
-PAGE = "/tokens/"
 
 
 @pytest.fixture(autouse=True)
@@ -53,10 +51,6 @@ def browser(ann: User) -> Browser:
     browser = Browser()
     browser.force_login(ann)
     return browser
-
-
-def fields(**changed: Any) -> dict[str, Any]:
-    return {"name": "laptop", "lifetime": "30", **changed}
 
 
 def test_pages_need_a_login(ann: User) -> None:

@@ -12,9 +12,9 @@ from django.test import Client as Browser
 
 from django_mcp import Server
 from django_mcp.contrib.tokens.models import PersonalAccessToken
-from tests.contrib.tokens.test_pages import PAGE, TOKEN, fields
+from tests.contrib.tokens.token_pages import PAGE, TOKEN, fields
 from tests.memory_stores import Configure, configure
-from tests.transports.wire import Wire
+from tests.wire.asgi import AsgiClient
 
 __all__ = ["configure"]
 
@@ -24,11 +24,11 @@ TOKENS = ["django_mcp.auth.token.TokenAuthentication"]
 
 
 @pytest.fixture
-def wire(configure: Configure) -> Wire:
+def wire(configure: Configure) -> AsgiClient:
     configure(AUTHENTICATORS=TOKENS, TOKEN_CACHE_TTL=600)
     server = Server("shop")
     server.register_tool("count", lambda: "7", description="Count.")
-    return Wire(server)
+    return AsgiClient(server)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def ann() -> User:
 
 
 @pytest.fixture
-def own(wire: Wire, ann: User) -> str:
+def own(wire: AsgiClient, ann: User) -> str:
     """A token that Ann made on her page."""
     browser = Browser()
     browser.force_login(ann)
@@ -45,12 +45,14 @@ def own(wire: Wire, ann: User) -> str:
     return str(token)
 
 
-def status(wire: Wire, token: str) -> int | None:
+def status(wire: AsgiClient, token: str) -> int | None:
     headers = {"authorization": f"Bearer {token}"}
-    return async_to_sync(wire.post)(wire.message("tools/list"), headers).status
+    return async_to_sync(wire.post)(wire.request("tools/list"), headers).status
 
 
-def test_new_password_ends_the_tokens_that_the_user_made(wire: Wire, ann: User, own: str) -> None:
+def test_new_password_ends_the_tokens_that_the_user_made(
+    wire: AsgiClient, ann: User, own: str
+) -> None:
     bob = User.objects.create_user("bob")
     _, of_bob = PersonalAccessToken.objects.issue(bob, "Laptop", made_by_owner=True)
     _, of_program = PersonalAccessToken.objects.issue(ann, "Report")
@@ -63,7 +65,7 @@ def test_new_password_ends_the_tokens_that_the_user_made(wire: Wire, ann: User, 
 
 
 def test_new_password_on_a_page_ends_the_tokens_of_the_user(
-    wire: Wire, ann: User, own: str, admin_client: Browser
+    wire: AsgiClient, ann: User, own: str, admin_client: Browser
 ) -> None:
     passwords = {"password1": "Kq7-new-word", "password2": "Kq7-new-word"}
     page = admin_client.post(f"/admin/auth/user/{ann.pk}/password/", passwords)
@@ -73,7 +75,7 @@ def test_new_password_on_a_page_ends_the_tokens_of_the_user(
 
 
 def test_tokens_go_on_where_the_site_says_so(
-    wire: Wire, ann: User, own: str, configure: Configure
+    wire: AsgiClient, ann: User, own: str, configure: Configure
 ) -> None:
     configure(AUTHENTICATORS=TOKENS, TOKENS_END_WITH_PASSWORD=False)
 
@@ -84,7 +86,7 @@ def test_tokens_go_on_where_the_site_says_so(
 
 
 def test_same_password_with_a_newer_hasher_ends_nothing(
-    wire: Wire, ann: User, own: str, settings: Any
+    wire: AsgiClient, ann: User, own: str, settings: Any
 ) -> None:
     hashers = "django.contrib.auth.hashers"
     settings.PASSWORD_HASHERS = [
@@ -101,7 +103,7 @@ def test_same_password_with_a_newer_hasher_ends_nothing(
 
 @pytest.mark.parametrize("change", [{"email": "ann@example.org"}, {"first_name": "Ann"}])
 def test_other_change_of_the_user_ends_nothing(
-    wire: Wire, ann: User, own: str, change: dict[str, Any]
+    wire: AsgiClient, ann: User, own: str, change: dict[str, Any]
 ) -> None:
     for name, value in change.items():
         setattr(ann, name, value)
@@ -113,7 +115,7 @@ def test_other_change_of_the_user_ends_nothing(
 
 
 def test_token_that_an_administrator_made_for_a_program_is_not_its_own(
-    wire: Wire, ann: User, admin_client: Browser
+    wire: AsgiClient, ann: User, admin_client: Browser
 ) -> None:
     page = "/admin/django_mcp_tokens/personalaccesstoken/add/"
     root = User.objects.get(username="admin")

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from django_mcp import Server
-from tests.by_hand.peer import (
-    Peer,
-)
 from tests.memory_stores import configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient
 
 __all__ = ["configure"]
 
@@ -45,8 +43,8 @@ async def test_template_does_not_lead_outside_its_folder(template: str, uri: str
             opened.append(name)
             return "read"
 
-    peer = Peer(server)
-    response = await peer.send(peer.request("resources/read", {"uri": uri}))
+    peer = AsgiClient(server)
+    response = await peer.post(peer.request("resources/read", {"uri": uri}))
 
     assert opened == []
     assert response.error["code"] == -32602

@@ -9,13 +9,11 @@ import pytest
 
 from django_mcp import Server
 from django_mcp.runtime import pools
-from tests.by_hand.peer import (
-    Peer,
-    outcome,
-)
+from tests.event_loops import outcome
 from tests.memory_stores import Configure
 from tests.spec import spec
 from tests.waiting import SECONDS, happens
+from tests.wire.asgi import AsgiClient
 
 
 @spec("cost-14")
@@ -31,8 +29,8 @@ async def test_stateless_calls_in_flight_of_one_caller_are_bounded(configure: Co
         await go_on.wait()
         return "done"
 
-    peer = Peer(server)
-    calls = [asyncio.ensure_future(peer.send(peer.call("work"))) for _ in range(12)]
+    peer = AsgiClient(server)
+    calls = [asyncio.ensure_future(peer.post(peer.call("work"))) for _ in range(12)]
     await happens(lambda: len(running) == 12, 0.5)
     most = len(running)
     go_on.set()
@@ -56,8 +54,10 @@ async def test_calls_in_flight_of_one_ipv6_network_are_bounded(configure: Config
         await go_on.wait()
         return "done"
 
-    peers = [Peer(server, client=(f"2001:db8:1:2::{number:x}", 50000)) for number in range(1, 11)]
-    calls = [asyncio.ensure_future(peer.send(peer.call("work"))) for peer in peers]
+    peers = [
+        AsgiClient(server, address=(f"2001:db8:1:2::{number:x}", 50000)) for number in range(1, 11)
+    ]
+    calls = [asyncio.ensure_future(peer.post(peer.call("work"))) for peer in peers]
     await happens(lambda: len(running) == 10, 0.5)
     most = len(running)
     go_on.set()
@@ -83,11 +83,11 @@ async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Conf
     async def guarded() -> str:
         return "done"
 
-    peer = Peer(server)
+    peer = AsgiClient(server)
     slow = asyncio.ensure_future(peer.tool("block"))
     try:
         assert await happens(begun.is_set)
-        listed = await outcome(peer.send(peer.request("tools/list"), timeout=SECONDS / 4))
+        listed = await outcome(asyncio.wait_for(peer.post(peer.request("tools/list")), SECONDS / 4))
     finally:
         go_on.set()
         await slow
@@ -111,12 +111,12 @@ async def test_slow_sync_calls_of_one_caller_leave_threads_to_others(configure: 
     def add(a: int, b: int) -> int:
         return a + b
 
-    slow = Peer(server, client=("192.0.2.1", 50000))
-    calls = [asyncio.ensure_future(slow.send(slow.call("block"))) for _ in range(12)]
-    other = Peer(server, client=("192.0.2.2", 50000))
+    slow = AsgiClient(server, address=("192.0.2.1", 50000))
+    calls = [asyncio.ensure_future(slow.post(slow.call("block"))) for _ in range(12)]
+    other = AsgiClient(server, address=("192.0.2.2", 50000))
     try:
         assert await happens(lambda: len(begun) >= 3)
-        sums = [outcome(other.send(other.call("add", {"a": 1, "b": 2}), timeout=SECONDS / 4))]
+        sums = [outcome(asyncio.wait_for(other.post(other.call("add", a=1, b=2)), SECONDS / 4))]
         answers = await asyncio.gather(*sums)
         held = len(begun)
     finally:
@@ -142,15 +142,15 @@ async def test_handler_that_waits_too_long_for_a_thread_is_rejected(
         go_on.wait(SECONDS)
         return "done"
 
-    peer = Peer(server)
-    slow = asyncio.ensure_future(peer.send(peer.call("block"), timeout=1000))
+    peer = AsgiClient(server)
+    slow = asyncio.ensure_future(peer.tool("block"))
     try:
         assert await happens(begun.is_set)
-        second = await outcome(peer.send(peer.call("block"), timeout=SECONDS / 4))
+        second = await outcome(asyncio.wait_for(peer.post(peer.call("block")), SECONDS / 4))
     finally:
         go_on.set()
         await slow
 
     assert not isinstance(second, BaseException), f"Nothing was answered: {second!r}"
     assert second.status == 503
-    assert second.header("retry-after") is not None
+    assert second.headers.get("retry-after") is not None

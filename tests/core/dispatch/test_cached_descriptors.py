@@ -9,12 +9,9 @@ import pytest
 
 from django_mcp import Frame, Server
 from django_mcp.core.components.tool import ToolComponent
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    STATELESS,
-    Peer,
-)
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, STATELESS
 
 
 @spec("isolation-10")
@@ -33,8 +30,8 @@ async def test_edit_of_a_listed_tool_by_middleware_reaches_no_other_caller() -> 
         """Adds."""
         return a
 
-    peer = Peer(server)
-    listed = [(await peer.send(peer.request("tools/list"))).result["tools"][0] for _ in range(2)]
+    peer = AsgiClient(server)
+    listed = [(await peer.post(peer.request("tools/list"))).result["tools"][0] for _ in range(2)]
 
     assert listed[0] == listed[1]
 
@@ -47,13 +44,13 @@ async def test_edit_of_a_listed_tool_by_a_caller_in_process_reaches_no_client() 
         """Adds."""
         return a
 
-    peer = Peer(server, NEWEST_SESSION)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
-    before = (await peer.send(peer.request("tools/list"))).result["tools"]
+    before = (await peer.post(peer.request("tools/list"))).result["tools"]
     for tool in await server.alist_tools():
         tool["description"] = "changed"
         tool["inputSchema"]["properties"]["hidden"] = {}
-    after = (await peer.send(peer.request("tools/list"))).result["tools"]
+    after = (await peer.post(peer.request("tools/list"))).result["tools"]
 
     assert after == before
 
@@ -69,9 +66,9 @@ async def test_edit_of_server_information_reaches_no_other_caller(version: str) 
 
     experimental: dict[str, Any] = {"experimental": {"com.example": {}}}
     server = Server("shop", middleware=[append_user], capabilities=experimental)
-    peer = Peer(server, version)
+    peer = AsgiClient(server, version)
     method = "server/discover" if version == STATELESS else "initialize"
-    await (peer.send(peer.request(method)) if version == STATELESS else peer.initialize())
+    await (peer.post(peer.request(method)) if version == STATELESS else peer.initialize())
 
     assert experimental == {"experimental": {"com.example": {}}}
     assert {info["name"] for info in server._info_by_version.values()} == {"shop"}
@@ -103,10 +100,10 @@ async def test_descriptor_that_is_made_while_its_tool_is_replaced_is_not_kept() 
             thread.join()
         return found
 
-    peer = Peer(server)
+    peer = AsgiClient(server)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ToolComponent, "descriptor", descriptor)
-        await peer.send(peer.request("tools/list"))
-    listed = (await peer.send(peer.request("tools/list"))).result["tools"]
+        await peer.post(peer.request("tools/list"))
+    listed = (await peer.post(peer.request("tools/list"))).result["tools"]
 
     assert listed[0]["description"] == "the later"

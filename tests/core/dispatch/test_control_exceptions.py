@@ -14,6 +14,7 @@ from django_mcp import Frame, Server, registry
 from django_mcp.core.dispatch.invocation import raise_outcome
 from django_mcp.core.protocol.errors import McpError
 from django_mcp.testing import Client
+from tests.core.dispatch.control_exceptions import CONTROL
 from tests.memory_stores import configure
 from tests.waiting import SECONDS
 
@@ -22,18 +23,6 @@ __all__ = ["configure"]
 TIMEOUT = SECONDS
 
 
-class Stopped(BaseException):
-    """As libraries define it for what no ``except Exception`` should catch."""
-
-
-CONTROL = [
-    StopIteration,
-    StopAsyncIteration,
-    KeyboardInterrupt,
-    SystemExit,
-    GeneratorExit,
-    Stopped,
-]
 KINDS = ["tool", "tool_async", "resource", "resource_async", "prompt", "prompt_async", "completion"]
 MESSAGES = {
     "resource": "The resource could not be read",

@@ -13,8 +13,8 @@ from django_mcp.core.components.base import Component, ConfigurationError
 from django_mcp.core.components.tool import tool_component
 from django_mcp.core.server.components import Expected
 from django_mcp.testing import Client, ErrorResponse
-from tests.transports.wire import STATELESS
 from tests.waiting import SECONDS
+from tests.wire.messages import STATELESS
 
 SESSION = "2025-11-25"
 

@@ -14,15 +14,11 @@ from pytest_django import Settings
 from django_mcp import ConfigurationError, Server
 from tests.by_hand import stores
 from tests.by_hand.costs import COLLIDING, NOTING, schema, session, taking
-from tests.by_hand.peer import (
-    Message,
-    Peer,
-    encoded,
-    unblocked,
-)
+from tests.event_loops import unblocked
 from tests.memory_stores import Configure
 from tests.spec import spec
-from tests.waiting import SECONDS
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import Message, encoded
 
 
 class Node(BaseModel):
@@ -36,15 +32,14 @@ MANY = 90_000
 
 
 async def assert_unblocked(server: Server, value: Any) -> None:
-    peer = Peer(server)
-    await peer.tool("take", {"a": []})  # What is made at the first call is made.
-    exchange = peer.open(peer.call("take", {"a": value}))
+    peer = AsgiClient(server)
+    await peer.tool("take", a=[])  # What is made at the first call is made.
+    exchange = peer.open_post(peer.call("take", a=value))
     async with unblocked(), exchange:
-        response = await exchange.whole(30)
-    assert response.raised is None
+        await exchange.reply()
 
 
-async def _post(peer: Peer, scope: Message, body: bytes) -> None:
+async def _post(peer: AsgiClient, scope: Message, body: bytes) -> None:
     incoming: asyncio.Queue[Message] = asyncio.Queue()
     incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
 
@@ -76,10 +71,10 @@ async def test_many_wrong_items_do_not_hold_the_loop() -> None:
 
 @spec("cost-04")
 async def test_many_wrong_items_take_little_memory() -> None:
-    peer = Peer(taking(list[Annotated[int, Field(ge=1)]]))
-    await peer.tool("take", {"a": []})
-    message = peer.call("take", {"a": [0] * 30_000})
-    scope, body = peer.scope("POST", message), encoded(message)
+    peer = AsgiClient(taking(list[Annotated[int, Field(ge=1)]]))
+    await peer.tool("take", a=[])
+    message = peer.call("take", a=[0] * 30_000)
+    scope, body = peer.scope(message), encoded(message)
     gc.collect()
     tracemalloc.start()
     try:
@@ -135,20 +130,20 @@ async def test_pattern_with_look_around_does_not_hold_the_loop() -> None:
 
 @spec("cost-07")
 async def test_more_json_values_than_a_message_may_have_are_rejected() -> None:
-    peer = Peer(taking(list[Any]))
+    peer = AsgiClient(taking(list[Any]))
 
     async with unblocked(0.2):
-        response = await peer.send(peer.call("take", {"a": [0] * 100_001}))
+        response = await peer.post(peer.call("take", a=[0] * 100_001))
 
     assert response.error["code"] == -32600
 
 
 @spec("cost-08")
 async def test_integer_beyond_64_bits_is_rejected() -> None:
-    peer = Peer(taking(Any))
+    peer = AsgiClient(taking(Any))
 
     for number in (2**63, -(2**63) - 1):
-        response = await peer.send(peer.call("take", {"a": number}))
+        response = await peer.post(peer.call("take", a=number))
         assert response.error["code"] == -32600
 
 
@@ -176,7 +171,7 @@ async def test_batch_of_more_than_500_messages_is_rejected_as_a_whole(message: A
     peer = await session()
     before = stores.NotingSessionStore.updates
 
-    response = await peer.send(encoded([message] * 501))
+    response = await peer.post(encoded([message] * 501))
 
     assert stores.NotingSessionStore.updates == before
     assert [each.get("error", {}).get("code") for each in response.messages] == [-32600]
@@ -186,7 +181,7 @@ async def test_large_batch_of_nonsense_does_not_hold_the_loop() -> None:
     peer = await session()
 
     async with unblocked():
-        response = await peer.send(encoded([1] * 20_000), timeout=SECONDS)
+        response = await peer.post(encoded([1] * 20_000))
 
     assert len(response.body) < 10_000
 
@@ -196,7 +191,7 @@ async def test_initialized_that_is_sent_again_writes_nothing() -> None:
     peer = await session()
     before = stores.NotingSessionStore.updates
 
-    await peer.send(encoded([note("notifications/initialized")] * 400))
+    await peer.post(encoded([note("notifications/initialized")] * 400))
 
     assert stores.NotingSessionStore.updates - before <= 1
 
@@ -209,6 +204,6 @@ async def test_many_cancellations_with_several_workers_write_little(settings: Se
     before = stores.NotingSessionStore.updates
     many = [note("notifications/cancelled", requestId=number) for number in range(400)]
 
-    await peer.send(encoded(many))
+    await peer.post(encoded(many))
 
     assert stores.NotingSessionStore.updates - before == 1

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from tests.by_hand.peer import (
-    Peer,
-)
 from tests.by_hand.processes import stdio
 from tests.by_hand.shop import shop
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient
 
 
 @spec("answers-02")
@@ -29,9 +27,8 @@ async def test_handler_that_awaits_a_cancelled_task_fails_over_http() -> None:
         await task
         return "never"
 
-    response = await Peer(server).tool("await_cancelled_task")
+    response = await AsgiClient(server).tool("await_cancelled_task")
 
-    assert response.raised is None
     assert response.result["isError"] is True
 
 
@@ -48,9 +45,8 @@ async def test_middleware_that_ends_with_no_exception_is_answered(error: Any) ->
     async def middleware(frame: Frame, call_next: Any) -> Any:
         raise error
 
-    response = await Peer(Server("shop", middleware=[middleware])).tool("add")
+    response = await AsgiClient(Server("shop", middleware=[middleware])).tool("add")
 
-    assert response.raised is None
     assert response.error["code"] == -32603
 
 
@@ -64,9 +60,8 @@ async def test_frame_processor_that_ends_with_no_exception_is_answered(
     monkeypatch.setattr(sys.modules[__name__], "process", process, raising=False)
     configure(FRAME_PROCESSORS=[f"{__name__}.process"])
 
-    response = await Peer(shop()).tool("add")
+    response = await AsgiClient(shop()).tool("add")
 
-    assert response.raised is None
     assert response.error["code"] == -32603
 
 
@@ -78,4 +73,4 @@ async def test_sync_handler_that_ends_with_no_exception_fails(error: Any) -> Non
     def leave() -> str:
         raise error
 
-    assert (await Peer(server).tool("leave")).result["isError"] is True
+    assert (await AsgiClient(server).tool("leave")).result["isError"] is True

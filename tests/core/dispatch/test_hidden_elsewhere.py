@@ -32,7 +32,7 @@ from tests.core.dispatch.guarded import (
 )
 from tests.memory_stores import Configure, configure
 from tests.transports.http_sse_client import connected, not_found
-from tests.transports.wire import SESSIONS, STATELESS
+from tests.wire.messages import SESSIONS, STATELESS
 
 __all__ = ["configure"]
 

@@ -30,7 +30,8 @@ from tests.core.dispatch.guarded import (
     desk,
 )
 from tests.spec import spec
-from tests.transports.wire import SESSIONS, STATELESS, Wire
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import SESSIONS, STATELESS
 
 ALL = [*SESSIONS, STATELESS]
 EXAMINED_BELOW = {"subscriptions/listen", "initialize"}
@@ -41,16 +42,16 @@ def test_every_method_is_examined() -> None:
     assert {*METHODS} == examined | OF_TASKS, "add the new methods to guarded.py"
 
 
-async def connect(server: Server, version: str, caller: Caller) -> Wire:
-    wire = Wire(server, version, always=caller.headers)
+async def connect(server: Server, version: str, caller: Caller) -> AsgiClient:
+    wire = AsgiClient(server, version, headers=caller.headers)
     if version != STATELESS:
-        await wire.open()
+        await wire.initialize()
     return wire
 
 
-async def post(wire: Wire, message: Any, like: Wire) -> Reply:
+async def post(wire: AsgiClient, message: Any, like: AsgiClient) -> Reply:
     """Return the response of one server to the request that is sent to another."""
-    sent = like.headers(message)
+    sent = like.headers_of(message)
     same = {name: value for name, value in sent.items() if name != "mcp-session-id"}
     return await wire.post(message, same)
 
@@ -85,7 +86,7 @@ async def test_guarded_component_is_used_hidden_or_challenged(
         return
     there, missing = desk(guard, has_guarded=True), desk(guard, has_guarded=False)
     wire, other = await connect(there, version, caller), await connect(missing, version, caller)
-    message = wire.message(method, params)
+    message = wire.request(method, params)
 
     reply = await wire.post(message)
 
@@ -101,7 +102,7 @@ async def test_guarded_component_is_used_hidden_or_challenged(
     await check_lists(wire, other, guard, caller)
 
 
-async def check_hidden(wire: Wire, other: Wire, message: Any, reply: Reply) -> None:
+async def check_hidden(wire: AsgiClient, other: AsgiClient, message: Any, reply: Reply) -> None:
     """Check that the response is the one to a request for a component that does not exist."""
     assert "error" in reply.json()
     assert await post(other, message, wire) == reply
@@ -115,17 +116,17 @@ async def check_suffices(server: Server, version: str, use: Use, guard: Guard) -
         caller = Caller(scopes=guard.suffices - {left_out})
         if left_out in guard.of_server:
             assert guard.answer(caller) == "rejected"
-            reply = await Wire(server, version, always=caller.headers).request("POST")
+            reply = await AsgiClient(server, version, headers=caller.headers).perform("POST")
         else:
             wire = await connect(server, version, caller)
-            reply = await wire.post(wire.message(*use))
+            reply = await wire.post(wire.request(*use))
         assert reply.status == (200 if left_out is None else 403)
 
 
-async def check_lists(wire: Wire, other: Wire, guard: Guard, caller: Caller) -> None:
+async def check_lists(wire: AsgiClient, other: AsgiClient, guard: Guard, caller: Caller) -> None:
     """Check that a hidden component is in no list, and that any other one is."""
     for method in LISTS:
-        message = wire.message(method)
+        message = wire.request(method)
         reply, without = await wire.post(message), await post(other, message, wire)
         assert reply.status == 200
         assert (reply == without) is (guard.answer(caller) == "hidden")
@@ -141,7 +142,7 @@ async def test_response_of_another_method_is_the_same_without_the_component(
         return
     wire = await connect(desk(guard, has_guarded=True), version, caller)
     other = await connect(desk(guard, has_guarded=False), version, caller)
-    message = wire.message(*use)
+    message = wire.request(*use)
 
     reply = await wire.post(message)
 
@@ -159,7 +160,7 @@ async def test_session_is_opened_alike_without_the_component(
         return
     replies = []
     for has_guarded in (True, False):
-        wire = Wire(desk(guard, has_guarded=has_guarded), version, always=caller.headers)
+        wire = AsgiClient(desk(guard, has_guarded=has_guarded), version, headers=caller.headers)
         reply = await wire.post(wire.initialize_request())
         headers = {k: v for k, v in reply.headers.items() if k != "mcp-session-id"}
         replies.append((reply.status, headers, reply.body))
@@ -175,7 +176,7 @@ async def test_token_without_the_scopes_of_the_server_is_rejected_before_the_mes
 ) -> None:
     if guard.answer(caller) != "rejected":
         return
-    wire = Wire(desk(guard, has_guarded=True), version, always=caller.headers)
+    wire = AsgiClient(desk(guard, has_guarded=True), version, headers=caller.headers)
 
     reply = await wire.post(b"{")
 
@@ -194,7 +195,7 @@ async def test_listening_to_a_guarded_resource_is_acknowledged_ignored_or_challe
     for has_guarded in (True, False):
         wire = await connect(desk(guard, has_guarded=has_guarded), STATELESS, caller)
         wanted = {"notifications": {"resourceSubscriptions": [uri]}}
-        async with wire.exchange(wire.message("subscriptions/listen", wanted)) as stream:
+        async with wire.open_post(wire.request("subscriptions/listen", wanted)) as stream:
             status, headers = await stream.status(), await stream.headers()
             event = await stream.event() if status == 200 else None
         acknowledged.append((status, headers, event))

@@ -12,15 +12,12 @@ from django_mcp import Frame, Server
 from django_mcp.core.auth.base import Principal
 from django_mcp.models import McpSession
 from tests.by_hand.outside import ran, run
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    Message,
-    Peer,
-    accelerated,
-)
 from tests.by_hand.people import ByHeader, Person, bearer
+from tests.event_loops import accelerated
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, Message, messages_of
 
 
 @spec("isolation-15")
@@ -42,17 +39,17 @@ async def test_handler_that_was_written_into_the_session_table_is_not_run(
         schema = {"type": "object", "properties": {"text": {"type": "string"}}}
         return "done", frame.register_tool("own", handler=REGISTERED, input_schema=schema)
 
-    peer = Peer(server, NEWEST_SESSION)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
     await peer.tool("register")
-    first = await peer.tool("own", {"text": "x"})
+    first = await peer.tool("own", text="x")
     assert not first.result.get("isError")
     row = await McpSession.objects.aget()
     assert REGISTERED in row.data
     row.data = row.data.replace(REGISTERED, place)
     await row.asave()
 
-    await peer.tool("own", {"text": "x"})
+    await peer.tool("own", text="x")
 
     assert ran == []
 
@@ -81,22 +78,22 @@ async def test_lost_permission_ends_the_news_of_a_listen_stream_within_a_minute(
     def read_other() -> str:
         return ""
 
-    peer = Peer(server)
+    peer = AsgiClient(server)
     async with (
         accelerated(40),
         # The clock of all streams starts with the first; the second is opened between two ticks.
-        peer.open(peer.listen(resourceSubscriptions=["vault://other"])) as first,
+        peer.open_post(peer.listen(resourceSubscriptions=["vault://other"])) as first,
     ):
-        await first.message(100)
+        await first.message()
         await asyncio.sleep(1)
         wanted = peer.listen("second", resourceSubscriptions=["vault://fn", "vault://other"])
-        async with peer.open(wanted) as second:
-            await second.message(100)
+        async with peer.open_post(wanted) as second:
+            await second.message()
             may_see = False
             await asyncio.sleep(66)
             await server.anotify_resource_updated("vault://fn")
             await asyncio.sleep(4)
-            received = [message["method"] for message in second.response.messages[1:]]
+            received = [message["method"] for message in messages_of(second.sent_body)[1:]]
 
     assert received == []
 
@@ -119,7 +116,7 @@ async def test_hidden_component_is_looked_up_like_an_unknown_one(kind: str) -> N
     def hidden_resource() -> str:
         return ""
 
-    peer = Peer(server, headers=bearer(1))
+    peer = AsgiClient(server, headers=bearer(1))
 
     def message(name: str) -> Message:
         if kind == "resource":
@@ -130,7 +127,7 @@ async def test_hidden_component_is_looked_up_like_an_unknown_one(kind: str) -> N
     counts = []
     for name in ("hidden", "unknown"):
         before = user.looked_up
-        error = (await peer.send(message(name))).error
+        error = (await peer.post(message(name))).error
         assert error["code"] in (-32602, -32002)
         counts.append(user.looked_up - before)
 
@@ -154,8 +151,8 @@ async def test_permission_that_raises_hides_its_component_and_is_logged(
     def public() -> str:
         return ""
 
-    peer = Peer(server)
-    listed = await peer.send(peer.request("tools/list"))
+    peer = AsgiClient(server)
+    listed = await peer.post(peer.request("tools/list"))
     error = (await peer.tool("guarded")).error
     unknown = (await peer.tool("unknown")).error
 

@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server, routing
-from tests.by_hand.catalog import SESSIONS
-from tests.by_hand.peer import (
-    STATELESS,
-    Message,
-    Peer,
-    encoded,
-)
 from tests.by_hand.processes import stdio
 from tests.memory_stores import Configure
 from tests.waiting import happens
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import SESSIONS, STATELESS, Message, encoded
 
 
 def odd() -> Server:
@@ -41,9 +36,9 @@ async def test_prompt_with_an_unknown_block_is_an_error_over_stdio() -> None:
 
 
 async def test_prompt_with_an_unknown_block_is_an_error_over_http() -> None:
-    peer = Peer(odd())
+    peer = AsgiClient(odd())
 
-    response = await peer.send(peer.request("prompts/get", {"name": "odd_prompt"}, id=9))
+    response = await peer.post(peer.request("prompts/get", {"name": "odd_prompt"}, id=9))
 
     assert response.error["code"] == -32603
     assert response.answer.get("id") == 9
@@ -55,17 +50,19 @@ async def test_prompt_with_an_unknown_block_is_an_error_over_http_sse(
     configure(HTTP_SSE=True)
     found = routing.endpoints(odd())
     paths = {path.rpartition("/")[2]: path for path in found if path.count("/") == 2}
-    reader = Peer(odd(), "2024-11-05", application=found[paths["sse"]], path=paths["sse"])
-    writer = Peer(odd(), "2024-11-05", application=found[paths["messages"]], path=paths["messages"])
-    async with reader.open(method="GET") as stream:
-        assert await happens(lambda: b"data:" in stream.response.body)
+    reader = AsgiClient(odd(), "2024-11-05", application=found[paths["sse"]], path=paths["sse"])
+    writer = AsgiClient(
+        odd(), "2024-11-05", application=found[paths["messages"]], path=paths["messages"]
+    )
+    async with reader.open_get() as stream:
+        assert await happens(lambda: b"data:" in stream.sent_body)
         line = next(
-            each for each in stream.response.body.decode().split("\n") if each.startswith("data:")
+            each for each in stream.sent_body.decode().split("\n") if each.startswith("data:")
         )
         query = line.partition("?")[2].strip()
 
         async def post(message: Message) -> None:
-            scope = writer.scope("POST", message)
+            scope = writer.scope(message)
             scope["query_string"] = query.encode()
             incoming: asyncio.Queue[Message] = asyncio.Queue()
             incoming.put_nowait(
@@ -83,10 +80,10 @@ async def test_prompt_with_an_unknown_block_is_an_error_over_http_sse(
             "clientInfo": {"name": "by hand", "version": "1"},
         }
         await post(writer.request("initialize", hello, id=1))
-        await happens(lambda: b'"id":1' in stream.response.body)
+        await happens(lambda: b'"id":1' in stream.sent_body)
         await post({"jsonrpc": "2.0", "method": "notifications/initialized"})
         await post(writer.request("prompts/get", {"name": "odd_prompt"}, id=9))
-        answered = await happens(lambda: b'"id":9' in stream.response.body, 1)
+        answered = await happens(lambda: b'"id":9' in stream.sent_body, 1)
     # A task whose exception nobody retrieved is logged now, and not while pytest reads a file.
     await asyncio.sleep(0)
     gc.collect()
@@ -117,11 +114,10 @@ async def test_sampling_with_a_block_that_it_lacks_is_not_sent(version: str, kin
         await frame.client.acreate_message([{"role": "user", "content": block}], 50, timeout=0.5)
         return "done"
 
-    peer = Peer(server, version, capabilities={"sampling": {}})
+    peer = AsgiClient(server, version, capabilities={"sampling": {}})
     if version != STATELESS:
         await peer.initialize()
-    async with peer.open(peer.call("sample")) as exchange:
-        await exchange.whole()
-        found = str(exchange.response.messages)
+    async with peer.open_post(peer.call("sample")) as exchange:
+        found = str((await exchange.reply()).messages)
 
     assert ("sampling/createMessage" in found) == (kind == "text")

@@ -14,7 +14,8 @@ from django_mcp.core.dispatch.methods import tools
 from django_mcp.core.frame.exchange import Exchange
 from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST
 from django_mcp.testing import Client, ErrorResponse
-from tests.transports.http_peer import MODERN, Peer
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import STATELESS
 
 INFO = "io.modelcontextprotocol/serverInfo"
 
@@ -125,7 +126,7 @@ async def test_hook_that_is_added_later_is_called() -> None:
 
 async def test_results_have_the_server_information_as_it_is_now() -> None:
     server = shop()
-    peer = Peer(server, MODERN)
+    peer = AsgiClient(server, STATELESS)
     before = await peer.post(peer.call("stock", item="tea"))
     server.describe(title="The shop")
     after = await peer.post(peer.call("stock", item="tea"))
@@ -169,7 +170,7 @@ async def test_call_is_freed_at_its_end_without_a_collection() -> None:
         kept.extend([weakref.ref(frame.exchange), weakref.ref(frame.client)])
         return "seen"
 
-    peer = Peer(server, NEWEST.version)
+    peer = AsgiClient(server, NEWEST.version)
     await peer.post(peer.call("look"))
     gc.collect()
     gc.disable()

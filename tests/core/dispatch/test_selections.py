@@ -16,7 +16,7 @@ from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.testing import Client
 from django_mcp.testing.results import ErrorResponse
 from tests.core.dispatch.guarded import LISTS, Member, Use
-from tests.transports.wire import STATELESS
+from tests.wire.messages import STATELESS
 
 SESSION = "2025-11-25"
 VERSIONS = [SESSION, STATELESS]

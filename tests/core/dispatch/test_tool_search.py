@@ -17,7 +17,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.results import ErrorResponse
 from tests.core.dispatch.guarded import Member
 from tests.core.server.tool_catalogue import MORE_QUESTIONS, QUESTIONS, catalogue, few_tools
-from tests.transports.wire import STATELESS
+from tests.wire.messages import STATELESS
 
 SESSION = "2025-11-25"
 VERSIONS = [SESSION, STATELESS]

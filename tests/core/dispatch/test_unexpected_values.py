@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server, ToolError, routing
-from tests.by_hand.peer import (
-    FORM,
-    NEWEST_SESSION,
-    STATELESS,
-    Peer,
-    text_of,
-)
-from tests.by_hand.shop import ELICITS, peer_of, shop
+from tests.by_hand.shop import ELICITS, FORM, peer_of, shop
 from tests.memory_stores import Configure
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, STATELESS, text_of
 
 
 async def test_request_state_means_nothing_in_a_session(configure: Configure) -> None:
@@ -23,15 +18,15 @@ async def test_request_state_means_nothing_in_a_session(configure: Configure) ->
     peer = await peer_of(shop())
 
     for state in (5, "text", "text"):
-        response = await peer.tool("add", requestState=state)
+        response = await peer.tool("add", params={"requestState": state})
         assert text_of(response.result) == "0"
 
 
 @pytest.mark.parametrize("method", ["tools/list", "server/discover"])
 async def test_request_state_means_nothing_to_a_method_that_never_asks(method: str) -> None:
-    peer = Peer(shop())
+    peer = AsgiClient(shop())
 
-    response = await peer.send(peer.request(method, {"requestState": "text"}))
+    response = await peer.post(peer.request(method, {"requestState": "text"}))
 
     assert "result" in response.answer
 
@@ -45,7 +40,7 @@ async def test_progress_with_an_enormous_total_fails_no_handler() -> None:
         frame.client.progress(10**400)
         return "done"
 
-    response = await Peer(server).tool("count", _meta={"progressToken": "p"})
+    response = await AsgiClient(server).tool("count", params={"_meta": {"progressToken": "p"}})
 
     assert text_of(response.result) == "done"
 
@@ -59,7 +54,7 @@ async def test_capability_that_is_no_object_is_rejected_or_ignored(version: str)
         answer = await frame.client.aelicit("Sure?", FORM)
         return str(answer.action)
 
-    peer = Peer(server, version, capabilities={**ELICITS, "sampling": 5})
+    peer = AsgiClient(server, version, capabilities={**ELICITS, "sampling": 5})
     if version == STATELESS:
         answer = (await peer.tool("ask")).answer
         works = "input_required" in str(answer)
@@ -68,7 +63,7 @@ async def test_capability_that_is_no_object_is_rejected_or_ignored(version: str)
         works = "result" in answer
         if works:
             await peer.notify("notifications/initialized")
-            async with peer.open(peer.call("ask")) as exchange:
+            async with peer.open_post(peer.call("ask")) as exchange:
                 answer = await exchange.message()
                 works = answer.get("method") == "elicitation/create"
 
@@ -85,13 +80,12 @@ async def test_unexpected_error_of_the_old_transport_is_json(configure: Configur
     path, application = next(
         item for item in routing.endpoints(server).items() if item[0].endswith("/sse")
     )
-    peer = Peer(server, "2024-11-05", application=application, path=path)
+    peer = AsgiClient(server, "2024-11-05", application=application, path=path)
 
-    response = await peer.send(method="GET")
+    response = await peer.perform("GET")
 
-    assert response.raised is None
     assert response.status == 500
-    assert response.header("content-type") == "application/json"
+    assert response.headers.get("content-type") == "application/json"
 
 
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
@@ -104,7 +98,7 @@ async def test_text_that_is_no_unicode_is_logged_with_the_tool_and_a_remedy(
     def file_name() -> str:
         raise ToolError("No such file: caf\udce9.txt")
 
-    peer = await peer_of(server) if version == NEWEST_SESSION else Peer(server)
+    peer = await peer_of(server) if version == NEWEST_SESSION else AsgiClient(server)
     response = await peer.tool("file_name")
 
     assert response.answer["error"]["code"] == -32603

@@ -13,7 +13,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.spec import spec
-from tests.transports.http_peer import Peer, methods_of
+from tests.wire.asgi import AsgiClient
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -314,15 +314,15 @@ class TestListChangedNotifications:
 
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_list_changed_is_sent_on_the_http_get_stream(version: str) -> None:
-    peer = Peer(shop(), version=version)
+    peer = AsgiClient(shop(), version)
     await peer.initialize()
 
     async with peer.stream() as stream:
         await peer.post(peer.call("register_all"))
-        assert await methods_of(stream, 3) == [TOOLS, RESOURCES, PROMPTS]
+        assert await stream.methods(3) == [TOOLS, RESOURCES, PROMPTS]
         await peer.post(peer.call("register", names=["one"]))
         await peer.post(peer.call("clear"))
-        assert await methods_of(stream, 4) == [TOOLS, TOOLS, RESOURCES, PROMPTS]
+        assert await stream.methods(4) == [TOOLS, TOOLS, RESOURCES, PROMPTS]
 
 
 class TestServerComponents:

@@ -36,7 +36,8 @@ from django_mcp.testing.plugin import ClientFor
 from django_mcp.transports.http.endpoint import Endpoint
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
-from tests.transports.http_peer import Peer, methods_of
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 LAST = "2025-11-25"
 LISTS = [f"notifications/{name}/list_changed" for name in ("tools", "resources", "prompts")]
@@ -116,11 +117,13 @@ async def test_frame_processor_assigns_are_not_mixed_between_serialized_calls(
         seen = frame.assigns.get("seen", "")
         return f"{mine} after {seen}", frame.assign(seen=mine, tenant="of the session")
 
-    peer = Peer(server)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
     calls = []
     for name in ("acme", "globex"):
-        caller = Peer(server, session=peer.session, headers={"x-tenant": name})
+        caller = AsgiClient(
+            server, NEWEST_SESSION, session=peer.session, headers={"x-tenant": name}
+        )
         calls.append(asyncio.ensure_future(caller.post(peer.call("whose", id=name))))
         await began.wait()
     proceed.set()
@@ -376,7 +379,7 @@ async def test_cancelled_call_stores_nothing_and_returns_cancelled_error() -> No
     def recall(frame: Frame) -> str:
         return str(frame.assigns.get("remembered"))
 
-    peer = Peer(server)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
     running = asyncio.ensure_future(peer.post(peer.call("remember", id="running")))
     await began.wait()
@@ -394,11 +397,11 @@ async def test_initialize_sends_list_changed_once_per_list_and_local_calls_never
     server.register_tool("say", handler)
     server.register_prompt("say", handler)
     server.register_resource("say://it", handler)
-    peer = Peer(server)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
 
     async with peer.stream() as stream:
-        received = await methods_of(stream, 3)
+        received = await stream.methods(3)
         frame = server.handle_initialize({"name": "c", "version": "1"}, {})
         called = await server.acall_tool("say", frame=frame)
         read = await server.aread_resource("say://it")
@@ -406,7 +409,7 @@ async def test_initialize_sends_list_changed_once_per_list_and_local_calls_never
         listed = await server.alist_tools()
         answer = await server.ahandle({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         await server.asend_notification("example/end")
-        after = await methods_of(stream, 1)
+        after = await stream.methods(1)
 
     assert sorted(received) == sorted(LISTS)
     assert after == ["example/end"]
@@ -481,15 +484,22 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
         )
         for _ in "12"
     )
-    ada = Peer(server, application=one_worker, headers={"x-name": "ada"})
-    nobody = Peer(server, application=one_worker)
+    ada = AsgiClient(server, NEWEST_SESSION, application=one_worker, headers={"x-name": "ada"})
+    nobody = AsgiClient(server, NEWEST_SESSION, application=one_worker)
     await ada.initialize()
-    mallory = Peer(
-        server, application=one_worker, headers={"x-name": "mallory"}, session=ada.session
-    )
-    fixated = Peer(server, application=one_worker, headers={"x-name": "ada"}, session="mine")
-    foreign = Peer(
+    mallory = AsgiClient(
         server,
+        NEWEST_SESSION,
+        application=one_worker,
+        headers={"x-name": "mallory"},
+        session=ada.session,
+    )
+    fixated = AsgiClient(
+        server, NEWEST_SESSION, application=one_worker, headers={"x-name": "ada"}, session="mine"
+    )
+    foreign = AsgiClient(
+        server,
+        NEWEST_SESSION,
         application=one_worker,
         headers={"x-name": "ada", "origin": "https://evil.example"},
         session=ada.session,
@@ -503,13 +513,15 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
         assert await stream.status() == 401
 
     await ada.post(ada.call("remember", n=5))
-    elsewhere = Peer(server, application=another, headers={"x-name": "ada"}, session=ada.session)
+    elsewhere = AsgiClient(
+        server, NEWEST_SESSION, application=another, headers={"x-name": "ada"}, session=ada.session
+    )
     listed = json.loads((await elsewhere.post(elsewhere.request("tools/list"))).body)
     session = await stores.sessions().load(ada.session or "")
 
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["own", "remember"]
     assert isinstance(session, Session)
-    assert (session.assigns, session.client_info["name"]) == ({"n": 5}, "by hand")
+    assert (session.assigns, session.client_info["name"]) == ({"n": 5}, "wire")
     assert (session.version, session.principal) == (LAST, "name:ada")
     assert "notifications/message" in BY_VERSION[LAST].server_notifications
     assert "completions" in server.get_capabilities()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils.translation import gettext_lazy
-from jsonschema import Draft202012Validator
 
 from django_mcp import Server
 from django_mcp.core.server import card
+from tests.core.server.card_schemas import errors_of_card, errors_of_registry
 from tests.rows import rows
 
 FULL: dict[str, Any] = {
@@ -23,26 +21,6 @@ FULL: dict[str, Any] = {
     "icons": [{"src": "https://shop.example.com/icon.png", "mimeType": "image/png"}],
 }
 URL = "https://shop.example.com/mcp"
-
-
-SCHEMAS = Path(__file__).parent / "schemas"
-"""The rules of the official schemas, each of which says where it comes from."""
-
-
-def official(name: str) -> Any:
-    return json.loads((SCHEMAS / f"{name}.json").read_bytes())
-
-
-def errors_of_card(document: Any) -> list[str]:
-    schema = {**official("server-card"), "$ref": "#/$defs/ServerCard"}
-    validator = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    return [error.message for error in validator.iter_errors(document)]
-
-
-def errors_of_registry(document: Any) -> list[str]:
-    checker = Draft202012Validator.FORMAT_CHECKER
-    validator = Draft202012Validator(official("server"), format_checker=checker)
-    return [error.message for error in validator.iter_errors(document)]
 
 
 SERVERS = [

@@ -54,7 +54,7 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
     peer = await peer_of(server)
     signals.session_ended.connect(ended)
     try:
-        async with peer.open(method="GET") as stream, peer.open(peer.call("wait")) as running:
+        async with peer.open_get() as stream, peer.open_post(peer.call("wait")) as running:
             assert await stream.status() == 200
             await running.message()
             keys = [str(key) async for key in McpSession.objects.values_list("pk", flat=True)]

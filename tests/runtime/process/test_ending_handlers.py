@@ -13,19 +13,14 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server, registry, routing
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    STATELESS,
-    Peer,
-    encoded,
-    outcome,
-    text_of,
-)
 from tests.by_hand.processes import call, environment, request, stdio, worker
+from tests.event_loops import outcome
 from tests.memory_stores import Configure, configure
 from tests.processes import ROOT
 from tests.spec import spec
 from tests.waiting import SECONDS, happens
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, STATELESS, encoded, text_of
 
 __all__ = ["configure"]
 
@@ -168,7 +163,7 @@ async def test_running_call_is_cancelled_when_the_lifespan_ends(
         go_on.wait(SECONDS)
         return "done"
 
-    peer = Peer(server, version)
+    peer = AsgiClient(server, version)
     if version != STATELESS:
         await peer.initialize()
     messages: asyncio.Queue[Any] = asyncio.Queue()
@@ -183,10 +178,10 @@ async def test_running_call_is_cancelled_when_the_lifespan_ends(
 
     mounted = routing.mount(pages)
     living = asyncio.ensure_future(mounted({"type": "lifespan"}, messages.get, send))
-    async with peer.open(peer.call(tool)) as call:
+    async with peer.open_post(peer.call(tool)) as call:
         await asyncio.sleep(0.1)
         messages.put_nowait({"type": "lifespan.shutdown"})
-        response = await call.whole()
+        response = await call.reply()
     go_on.set()
     await living
 

@@ -3,112 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import count
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import pytest
 
-from django_mcp import Frame, registry
-from django_mcp.core.protocol import request_meta
+from django_mcp import Frame
 from django_mcp.pubsub import bus
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.connection import connection, stdio
+from django_mcp.transports.connection import connection
 from django_mcp.transports.connection.request import SESSION
 from tests.spec import spec
-from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
-from tests.transports.http.session.test_input_requests import ACCEPT_RESULT
-from tests.transports.http_peer import MODERN
+from tests.transports.http.session.streams import ACCEPT_RESULT, INITIAL_NOTIFICATIONS
 from tests.transports.sample_server import Desk
 from tests.waiting import until
+from tests.wire.messages import NEWEST_SESSION, SESSIONS, STATELESS
+from tests.wire.stdio import StdioClient
 
 ID = "io.modelcontextprotocol/subscriptionId"
-SESSION_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
-def hello_of(version: str, **capabilities: Any) -> dict[str, Any]:
-    return {
-        "protocolVersion": version,
-        "capabilities": capabilities,
-        "clientInfo": {"name": "pipe", "version": "1"},
-    }
+async def begin(pipe: StdioClient, version: str, **capabilities: Any) -> None:
+    """Open the session, and receive what it begins with."""
+    pipe.version, pipe.capabilities = version, capabilities
+    await pipe.initialize()
+    assert [(await pipe.message())["method"] for _ in range(3)] == INITIAL_NOTIFICATIONS
 
 
-class StdioClient:
-    """The client's side: lines to the server, and the lines that it wrote."""
-
-    def __init__(self, desk: Desk) -> None:
-        server = registry.configure(desk.server)
-        self.conversation = stdio.StdioConnection(server, cast(BinaryIO, self))
-        self._ids = count(1)
-        self._in: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._out: asyncio.Queue[bytes] = asyncio.Queue()
-
-    # The file that the connection writes to.
-
-    def write(self, line: bytes) -> int:
-        assert line.endswith(b"\n")
-        assert line.count(b"\n") == 1
-        self._out.put_nowait(line)
-        return len(line)
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-    # The client.
-
-    def send(self, message: Any) -> None:
-        self._in.put_nowait(json.dumps(message).encode() + b"\n")
-
-    def notify(self, method: str, **params: Any) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
-
-    def request(self, method: str, params: Any = None, *, id: Any = None) -> Any:
-        identity = next(self._ids) if id is None else id
-        self.send({"jsonrpc": "2.0", "id": identity, "method": method, "params": params or {}})
-        return identity
-
-    def call(self, tool: str, *, id: Any = None) -> Any:
-        return self.request("tools/call", {"name": tool}, id=id)
-
-    def listen(self, *, id: Any, **wanted: Any) -> None:
-        meta = {request_meta.VERSION: MODERN, request_meta.CAPABILITIES: {}}
-        self.request("subscriptions/listen", {"_meta": meta, "notifications": wanted}, id=id)
-
-    async def line(self) -> Any:
-        async with asyncio.timeout(TIMEOUT):
-            return json.loads(await self._out.get())
-
-    async def initialize(self, version: str, **capabilities: Any) -> None:
-        self.request("initialize", hello_of(version, **capabilities))
-        await self.line()
-        self.notify("notifications/initialized")
-        assert [(await self.line())["method"] for _ in range(3)] == INITIAL_NOTIFICATIONS
-
-    async def assert_no_output(self) -> None:
-        """Assert that there are no more lines."""
-        identity = self.request("ping", id=f"ping-{next(self._ids)}")
-        assert (await self.line())["id"] == identity
-
-    def close(self) -> None:
-        self._in.put_nowait(None)
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        while (line := await self._in.get()) is not None:
-            yield line
+async def assert_no_output(pipe: StdioClient) -> None:
+    """Assert that there are no more lines."""
+    ping = pipe.send(pipe.request("ping"))
+    assert (await pipe.message())["id"] == ping
 
 
 @asynccontextmanager
-async def connected(desk: Desk) -> AsyncIterator[StdioClient]:
-    pipe = StdioClient(desk)
-    serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
-    yield pipe
-    desk.proceed.set()
-    pipe.close()
-    async with asyncio.timeout(TIMEOUT):
-        await serving
+async def connected(desk: Desk, version: str = STATELESS) -> AsyncIterator[StdioClient]:
+    pipe = StdioClient(desk.server, version)
+    async with pipe.served():
+        yield pipe
+        desk.proceed.set()
 
 
 @spec("T-CUST-01", "T-CUST-02")
@@ -116,65 +50,65 @@ async def connected(desk: Desk) -> AsyncIterator[StdioClient]:
 @pytest.mark.parametrize("tool", ["ask", "ask_in_a_thread"])
 async def test_input_request_is_answered_over_stdio(desk: Desk, version: str, tool: str) -> None:
     async with connected(desk) as pipe:
-        await pipe.initialize(version, elicitation={})
-        call = pipe.call(tool)
-        request = await pipe.line()
+        await begin(pipe, version, elicitation={})
+        call = pipe.send(pipe.call(tool))
+        request = await pipe.message()
         assert request["method"] == "elicitation/create"
         pipe.send({"jsonrpc": "2.0", "id": request["id"], "result": ACCEPT_RESULT})
-        answer = await pipe.line()
+        answer = await pipe.message()
         assert answer["id"] == call
         assert answer["result"]["content"][0]["text"] == "accept: {'name': 'Ann'}"
 
 
 async def test_cancelled_call_cancels_its_input_request_and_gets_no_response(desk: Desk) -> None:
     async with connected(desk) as pipe:
-        await pipe.initialize("2025-11-25", elicitation={})
-        call = pipe.call("ask_in_a_thread")
-        request = await pipe.line()
+        await begin(pipe, "2025-11-25", elicitation={})
+        call = pipe.send(pipe.call("ask_in_a_thread"))
+        request = await pipe.message()
         pipe.notify("notifications/cancelled", requestId=call)
-        withdrawn = await pipe.line()
+        withdrawn = await pipe.message()
         assert withdrawn["params"]["requestId"] == request["id"]
         assert await asyncio.to_thread(desk.thread.wait, TIMEOUT)
         assert desk.ended == ["ConnectionError"]
         pipe.send({"jsonrpc": "2.0", "id": request["id"], "result": ACCEPT_RESULT})
-        await pipe.assert_no_output()
+        await assert_no_output(pipe)
 
 
 @spec("2026/CAN-04")
 async def test_cancellation_before_its_request_is_ignored(desk: Desk) -> None:
     async with connected(desk) as pipe:
-        await pipe.initialize("2025-11-25")
+        await begin(pipe, "2025-11-25")
         pipe.notify("notifications/cancelled", requestId="early")
-        pipe.call("work_silently", id="early")
+        pipe.send(pipe.call("work_silently", id="early"))
         await asyncio.wait_for(desk.started.wait(), TIMEOUT)
 
 
 @spec("TOOL-03")
-@pytest.mark.parametrize("version", SESSION_VERSIONS)
+@pytest.mark.parametrize("version", SESSIONS)
 async def test_list_changes_are_sent_to_the_session(desk: Desk, version: str) -> None:
     async with connected(desk) as pipe:
-        await pipe.initialize(version)
+        await begin(pipe, version)
         await desk.server.anotify_prompts_list_changed()
-        assert (await pipe.line())["method"] == INITIAL_NOTIFICATIONS[2]
+        assert (await pipe.message())["method"] == INITIAL_NOTIFICATIONS[2]
         pipe.notify("notifications/initialized")
-        await pipe.assert_no_output()
+        await assert_no_output(pipe)
 
 
 @spec("RES-07")
-@pytest.mark.parametrize("version", SESSION_VERSIONS)
+@pytest.mark.parametrize("version", SESSIONS)
 async def test_resource_updates_are_sent_only_while_subscribed(desk: Desk, version: str) -> None:
     async with connected(desk) as pipe:
-        await pipe.initialize(version)
+        await begin(pipe, version)
         await desk.server.anotify_resource_updated("desk://news")
-        pipe.request("resources/subscribe", {"uri": "desk://news"})
-        assert (await pipe.line())["result"] == {}
+        pipe.send(pipe.request("resources/subscribe", {"uri": "desk://news"}))
+        assert (await pipe.message())["result"] == {}
         await desk.server.anotify_resource_updated("desk://news")
-        assert (await pipe.line())["params"] == {"uri": "desk://news"}
-        pipe.request("resources/unsubscribe", {"uri": "desk://news"})
-        assert (await pipe.line())["result"] == {}
+        assert (await pipe.message())["params"] == {"uri": "desk://news"}
+        pipe.send(pipe.request("resources/unsubscribe", {"uri": "desk://news"}))
+        assert (await pipe.message())["result"] == {}
         await desk.server.anotify_resource_updated("desk://news")
-        pipe.request("resources/subscribe", {"uri": "desk://secret"})
-        assert (await pipe.line())["error"]["code"] == -32002
+        pipe.send(pipe.request("resources/subscribe", {"uri": "desk://secret"}))
+        assert (await pipe.message())["error"]["code"] == -32002
 
 
 async def test_notification_by_session_id_is_sent_to_that_connection_only(desk: Desk) -> None:
@@ -186,20 +120,22 @@ async def test_notification_by_session_id_is_sent_to_that_connection_only(desk: 
 
     async with connected(desk) as pipe, connected(desk) as other:
         for each in (pipe, other):
-            await each.initialize("2025-11-25")
-        call = pipe.call("remember")
-        assert (await pipe.line())["method"] == "x/y"
-        assert (await pipe.line())["id"] == call
-        await other.assert_no_output()
+            await begin(each, "2025-11-25")
+        call = pipe.send(pipe.call("remember"))
+        assert (await pipe.message())["method"] == "x/y"
+        assert (await pipe.message())["id"] == call
+        await assert_no_output(other)
 
 
 @spec("2026/TR-02", "2026/CAN-05")
 async def test_listen_request_receives_notifications_and_is_answered_on_close(desk: Desk) -> None:
-    pipe = StdioClient(desk)
-    serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
-    pipe.listen(id=0, toolsListChanged=True, resourceSubscriptions=["desk://news", "desk://x"])
-    pipe.listen(id="0", promptsListChanged=True)
-    acknowledged = [(await pipe.line())["params"] for _ in range(2)]
+    pipe = StdioClient(desk.server)
+    serving = pipe.serve()
+    pipe.send(
+        pipe.listen(id=0, toolsListChanged=True, resourceSubscriptions=["desk://news", "desk://x"])
+    )
+    pipe.send(pipe.listen(id="0", promptsListChanged=True))
+    acknowledged = [(await pipe.message())["params"] for _ in range(2)]
     assert {each["_meta"][ID]: each["notifications"] for each in acknowledged} == {
         0: {"toolsListChanged": True, "resourceSubscriptions": ["desk://news"]},
         "0": {"promptsListChanged": True},
@@ -207,30 +143,30 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
     await desk.server.anotify_tools_list_changed()
     await desk.server.anotify_prompts_list_changed()
     await desk.server.anotify_resource_updated("desk://news")
-    received = [await pipe.line() for _ in range(3)]
+    received = [await pipe.message() for _ in range(3)]
     assert [each["params"]["_meta"][ID] for each in received] == [0, "0", 0]
     pipe.notify("notifications/cancelled", requestId="0")
-    await until(lambda: len(pipe.conversation._in_flight.of(SESSION)) == 1)
+    await until(lambda: len(pipe.connection._in_flight.of(SESSION)) == 1)
     await desk.server.anotify_prompts_list_changed()
     pipe.close()
-    answer, cancelled = await pipe.line(), await pipe.line()
+    answer, cancelled = await pipe.message(), await pipe.message()
     assert (answer["id"], answer["result"]["_meta"][ID]) == (0, 0)
     assert cancelled["method"] == "notifications/cancelled"
     assert cancelled["params"]["requestId"] == 0
     async with asyncio.timeout(TIMEOUT):
         await serving
-    assert pipe._out.empty()
+    assert not pipe.has_message
     assert bus.here()._receivers == {}
 
 
 async def test_cancelled_connection_answers_its_listen_requests(desk: Desk) -> None:
-    pipe = StdioClient(desk)
-    serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
-    pipe.listen(id=1, toolsListChanged=True)
-    await pipe.line()
+    pipe = StdioClient(desk.server)
+    serving = pipe.serve()
+    pipe.send(pipe.listen(id=1, toolsListChanged=True))
+    await pipe.message()
     serving.cancel()
-    assert (await pipe.line())["id"] == 1
-    assert (await pipe.line())["method"] == "notifications/cancelled"
+    assert (await pipe.message())["id"] == 1
+    assert (await pipe.message())["method"] == "notifications/cancelled"
     with pytest.raises(asyncio.CancelledError):
         await serving
 
@@ -239,7 +175,7 @@ async def test_cancelled_connection_answers_its_listen_requests(desk: Desk) -> N
 async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
     desk.proceed.set()
     async with connected(desk) as pipe:
-        await pipe.initialize("2025-03-26")
+        await begin(pipe, "2025-03-26")
         ping = {"jsonrpc": "2.0", "method": "ping"}
         pipe.send(
             [
@@ -250,13 +186,13 @@ async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
                 17,
             ]
         )
-        answers = await pipe.line()
+        answers = await pipe.message()
         assert sorted(str(each.get("id")) for each in answers) == ["None", "a", "b", "b"]
         assert [each["error"]["code"] for each in answers if "error" in each] == [-32600, -32600]
         pipe.send([{"jsonrpc": "2.0", "method": "notifications/initialized"}])
-        await pipe.assert_no_output()
+        await assert_no_output(pipe)
         pipe.send([])
-        assert (await pipe.line())["error"]["code"] == -32600
+        assert (await pipe.message())["error"]["code"] == -32600
 
 
 async def test_requests_of_a_long_batch_are_answered_some_at_a_time(
@@ -264,19 +200,19 @@ async def test_requests_of_a_long_batch_are_answered_some_at_a_time(
 ) -> None:
     configure(MAX_IN_FLIGHT=3)
     async with connected(desk) as pipe:
-        await pipe.initialize("2025-03-26")
+        await begin(pipe, "2025-03-26")
         ping = {"jsonrpc": "2.0", "method": "ping"}
         pipe.send([{**ping, "id": number} for number in range(500)])
-        answers = await pipe.line()
+        answers = await pipe.message()
         assert sorted(each["id"] for each in answers) == [*range(500)]
         assert all("result" in each for each in answers)
 
 
 async def test_batch_of_more_than_500_messages_is_one_error(desk: Desk) -> None:
     async with connected(desk) as pipe:
-        await pipe.initialize("2025-03-26")
+        await begin(pipe, "2025-03-26")
         pipe.send([{"jsonrpc": "2.0", "method": "ping", "id": number} for number in range(501)])
-        assert (await pipe.line())["error"]["message"] == "A batch has at most 500 messages"
+        assert (await pipe.message())["error"]["message"] == "A batch has at most 500 messages"
 
 
 @spec("RPC-B7", "RPC-B8", "T-STDIO-08")
@@ -284,38 +220,38 @@ async def test_batch_of_more_than_500_messages_is_one_error(desk: Desk) -> None:
 async def test_batch_is_rejected_by_revisions_without_batches(desk: Desk, version: str) -> None:
     async with connected(desk) as pipe:
         pipe.send([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])
-        assert (await pipe.line())["error"]["code"] == -32600
-        await pipe.initialize(version)
+        assert (await pipe.message())["error"]["code"] == -32600
+        await begin(pipe, version)
         pipe.send([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])
-        assert (await pipe.line())["error"]["code"] == -32600
+        assert (await pipe.message())["error"]["code"] == -32600
 
 
 async def test_call_that_times_out_is_answered_with_an_error(desk: Desk, configure: Any) -> None:
     configure(HANDLER_TIMEOUT=0.05)
     async with connected(desk) as pipe:
-        pipe.listen(id="still there", toolsListChanged=True)
-        await pipe.line()
-        await pipe.initialize("2025-11-25")
-        call = pipe.call("work_silently")
-        answer = await pipe.line()
+        pipe.send(pipe.listen(id="still there", toolsListChanged=True))
+        await pipe.message()
+        await begin(pipe, "2025-11-25")
+        call = pipe.send(pipe.call("work_silently"))
+        answer = await pipe.message()
         assert (answer["id"], answer["error"]["message"]) == (call, "Cancelled")
         assert desk.ended == ["cancelled"]
         await desk.server.anotify_tools_list_changed()
-        assert {(await pipe.line())["method"] for _ in range(2)} == {INITIAL_NOTIFICATIONS[0]}
+        assert {(await pipe.message())["method"] for _ in range(2)} == {INITIAL_NOTIFICATIONS[0]}
         pipe.notify("notifications/cancelled", requestId="still there")
 
 
-@pytest.mark.parametrize("version", SESSION_VERSIONS)
+@pytest.mark.parametrize("version", SESSIONS)
 async def test_first_messages_may_come_at_once(desk: Desk, version: str) -> None:
-    async with connected(desk) as pipe:
-        hello = pipe.request("initialize", hello_of(version))
+    async with connected(desk, version) as pipe:
+        hello = pipe.send(pipe.initialize_request())
         pipe.notify("notifications/initialized")
-        call = pipe.call("work_silently")
+        call = pipe.send(pipe.call("work_silently"))
         await asyncio.wait_for(desk.started.wait(), TIMEOUT)
         desk.proceed.set()
-        opened = await pipe.line()
-        announced = [(await pipe.line())["method"] for _ in range(3)]
-        answer = await pipe.line()
+        opened = await pipe.message()
+        announced = [(await pipe.message())["method"] for _ in range(3)]
+        answer = await pipe.message()
     assert (opened["id"], opened["result"]["protocolVersion"]) == (hello, version)
     assert announced == INITIAL_NOTIFICATIONS
     assert answer["id"] == call
@@ -323,28 +259,28 @@ async def test_first_messages_may_come_at_once(desk: Desk, version: str) -> None
 
 
 async def test_messages_at_once_are_answered_although_the_input_has_ended(desk: Desk) -> None:
-    async with connected(desk) as pipe:
+    async with connected(desk, NEWEST_SESSION) as pipe:
         desk.proceed.set()
-        hello = pipe.request("initialize", hello_of("2025-11-25"))
-        call = pipe.call("work_silently")
-        ping = pipe.request("ping")
+        hello = pipe.send(pipe.initialize_request())
+        call = pipe.send(pipe.call("work_silently"))
+        ping = pipe.send(pipe.request("ping"))
         pipe.close()
-        answers = [await pipe.line() for _ in range(3)]
+        answers = [await pipe.message() for _ in range(3)]
     assert answers[0]["id"] == hello
     assert {answer["id"] for answer in answers[1:]} == {call, ping}
     assert all("result" in answer for answer in answers)
 
 
 async def test_messages_after_a_refused_initialize_are_answered(desk: Desk) -> None:
-    async with connected(desk) as pipe:
-        refused = pipe.request("initialize", {})
-        early = pipe.call("work_silently")
-        ping = pipe.request("ping")
-        hello = pipe.request("initialize", hello_of("2025-11-25"))
-        late = pipe.request("tools/list")
+    async with connected(desk, NEWEST_SESSION) as pipe:
+        refused = pipe.send(pipe.request("initialize", {}))
+        early = pipe.send(pipe.call("work_silently"))
+        ping = pipe.send(pipe.request("ping"))
+        hello = pipe.send(pipe.initialize_request())
+        late = pipe.send(pipe.request("tools/list"))
         answers = {}
         for _ in range(5):
-            answer = await pipe.line()
+            answer = await pipe.message()
             answers[answer["id"]] = answer
     assert "error" in answers[refused]
     assert "initialize first" in answers[early]["error"]["message"]
@@ -355,11 +291,11 @@ async def test_too_many_messages_before_the_session_is_open_are_refused(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_HELD", 1)
-    async with connected(desk) as pipe:
-        hello = pipe.request("initialize", hello_of("2025-11-25"))
-        held = pipe.request("ping")
-        refused = pipe.request("ping")
-        answers = {answer["id"]: answer for answer in [await pipe.line() for _ in range(3)]}
+    async with connected(desk, NEWEST_SESSION) as pipe:
+        hello = pipe.send(pipe.initialize_request())
+        held = pipe.send(pipe.request("ping"))
+        refused = pipe.send(pipe.request("ping"))
+        answers = {answer["id"]: answer for answer in [await pipe.message() for _ in range(3)]}
     assert "wait for its response" in answers[refused]["error"]["message"]
     assert all("result" in answers[each] for each in (hello, held))
 
@@ -376,9 +312,9 @@ async def test_handler_that_awaits_a_task_which_ended_with_generator_exit_is_ans
 
     desk.server.tool(await_ended)
     async with connected(desk) as pipe:
-        await pipe.initialize("2025-11-25")
-        call = pipe.call("await_ended")
-        answer = await pipe.line()
+        await begin(pipe, "2025-11-25")
+        call = pipe.send(pipe.call("await_ended"))
+        answer = await pipe.message()
         assert answer["id"] == call
         assert answer["error"]["code"] == -32603
-        await pipe.assert_no_output()
+        await assert_no_output(pipe)

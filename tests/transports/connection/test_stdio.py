@@ -16,8 +16,8 @@ import pytest
 
 from django_mcp.core.protocol import jsonrpc
 from tests.spec import spec
-from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 from tests.waiting import SECONDS
+from tests.wire.messages import CAPABILITIES, STATELESS, VERSION
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = SECONDS

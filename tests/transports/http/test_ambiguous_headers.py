@@ -10,13 +10,11 @@ from django.test import Client as Browser
 from pytest_django import Settings
 
 from django_mcp import Server, routing
-from tests.by_hand.peer import (
-    NEWEST_SESSION,
-    Peer,
-)
 from tests.by_hand.people import ByHeader, Person, bearer, problems
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 
 @spec("isolation-16")
@@ -35,11 +33,11 @@ async def test_header_with_two_values_is_rejected(name: str, values: list[str]) 
     def public() -> str:
         return ""
 
-    usual = [] if name == "authorization" else bearer(1)
-    peer = Peer(server, headers=usual)
+    usual = {} if name == "authorization" else bearer(1)
+    peer = AsgiClient(server, headers=usual)
     pairs = [(name, value) for value in values]
 
-    response = await peer.send(peer.request("tools/list"), without=[name], extra=pairs)
+    response = await peer.post(peer.request("tools/list"), {name: None}, extra=pairs)
 
     assert response.status == 400
 
@@ -47,12 +45,12 @@ async def test_header_with_two_values_is_rejected(name: str, values: list[str]) 
 @spec("isolation-17")
 async def test_two_session_ids_are_rejected() -> None:
     server = Server("shop")
-    one, other = Peer(server, NEWEST_SESSION), Peer(server, NEWEST_SESSION)
+    one, other = AsgiClient(server, NEWEST_SESSION), AsgiClient(server, NEWEST_SESSION)
     await one.initialize()
     await other.initialize()
     assert other.session is not None
 
-    response = await one.send(one.request("ping"), extra=[("mcp-session-id", other.session)])
+    response = await one.post(one.request("ping"), extra=[("mcp-session-id", other.session)])
 
     assert response.status == 400
 
@@ -65,10 +63,10 @@ async def test_two_session_ids_are_rejected() -> None:
     ],
 )
 async def test_two_versions_in_a_session_are_rejected(name: str, values: list[str]) -> None:
-    peer = Peer(Server("shop"), NEWEST_SESSION)
+    peer = AsgiClient(Server("shop"), NEWEST_SESSION)
     await peer.initialize()
 
-    response = await peer.send(
+    response = await peer.post(
         peer.request("ping", id=5), extra=[(name, value) for value in values]
     )
 
@@ -76,14 +74,14 @@ async def test_two_versions_in_a_session_are_rejected(name: str, values: list[st
 
 
 async def test_header_that_repeats_its_value_is_accepted() -> None:
-    peer = Peer(Server("shop"))
+    peer = AsgiClient(Server("shop"))
     pairs = [
         ("host", "testserver"),
         ("origin", "http://testserver"),
         ("origin", "http://testserver"),
     ]
 
-    response = await peer.send(peer.request("server/discover"), extra=pairs)
+    response = await peer.post(peer.request("server/discover"), extra=pairs)
 
     assert response.status == 200
 
@@ -117,10 +115,10 @@ async def test_stream_for_a_page_of_another_site_is_rejected(
     path, application = next(
         item for item in routing.endpoints(server).items() if item[0].endswith("/sse")
     )
-    peer = Peer(server, "2024-11-05", application=application, path=path)
-    peer.headers = [("cookie", f"sessionid={cookie}")]
-    async with peer.open(method="GET", extra=[("sec-fetch-site", "same-origin")]) as own:
+    peer = AsgiClient(server, "2024-11-05", application=application, path=path)
+    peer.headers = {"cookie": f"sessionid={cookie}"}
+    async with peer.open_get({"sec-fetch-site": "same-origin"}) as own:
         assert await own.status() == 200
     for site in ("cross-site", "same-site"):
-        async with peer.open(method="GET", extra=[("sec-fetch-site", site)]) as foreign:
+        async with peer.open_get({"sec-fetch-site": site}) as foreign:
             assert await foreign.status() == 403

@@ -12,36 +12,30 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from tests.by_hand.peer import (
-    ACCEPT,
-    META,
-    NEWEST_SESSION,
-    Peer,
-    encoded,
-    outcome,
-    text_of,
-)
 from tests.by_hand.processes import worker
 from tests.by_hand.shop import peer_of, shop
+from tests.event_loops import outcome
 from tests.spec import spec
 from tests.waiting import SECONDS, happens
+from tests.wire.asgi import AsgiClient, Exchange
+from tests.wire.messages import ACCEPT, META, NEWEST_SESSION, encoded, text_of
 
 
 async def test_response_204_has_no_content_length() -> None:
     peer = await peer_of(shop())
 
-    response = await peer.send(method="DELETE")
+    response = await peer.perform("DELETE")
 
     assert response.status == 204
-    assert response.header("content-length") is None
+    assert response.headers.get("content-length") is None
 
 
 async def test_accept_header_in_two_lines_is_one_list() -> None:
-    peer = Peer(shop())
+    peer = AsgiClient(shop())
     lines = [("accept", "text/event-stream"), ("accept", "application/json")]
 
     for accepts in (lines, lines[::-1]):
-        response = await peer.send(peer.call("add"), without=["accept"], extra=accepts)
+        response = await peer.post(peer.call("add"), {"accept": None}, extra=accepts)
         assert response.status == 200
 
 
@@ -53,8 +47,8 @@ async def test_repr_of_the_transport_shows_no_secret() -> None:
     async def describe(frame: Frame) -> str:
         return repr(frame.transport)
 
-    secrets = [("authorization", "Bearer token-1"), ("cookie", "sessionid=cookie-2")]
-    shown = text_of((await Peer(server, headers=secrets).tool("describe")).result)
+    secrets = {"authorization": "Bearer token-1", "cookie": "sessionid=cookie-2"}
+    shown = text_of((await AsgiClient(server, headers=secrets).tool("describe")).result)
 
     assert "token-1" not in shown
     assert "cookie-2" not in shown
@@ -69,17 +63,13 @@ def test_repr_of_the_stdio_transport_shows_no_environment() -> None:
 
 
 async def test_upload_that_breaks_off_raises_nothing() -> None:
-    peer = Peer(shop())
-    message = peer.call("add")
-    exchange = peer.open(message)
-    exchange._incoming.get_nowait()
-    exchange.feed(b'{"jsonrpc"', more=True)
+    peer = AsgiClient(shop())
+    exchange = Exchange(peer.application, peer.scope(peer.call("add")), None)
+    exchange.send(b'{"jsonrpc"', more=True)
     exchange.disconnect()
 
     async with exchange:
-        response = await exchange.whole()
-
-    assert response.raised is None
+        await exchange.wait_closed()
 
 
 async def test_upload_that_breaks_off_leaves_no_traceback_in_the_log(tmp_path: Path) -> None:
@@ -97,10 +87,10 @@ async def test_upload_that_breaks_off_leaves_no_traceback_in_the_log(tmp_path: P
 
 
 async def test_server_that_raises_at_send_leaves_no_traceback() -> None:
-    peer = Peer(shop())
+    peer = AsgiClient(shop())
     sent: list[Any] = []
     incoming: asyncio.Queue[Any] = asyncio.Queue()
-    message = peer.call("count", _meta={META + "logLevel": "debug"})
+    message = peer.call("count", params={"_meta": {META + "logLevel": "debug"}})
     incoming.put_nowait({"type": "http.request", "body": encoded(message), "more_body": False})
 
     async def send(piece: Any) -> None:
@@ -111,7 +101,7 @@ async def test_server_that_raises_at_send_leaves_no_traceback() -> None:
             raise OSError("The client has gone")
 
     async with asyncio.timeout(SECONDS):
-        raised = await outcome(peer.application(peer.scope("POST", message), incoming.get, send))
+        raised = await outcome(peer.application(peer.scope(message), incoming.get, send))
 
     assert raised is None, f"The application raised {raised!r}"
 
@@ -133,7 +123,7 @@ async def test_server_that_raises_at_send_in_a_session_leaves_no_traceback(
 
     async with asyncio.timeout(SECONDS):
         raised = await outcome(peer.application(peer.scope(), incoming.get, send))
-    await peer.send(method="DELETE")
+    await peer.perform("DELETE")
     gc.collect()
 
     assert raised is None, f"The application raised {raised!r}"
@@ -141,15 +131,14 @@ async def test_server_that_raises_at_send_in_a_session_leaves_no_traceback(
 
 
 async def test_client_that_leaves_before_it_sends_its_body_gets_no_response() -> None:
-    peer = Peer(shop())
-    exchange = peer.open(peer.call("add"))
-    exchange._incoming.get_nowait()
+    peer = AsgiClient(shop())
+    exchange = Exchange(peer.application, peer.scope(peer.call("add")), None)
     exchange.disconnect()
 
     async with exchange:
-        response = await exchange.whole()
+        await exchange.wait_closed()
 
-    assert (response.raised, response.status) == (None, None)
+    assert not exchange.has_started
 
 
 async def test_newline_in_a_notification_forges_no_line_of_the_log(
@@ -174,7 +163,7 @@ async def test_newline_in_a_tool_name_forges_no_line_of_the_call_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "django_mcp.calls")
-    peer = Peer(shop(), NEWEST_SESSION)
+    peer = AsgiClient(shop(), NEWEST_SESSION)
     await peer.initialize()
 
     await peer.tool("x\nINFO django_mcp.calls: tools/call transfer: ok \x1b[31m")
@@ -186,7 +175,7 @@ async def test_newline_in_a_tool_name_forges_no_line_of_the_call_log(
 
 async def test_long_tool_name_is_cut_in_the_call_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "django_mcp.calls")
-    peer = Peer(shop(), NEWEST_SESSION)
+    peer = AsgiClient(shop(), NEWEST_SESSION)
     await peer.initialize()
 
     await peer.tool("x" * 300_000)

@@ -12,8 +12,8 @@ from django_mcp.testing.asgi import Reply, perform
 from django_mcp.transports.http import sse_stream
 from tests.spec import spec
 from tests.transports.http.token_servers import bearer, desk, tokens_of
-from tests.transports.http_peer import MODERN, Peer, message_of
-from tests.transports.wire import SESSIONS, STATELESS, Wire
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import REPORTING, SESSIONS, STATELESS
 
 METADATA = 'resource_metadata="http://testserver/.well-known/oauth-protected-resource/desk"'
 LACKING = (
@@ -22,10 +22,12 @@ LACKING = (
 ALL = [*SESSIONS, STATELESS]
 
 
-async def opened(server: Server, version: str, token: str | None = None) -> Wire:
-    wire = Wire(server, version, always=None if token is None else bearer(token))
+async def opened(server: Server, version: str, token: str | None = None) -> AsgiClient:
+    wire = AsgiClient(
+        server, version, headers=None if token is None else bearer(token), meta=REPORTING
+    )
     if version != STATELESS:
-        await wire.open()
+        await wire.initialize()
     return wire
 
 
@@ -90,7 +92,7 @@ async def test_every_request_of_a_session_needs_the_token(method: str, token: st
     wire = await opened(server, "2025-11-25", "mcp")
     changes = {"authorization": None if token is None else f"Bearer {token}"}
 
-    reply = await wire.request(method, changes)
+    reply = await wire.perform(method, changes)
 
     status, challenge = challenge_of(reply)
     assert status == 401
@@ -101,7 +103,7 @@ async def test_every_request_of_a_session_needs_the_token(method: str, token: st
 
 @spec("AUTH-RS-22", "AUTH-05")
 async def test_two_different_authorization_headers_get_400() -> None:
-    wire = Wire(desk())
+    wire = AsgiClient(desk(), meta=REPORTING)
     scope = wire.scope(wire.call("hello"), bearer("read"))
     scope["headers"].append((b"authorization", b"Bearer write"))
 
@@ -145,7 +147,7 @@ async def test_challenge_after_the_stream_has_begun_is_an_error_on_it() -> None:
         raise InsufficientScope(scopes=["transfer"])
 
     wire = await opened(server, STATELESS, "read")
-    async with wire.exchange(wire.call("transfer")) as stream:
+    async with wire.open_post(wire.call("transfer")) as stream:
         assert await stream.status() == 200
         messages = [jsonrpc.decode(event.data.encode()) async for event in stream.events()]
 
@@ -159,7 +161,7 @@ async def test_initialize_hook_can_challenge() -> None:
     def on_initialize(client_info: Any, capabilities: Any, frame: Frame) -> Frame:
         raise AuthenticationRequired(scopes=["read"])
 
-    wire = Wire(server, "2025-11-25")
+    wire = AsgiClient(server, "2025-11-25", meta=REPORTING)
 
     reply = await wire.post(wire.initialize_request())
 
@@ -179,7 +181,7 @@ async def test_challenge_of_a_server_without_issuers_names_no_metadata() -> None
 @spec("AUTH-RS-24")
 async def test_batch_of_challenged_requests_is_challenged_with_the_scopes_of_all() -> None:
     wire = await opened(desk(), "2025-03-26")
-    read = wire.message("resources/read", {"uri": "desk://news"})
+    read = wire.request("resources/read", {"uri": "desk://news"})
 
     reply = await wire.post([wire.call("look"), wire.call("close"), read])
 
@@ -212,7 +214,7 @@ async def test_batch_of_which_something_was_done_is_answered_with_each_error() -
 
 @spec("AUTH-06")
 async def test_listening_to_a_challenged_resource_is_challenged_before_the_first_byte() -> None:
-    peer = Peer(desk(capabilities={"resources": {"subscribe": True}}), version=MODERN)
+    peer = AsgiClient(desk(capabilities={"resources": {"subscribe": True}}), STATELESS)
 
     reply = await peer.post(peer.listen(id=1, resourceSubscriptions=["desk://news"]))
 
@@ -220,17 +222,17 @@ async def test_listening_to_a_challenged_resource_is_challenged_before_the_first
     assert reply.json()["id"] == 1
 
 
-@pytest.mark.parametrize("version", [MODERN, "2025-11-25"])
+@pytest.mark.parametrize("version", [STATELESS, "2025-11-25"])
 async def test_open_stream_ends_when_its_token_is_revoked(version: str) -> None:
     server = desk()
-    peer = Peer(server, version=version, headers=bearer("read"))
-    if version != MODERN:
+    peer = AsgiClient(server, version, headers=bearer("read"))
+    if version != STATELESS:
         await peer.initialize()
-    opening = peer.open_post(peer.listen(id=1)) if version == MODERN else peer.open_get()
+    opening = peer.open_post(peer.listen(id=1)) if version == STATELESS else peer.open_get()
     async with opening as stream:
         assert await stream.status() == 200
-        if version == MODERN:
-            await message_of(stream)
+        if version == STATELESS:
+            await stream.message()
         (held,) = sse_stream._streams_here()._streams
         await held.check()
         assert held.is_denied is False
@@ -244,13 +246,13 @@ async def test_open_stream_ends_when_its_token_is_revoked(version: str) -> None:
 
 async def test_update_is_not_sent_after_a_token_has_lost_its_scope() -> None:
     server = desk(capabilities={"resources": {"subscribe": True}})
-    peer = Peer(server, version=MODERN, headers=bearer("read"))
+    peer = AsgiClient(server, STATELESS, headers=bearer("read"))
     async with peer.open_post(
         peer.listen(id=1, resourceSubscriptions=["desk://news"], toolsListChanged=True)
     ) as stream:
-        await message_of(stream)
+        await stream.message()
         await server.anotify_resource_updated("desk://news")
-        assert (await message_of(stream))["method"] == "notifications/resources/updated"
+        assert (await stream.message())["method"] == "notifications/resources/updated"
         stream._scope["headers"] = [
             (name, b"Bearer other" if name == b"authorization" else value)
             for name, value in stream._scope["headers"]
@@ -259,4 +261,4 @@ async def test_update_is_not_sent_after_a_token_has_lost_its_scope() -> None:
         await held.check()
         await server.anotify_resource_updated("desk://news")
         await server.anotify_tools_list_changed()
-        assert (await message_of(stream))["method"] == "notifications/tools/list_changed"
+        assert (await stream.message())["method"] == "notifications/tools/list_changed"

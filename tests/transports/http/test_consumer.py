@@ -22,15 +22,17 @@ from django_mcp.testing.asgi import Exchange, http_scope, perform
 from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.spec import spec
-from tests.transports.wire import (
+from tests.waiting import SECONDS
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import (
     CAPABILITIES,
+    REPORTING,
     SESSIONS,
     STATELESS,
     VERSION,
-    Wire,
+    Message,
     encoded,
 )
-from tests.waiting import SECONDS
 
 TIMEOUT = SECONDS
 ALL_VERSIONS = [*SESSIONS, STATELESS]
@@ -67,13 +69,18 @@ def shop() -> Server:
 
 
 async def opened(
-    version: str, server: Server | None = None, always: Mapping[str, str] | None = None
-) -> Wire:
+    version: str, server: Server | None = None, headers: Mapping[str, str] | None = None
+) -> AsgiClient:
     """A client of the version, with an open session if the version has sessions."""
-    wire = Wire(server or shop(), version, always=always)
+    wire = AsgiClient(server or shop(), version, headers=headers, meta=REPORTING)
     if version != STATELESS:
-        await wire.open()
+        await wire.initialize()
     return wire
+
+
+def without_id(message: Message) -> Message:
+    """The same as a notification."""
+    return {name: value for name, value in message.items() if name != "id"}
 
 
 # Responses.
@@ -107,7 +114,7 @@ async def test_notification_is_accepted_with_an_empty_body(version: str) -> None
 async def test_unknown_notification_is_accepted(version: str) -> None:
     wire = await opened(version)
 
-    reply = await wire.post(jsonrpc.notification("notifications/unheard_of", wire._described()))
+    reply = await wire.post(without_id(wire.request("notifications/unheard_of")))
 
     assert (reply.status, reply.body) == (202, b"")
 
@@ -141,7 +148,7 @@ async def test_stateless_error_has_its_own_http_status(
 ) -> None:
     wire = await opened(STATELESS)
 
-    reply = await wire.post(wire.message(request_["method"], request_["params"]))
+    reply = await wire.post(wire.request(request_["method"], request_["params"]))
 
     assert (reply.status, reply.json()["error"]["code"]) == (status, code)
     assert (await wire.post(wire.call("add", a=1))).status == 200
@@ -159,7 +166,7 @@ async def test_session_error_is_sent_with_status_200(
 ) -> None:
     wire = await opened(version)
 
-    reply = await wire.post(wire.message(request_["method"], request_["params"]))
+    reply = await wire.post(wire.request(request_["method"], request_["params"]))
 
     assert reply.status == 200
     assert "error" in reply.json()
@@ -195,11 +202,11 @@ async def test_malformed_message_is_a_bad_request(version: str, body: bytes, cod
 @spec("T-HTTP-60", "T-HTTP-61", "T-HTTP-62", "SEC-04", "SEC-05")
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_initialize_response_carries_a_unique_session_id(version: str) -> None:
-    wire = Wire(shop(), version)
+    wire = AsgiClient(shop(), version, meta=REPORTING)
 
     replies = [await wire.post(wire.initialize_request()) for _ in range(2)]
-    wire.session = {"mcp-session-id": replies[0].headers["mcp-session-id"]}
-    later = await wire.post(wire.message("ping"))
+    wire.session = replies[0].headers["mcp-session-id"]
+    later = await wire.post(wire.request("ping"))
 
     ids = [reply.headers["mcp-session-id"] for reply in replies]
     assert ids[0] != ids[1]
@@ -209,7 +216,7 @@ async def test_initialize_response_carries_a_unique_session_id(version: str) -> 
 
 @spec("2026/HTTP-16")
 async def test_stateless_request_ignores_a_session_id_and_creates_none() -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     reply = await wire.post(wire.call("add", a=1), {"mcp-session-id": "anything"})
 
@@ -218,7 +225,7 @@ async def test_stateless_request_ignores_a_session_id_and_creates_none() -> None
 
 
 async def test_rejected_initialize_creates_no_session() -> None:
-    wire = Wire(shop(), "2025-11-25")
+    wire = AsgiClient(shop(), "2025-11-25", meta=REPORTING)
 
     reply = await wire.post(jsonrpc.request(1, "initialize", {}))
 
@@ -237,13 +244,13 @@ async def test_initialize_in_an_open_session_is_rejected() -> None:
 @spec("T-HTTP-15", "T-HTTP-63", "T-HTTP-64", "T-HTTP-72")
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_messages_that_need_a_session_are_rejected_without_one(version: str) -> None:
-    wire = Wire(shop(), version)
+    wire = AsgiClient(shop(), version, meta=REPORTING)
 
     replies = [
-        await wire.post(wire.message("tools/list")),
+        await wire.post(wire.request("tools/list")),
         await wire.post(jsonrpc.notification("notifications/initialized")),
         await wire.post(jsonrpc.result(1, {})),
-        await wire.request("DELETE"),
+        await wire.perform("DELETE"),
     ]
 
     assert [reply.status for reply in replies] == [400] * 4
@@ -252,13 +259,13 @@ async def test_messages_that_need_a_session_are_rejected_without_one(version: st
 @spec("T-HTTP-66")
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_unknown_session_is_not_found(version: str) -> None:
-    wire = Wire(shop(), version)
-    wire.session = {"mcp-session-id": "unheard-of"}
+    wire = AsgiClient(shop(), version, meta=REPORTING)
+    wire.session = "unheard-of"
 
     replies = [
-        await wire.post(wire.message("tools/list")),
+        await wire.post(wire.request("tools/list")),
         await wire.post(jsonrpc.notification("notifications/initialized")),
-        await wire.request("DELETE"),
+        await wire.perform("DELETE"),
     ]
 
     assert [reply.status for reply in replies] == [404] * 3
@@ -269,9 +276,9 @@ async def test_unknown_session_is_not_found(version: str) -> None:
 async def test_deleted_session_is_not_found(version: str) -> None:
     wire = await opened(version)
 
-    ended = await wire.request("DELETE")
-    again = await wire.request("DELETE")
-    reply = await wire.post(wire.message("tools/list"))
+    ended = await wire.perform("DELETE")
+    again = await wire.perform("DELETE")
+    reply = await wire.post(wire.request("tools/list"))
 
     assert ended.status in (200, 204)
     assert (again.status, reply.status) == (404, 404)
@@ -292,20 +299,21 @@ async def test_session_of_another_principal_is_not_found() -> None:
     server = Server("shop", authenticators=[NameHeaderAuthentication()])
     wire = await opened("2025-11-25", server, {"x-name": "ada"})
 
-    mine = await wire.post(wire.message("ping"))
-    hers = await wire.post(wire.message("ping"), {"x-name": "eve"})
-    ended = await wire.request("DELETE", {"x-name": "eve"})
+    mine = await wire.post(wire.request("ping"))
+    hers = await wire.post(wire.request("ping"), {"x-name": "eve"})
+    ended = await wire.perform("DELETE", {"x-name": "eve"})
 
     assert (mine.status, hers.status, ended.status) == (200, 404, 404)
-    assert (await wire.post(wire.message("ping"))).status == 200
+    assert (await wire.post(wire.request("ping"))).status == 200
 
 
 async def test_session_of_another_server_is_not_found() -> None:
-    one, other = await opened("2025-11-25", Server("one")), Wire(Server("other"), "2025-11-25")
+    one = await opened("2025-11-25", Server("one"))
+    other = AsgiClient(Server("other"), "2025-11-25")
 
     other.session = one.session
 
-    assert (await other.post(other.message("ping"))).status == 404
+    assert (await other.post(other.request("ping"))).status == 404
 
 
 async def test_session_is_rejected_while_all_of_its_caller_are_in_use(
@@ -315,7 +323,7 @@ async def test_session_is_rejected_while_all_of_its_caller_are_in_use(
     server = shop()
     for _ in range(2):
         await opened("2025-11-25", server)
-    wire = Wire(server, "2025-11-25")
+    wire = AsgiClient(server, "2025-11-25", meta=REPORTING)
 
     assert (await wire.post(wire.initialize_request())).status == 429
 
@@ -328,8 +336,8 @@ async def test_session_is_rejected_while_all_of_its_caller_are_in_use(
 async def test_version_header_is_optional_in_a_session(version: str) -> None:
     wire = await opened(version)
 
-    bare = await wire.post(wire.message("ping"))
-    repeated = await wire.post(wire.message("ping"), {"mcp-protocol-version": version})
+    bare = await wire.post(wire.request("ping"))
+    repeated = await wire.post(wire.request("ping"), {"mcp-protocol-version": version})
 
     assert (bare.status, repeated.status) == (200, 200)
 
@@ -340,7 +348,7 @@ async def test_session_keeps_its_version_if_the_header_names_another_one(version
     wire = await opened("2025-11-25")
 
     replies = [
-        await wire.post(wire.message("tools/list"), {"mcp-protocol-version": named})
+        await wire.post(wire.request("tools/list"), {"mcp-protocol-version": named})
         for named in (version, "2025-11-25")
     ]
 
@@ -353,7 +361,7 @@ async def test_session_keeps_its_version_if_the_header_names_another_one(version
 async def test_unsupported_version_in_a_session_is_rejected_with_its_version(version: str) -> None:
     wire = await opened("2025-11-25")
 
-    reply = await wire.post(wire.message("ping"), {"mcp-protocol-version": version})
+    reply = await wire.post(wire.request("ping"), {"mcp-protocol-version": version})
 
     assert reply.status == 400
     error = reply.json()["error"]
@@ -378,7 +386,7 @@ async def test_unsupported_version_in_a_session_is_rejected_with_its_version(ver
 async def test_headers_that_do_not_match_the_body_are_rejected(
     changes: dict[str, str | None],
 ) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     reply = await wire.post(wire.call("add", a=1), changes)
 
@@ -388,7 +396,7 @@ async def test_headers_that_do_not_match_the_body_are_rejected(
 
 @spec("2026/HDR-09")
 async def test_duplicate_header_is_rejected() -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
     message = wire.call("add", a=1)
     scope = wire.scope(message)
     scope["headers"].append((b"mcp-name", b"add"))
@@ -401,14 +409,14 @@ async def test_duplicate_header_is_rejected() -> None:
 @spec("2026/HDR-05", "2026/HDR-06")
 @pytest.mark.parametrize("name", [" add ", "\tadd", "=?base64?YWRk?="])
 async def test_padded_or_encoded_name_header_is_accepted(name: str) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     assert (await wire.post(wire.call("add", a=1), {"mcp-name": name})).status == 200
 
 
 @spec("2026/META-01", "2026/HTTP-13")
 async def test_errors_are_reported_in_order_of_precedence() -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     async def code(meta: dict[str, Any], changes: dict[str, str], method: str) -> int:
         message = jsonrpc.request(1, method, {"_meta": meta})
@@ -434,7 +442,7 @@ async def test_errors_are_reported_in_order_of_precedence() -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD"])
 async def test_unsupported_http_method_gets_405(method: str) -> None:
-    reply = await Wire(shop()).request(method)
+    reply = await AsgiClient(shop(), meta=REPORTING).perform(method)
 
     assert reply.status == 405
     assert "POST" in reply.headers["allow"]
@@ -444,7 +452,7 @@ async def test_unsupported_http_method_gets_405(method: str) -> None:
     "content_type", [None, "", "text/plain", "application/x-www-form-urlencoded", "text/json"]
 )
 async def test_content_type_other_than_json_gets_415(content_type: str | None) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     reply = await wire.post(wire.call("add", a=1), {"content-type": content_type})
 
@@ -453,7 +461,7 @@ async def test_content_type_other_than_json_gets_415(content_type: str | None) -
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
 async def test_json_content_type_with_charset_or_capitals_is_accepted(content_type: str) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     reply = await wire.post(wire.call("add", a=1), {"content-type": content_type})
 
@@ -463,7 +471,7 @@ async def test_json_content_type_with_charset_or_capitals_is_accepted(content_ty
 @spec("T-HTTP-11")
 @pytest.mark.parametrize("accept", ["text/html", "text/event-stream", "image/*"])
 async def test_accept_header_without_json_gets_406(accept: str) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     assert (await wire.post(wire.call("add", a=1), {"accept": accept})).status == 406
 
@@ -472,7 +480,7 @@ async def test_accept_header_without_json_gets_406(accept: str) -> None:
     "accept", [None, "*/*", "application/json", "application/json;q=0.9, text/event-stream"]
 )
 async def test_accept_header_with_json_is_answered(accept: str | None) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     assert (await wire.post(wire.call("add", a=1), {"accept": accept})).status == 200
 
@@ -501,7 +509,7 @@ async def test_client_that_accepts_only_json_receives_no_notifications(version: 
 @spec("T-HTTP-02", "T-HTTP-03", "T-HTTP-04", "2026/HTTP-02")
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://testserver.evil", "x"])
 async def test_foreign_origin_is_rejected(origin: str) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     reply = await wire.post(wire.call("add", a=1), {"origin": origin})
 
@@ -513,14 +521,14 @@ async def test_foreign_origin_is_rejected(origin: str) -> None:
 @spec("2026/HTTP-03")
 @pytest.mark.parametrize("origin", [None, "http://testserver", "https://testserver:8443"])
 async def test_own_or_missing_origin_is_accepted(origin: str | None) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     assert (await wire.post(wire.call("add", a=1), {"origin": origin})).status == 200
 
 
 async def test_configured_origin_is_accepted(configure: Configure) -> None:
     configure(ALLOWED_ORIGINS=["https://app.example"])
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     named = await wire.post(wire.call("add", a=1), {"origin": "https://app.example"})
     other = await wire.post(wire.call("add", a=1), {"origin": "https://app.example:444"})
@@ -531,19 +539,22 @@ async def test_configured_origin_is_accepted(configure: Configure) -> None:
 @spec("T-HTTP-02", "2026/HTTP-02")
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 async def test_unknown_host_is_rejected(method: str) -> None:
-    reply = await Wire(shop(), "2025-11-25").request(method, {"host": "evil.example"})
+    reply = await AsgiClient(shop(), "2025-11-25", meta=REPORTING).perform(
+        method, {"host": "evil.example"}
+    )
 
     assert reply.status == 403
 
 
 async def test_unauthenticated_request_is_rejected_with_the_challenge() -> None:
-    wire = Wire(
-        Server("shop", authenticators=[NameHeaderAuthentication()], capabilities={"tools": {}})
+    wire = AsgiClient(
+        Server("shop", authenticators=[NameHeaderAuthentication()], capabilities={"tools": {}}),
+        meta=REPORTING,
     )
 
-    stranger = await wire.post(wire.message("tools/list"))
-    impostor = await wire.post(wire.message("tools/list"), {"x-name": "wrong"})
-    friend = await wire.post(wire.message("tools/list"), {"x-name": "ada"})
+    stranger = await wire.post(wire.request("tools/list"))
+    impostor = await wire.post(wire.request("tools/list"), {"x-name": "wrong"})
+    friend = await wire.post(wire.request("tools/list"), {"x-name": "ada"})
 
     assert (stranger.status, impostor.status, friend.status) == (401, 403, 200)
     assert impostor.headers["www-authenticate"] == "Name"
@@ -565,7 +576,7 @@ async def test_authenticators_are_tried_in_order() -> None:
         assert frame.auth is not None
         seen.append(frame.auth.key)
 
-    wire = Wire(server)
+    wire = AsgiClient(server, meta=REPORTING)
     await wire.post(wire.call("who"), {"x-name": "ada"})
     await wire.post(wire.call("who"))
 
@@ -586,8 +597,8 @@ async def test_endpoint_without_authenticators_raises_improperly_configured(
 
 
 async def test_body_split_into_chunks_is_accepted() -> None:
-    wire = Wire(shop())
-    message = wire.message("tools/call", {"name": "add", "arguments": {"a": 1}, "é": "€"})
+    wire = AsgiClient(shop(), meta=REPORTING)
+    message = wire.request("tools/call", {"name": "add", "arguments": {"a": 1}, "é": "€"})
     data = encoded(message)
 
     for size in (1, 7, len(data) - 1):
@@ -597,7 +608,7 @@ async def test_body_split_into_chunks_is_accepted() -> None:
 
 
 async def test_body_of_exactly_the_maximum_size_is_accepted(configure: Configure) -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
     message = wire.call("add", a=1)
     data = encoded(message)
     configure(MAX_BODY_SIZE=len(data))
@@ -613,7 +624,7 @@ async def test_body_of_exactly_the_maximum_size_is_accepted(configure: Configure
 
 async def test_oversized_body_is_not_read_to_the_end(configure: Configure) -> None:
     configure(MAX_BODY_SIZE=100)
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
     read = 0
 
     async def receive() -> dict[str, Any]:
@@ -633,7 +644,7 @@ async def test_oversized_body_is_not_read_to_the_end(configure: Configure) -> No
 
 
 async def test_disconnect_before_the_body_is_complete_starts_no_response() -> None:
-    wire = Wire(shop())
+    wire = AsgiClient(shop(), meta=REPORTING)
 
     async with Exchange(wire.application, wire.scope(None), None) as exchange:
         exchange.send(b"{", more=True)
@@ -686,7 +697,7 @@ async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
     slow = SlowServer()
     wire = await opened(version, slow.server)
 
-    async with wire.exchange(wire.call("work")) as exchange:
+    async with wire.open_post(wire.call("work")) as exchange:
         await slow.until(slow.began)
         assert not exchange.has_started
 
@@ -715,7 +726,7 @@ async def test_stateless_events_have_no_ids() -> None:
     slow = SlowServer()
     slow.may_report.set()
     slow.proceed.set()
-    wire = Wire(slow.server)
+    wire = AsgiClient(slow.server, meta=REPORTING)
 
     reply = await wire.post(wire.call("work"))
 
@@ -755,7 +766,7 @@ async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
 
     wire = await opened(version, server)
 
-    async with wire.exchange(wire.call("talk")) as exchange:
+    async with wire.open_post(wire.call("talk")) as exchange:
         exchange.stop_reading()
         for _ in range(100):
             await asyncio.sleep(0)
@@ -785,7 +796,7 @@ async def test_sync_handler_waits_for_the_event_loop(version: str) -> None:
 
     wire = await opened(version, server)
 
-    async with wire.exchange(wire.call("talk")) as exchange:
+    async with wire.open_post(wire.call("talk")) as exchange:
         exchange.stop_reading()
         async with asyncio.timeout(TIMEOUT):
             while not sent_numbers:
@@ -807,9 +818,9 @@ async def test_sync_handler_waits_for_the_event_loop(version: str) -> None:
 
 async def test_stateless_request_is_cancelled_when_the_client_disconnects() -> None:
     slow = SlowServer()
-    wire = Wire(slow.server)
+    wire = AsgiClient(slow.server, meta=REPORTING)
 
-    async with wire.exchange(wire.call("work")) as exchange:
+    async with wire.open_post(wire.call("work")) as exchange:
         await slow.until(slow.began)
         exchange.disconnect()
         await slow.until(slow.ended)
@@ -823,9 +834,9 @@ async def test_stateless_request_is_cancelled_when_the_client_disconnects() -> N
 async def test_stateless_stream_is_cancelled_when_the_client_disconnects() -> None:
     slow = SlowServer()
     slow.may_report.set()
-    wire = Wire(slow.server)
+    wire = AsgiClient(slow.server, meta=REPORTING)
 
-    async with wire.exchange(wire.call("work")) as exchange:
+    async with wire.open_post(wire.call("work")) as exchange:
         assert await exchange.event() is not None
         exchange.disconnect()
         await slow.until(slow.ended)
@@ -838,9 +849,9 @@ async def test_stateless_stream_is_cancelled_when_the_client_disconnects() -> No
 
 async def test_request_is_cancelled_when_the_server_cancels_the_connection() -> None:
     slow = SlowServer()
-    wire = Wire(slow.server)
+    wire = AsgiClient(slow.server, meta=REPORTING)
 
-    async with wire.exchange(wire.call("work")):
+    async with wire.open_post(wire.call("work")):
         await slow.until(slow.began)
 
     assert slow.was_cancelled
@@ -853,7 +864,7 @@ async def test_session_call_continues_after_a_disconnect(version: str, by_the_se
     slow = SlowServer()
     wire = await opened(version, slow.server)
 
-    async with wire.exchange(wire.call("work")) as exchange:
+    async with wire.open_post(wire.call("work")) as exchange:
         await slow.until(slow.began)
         if not by_the_server:
             exchange.disconnect()
@@ -1038,7 +1049,7 @@ async def test_unreachable_store_gets_status_503_without_details(
     wire = await opened("2025-11-25")
     configure(STORES={"sessions": {"BACKEND": f"{__name__}.UnreachableSessionStore"}})
 
-    reply = await wire.post(wire.message("ping"))
+    reply = await wire.post(wire.request("ping"))
 
     assert (reply.status, reply.json()["error"]["code"]) == (503, -32603)
     assert int(reply.headers["retry-after"]) > 0
@@ -1049,9 +1060,9 @@ async def test_unreachable_store_gets_status_503_without_details(
 async def test_failing_authenticator_gets_status_500_without_details(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    wire = Wire(Server("shop", authenticators=[FailingAuthentication()]))
+    wire = AsgiClient(Server("shop", authenticators=[FailingAuthentication()]), meta=REPORTING)
 
-    reply = await wire.post(wire.message("tools/list"))
+    reply = await wire.post(wire.request("tools/list"))
 
     assert (reply.status, reply.json()["error"]["code"]) == (500, -32603)
     assert b"xyzzy" not in reply.body
@@ -1066,7 +1077,11 @@ async def test_transport_that_a_handler_returns_shows_no_header(is_bare: bool) -
     def show(frame: Frame) -> Any:
         return frame.transport if is_bare else {"transport": frame.transport}
 
-    wire = Wire(server, always={"authorization": "Bearer secret", "cookie": "sessionid=secret"})
+    wire = AsgiClient(
+        server,
+        headers={"authorization": "Bearer secret", "cookie": "sessionid=secret"},
+        meta=REPORTING,
+    )
     reply = await wire.post(wire.call("show"))
 
     assert b"secret" not in reply.body

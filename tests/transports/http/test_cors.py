@@ -9,9 +9,10 @@ import pytest
 from django_mcp import Server, registry, routing
 from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
 from tests.spec import spec
-from tests.transports.http.test_well_known import pages
 from tests.transports.http.token_servers import WELL_KNOWN, bearer, desk
-from tests.transports.wire import JSON, STATELESS, Wire, encoded
+from tests.transports.http.well_known import pages
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import JSON, STATELESS, encoded
 
 ORIGIN = "https://inspector.example"
 ENDPOINT = "/desk"
@@ -114,7 +115,7 @@ async def test_page_can_read_a_rejection_and_its_challenge(application: Applicat
 async def test_page_can_read_results_metadata_and_streams(
     application: Application, server: Server
 ) -> None:
-    wire = Wire(server, STATELESS, application=application, always={"origin": ORIGIN})
+    wire = AsgiClient(server, STATELESS, application=application, headers={"origin": ORIGIN})
     call = await wire.post(wire.call("look"), bearer("read"))
     found = await perform(application, http_scope("GET", METADATA[0], headers={"origin": ORIGIN}))
     headers = {**bearer("read"), "origin": ORIGIN, "accept": "text/event-stream"}
@@ -130,7 +131,7 @@ async def test_page_can_read_results_metadata_and_streams(
 async def test_response_to_a_program_has_no_headers_for_pages(
     application: Application, server: Server
 ) -> None:
-    wire = Wire(server, STATELESS, application=application)
+    wire = AsgiClient(server, STATELESS, application=application)
 
     reply = await wire.post(wire.call("look"), bearer("read"))
 
@@ -141,7 +142,7 @@ async def test_response_to_a_program_has_no_headers_for_pages(
 async def test_request_of_another_origin_is_rejected_and_unreadable(
     application: Application, server: Server
 ) -> None:
-    wire = Wire(server, STATELESS, application=application, always=bearer("read"))
+    wire = AsgiClient(server, STATELESS, application=application, headers=bearer("read"))
     message = wire.call("look")
     scope = wire.scope(message, {"origin": "https://evil.example"})
 

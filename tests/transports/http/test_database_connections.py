@@ -23,20 +23,12 @@ from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import response
 from tests.databases import scratch_database
 from tests.spec import spec
-from tests.transports.http_peer import MODERN, Peer, message_of
 from tests.waiting import until
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, STATELESS
 
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}}
 ANSWER = {"action": "accept", "content": {"word": "yes"}}
-
-
-class ReportedPeer(Peer):
-    """A client that wants to receive progress."""
-
-    def _modern(self, message: Any) -> dict[str, str]:
-        headers = super()._modern(message)
-        message["params"]["_meta"] |= {"progressToken": 1}
-        return headers
 
 
 @pytest.fixture
@@ -99,13 +91,13 @@ class Waiting:
 
     async def call(self, tool: str, while_client_reads: Callable[[], Any]) -> str:
         """The result of a tool; ``while_asked`` is called while its question is open."""
-        peer = Peer(self.server, capabilities={"elicitation": {}})
+        peer = AsgiClient(self.server, NEWEST_SESSION, capabilities={"elicitation": {}})
         await peer.initialize()
         async with peer.open_post(peer.call(tool)) as stream:
-            question = await message_of(stream)
+            question = await stream.message()
             await while_client_reads()
             await peer.post({"jsonrpc": "2.0", "id": question["id"], "result": ANSWER})
-            result = (await message_of(stream))["result"]
+            result = (await stream.message())["result"]
         text: str = result["content"][0]["text"]
         return text
 
@@ -171,9 +163,9 @@ async def test_handler_that_reports_to_a_silent_client_gives_its_thread_back(
     async def count() -> int:
         return await McpSession.objects.using(database).acount()
 
-    peer = ReportedPeer(server, MODERN)
+    peer = AsgiClient(server, STATELESS, meta={"progressToken": 1})
     async with peer.open_post(peer.call("report")) as stream:
-        await message_of(stream)
+        await stream.message()
         stream.stop_reading()
         counted = (await peer.post(peer.call("count"))).json()
         assert counted["result"]["structuredContent"] == 0
@@ -217,7 +209,7 @@ async def test_long_calls_hold_up_no_authentication_of_others(
         await until(proceed.is_set)
         return "done"
 
-    peer = Peer(server, MODERN)
+    peer = AsgiClient(server, STATELESS)
     calls = [asyncio.create_task(peer.post(peer.call(tool))) for _ in range(6)]
     # Of four threads, one caller has two.
     running = 2 if tool == "long" else 6
@@ -252,7 +244,7 @@ async def test_each_thread_opens_one_connection_whatever_the_number_of_calls(
     async def count_async() -> int:
         return await McpSession.objects.using(database).acount()
 
-    peer = Peer(server, MODERN)
+    peer = AsgiClient(server, STATELESS)
     connection_created.connect(record)
     try:
         calls = [peer.post(peer.call(tool)) for tool in ("count", "count_async") * 40]

@@ -13,13 +13,9 @@ from django_mcp.testing.asgi import Application, Exchange, http_scope, perform
 from django_mcp.transports.http import http_sse, shutdown, sse_stream
 from tests.constants import SetConstants
 from tests.spec import spec
-from tests.transports.http.session.test_get_stream import (
-    INITIAL_NOTIFICATIONS,
-    NameHeaderAuthentication,
-)
+from tests.transports.http.session.streams import INITIAL_NOTIFICATIONS, NameHeaderAuthentication
 from tests.transports.http.token_servers import bearer, tokens_of
 from tests.transports.http.token_servers import desk as token_desk
-from tests.transports.http_peer import methods_of
 from tests.transports.http_sse_client import JSON, HttpSseClient, connected, not_found
 from tests.transports.sample_server import Desk
 from tests.waiting import SECONDS
@@ -36,7 +32,7 @@ def application(desk: Desk, configure: Any, monkeypatch: pytest.MonkeyPatch) -> 
 async def initialized(client: HttpSseClient, **capabilities: Any) -> dict[str, Any]:
     """Open the session, and return the response, after the first notifications."""
     response = await client.initialize(**capabilities)
-    assert await methods_of(client.stream, 3) == INITIAL_NOTIFICATIONS
+    assert await client.stream.methods(3) == INITIAL_NOTIFICATIONS
     return response
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -12,9 +11,10 @@ from django_mcp.pubsub import coalescing
 from django_mcp.transports.http import sse_stream, stream_writer
 from tests.constants import SetConstants
 from tests.spec import spec
-from tests.transports.http.session.test_get_stream import NameHeaderAuthentication, has_no_output
-from tests.transports.http_peer import MODERN, Peer, message_of
+from tests.transports.http.session.streams import NameHeaderAuthentication, has_no_output
 from tests.transports.sample_server import Desk
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import STATELESS
 
 ID = "io.modelcontextprotocol/subscriptionId"
 ACK = "notifications/subscriptions/acknowledged"
@@ -26,8 +26,8 @@ ALL_NOTIFICATIONS = {
 }
 
 
-def peer_of(desk: Desk, **options: Any) -> Peer:
-    return Peer(desk.server, version=MODERN, **options)
+def peer_of(desk: Desk, **options: Any) -> AsgiClient:
+    return AsgiClient(desk.server, STATELESS, **options)
 
 
 @spec("2026/META-06", "2026/SUB-01", "2026/SUB-04", "2026/SUB-09")
@@ -36,7 +36,7 @@ async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) ->
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=id, **ALL_NOTIFICATIONS)) as stream:
         assert (await stream.headers())["content-type"] == "text/event-stream"
-        ack = await message_of(stream)
+        ack = await stream.message()
         assert ack == {
             "jsonrpc": "2.0",
             "method": ACK,
@@ -46,7 +46,7 @@ async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) ->
         await desk.server.anotify_prompts_list_changed()
         await desk.server.anotify_resources_list_changed()
         await desk.server.anotify_resource_updated("desk://news")
-        received = [await message_of(stream) for _ in range(4)]
+        received = [await stream.message() for _ in range(4)]
         assert [each["params"]["_meta"][ID] for each in received] == [id] * 4
         assert [type(each["params"]["_meta"][ID]) for each in received] == [type(id)] * 4
         assert [each["method"] for each in received] == [
@@ -62,12 +62,12 @@ async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) ->
 async def test_only_requested_notifications_are_sent(desk: Desk) -> None:
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, promptsListChanged=True)) as stream:
-        await message_of(stream)
+        await stream.message()
         await desk.server.anotify_tools_list_changed()
         await desk.server.anotify_resource_updated("desk://news")
         await desk.server.asend_notification("notifications/message", {"level": "info"})
         await desk.server.anotify_prompts_list_changed()
-        assert (await message_of(stream))["method"] == "notifications/prompts/list_changed"
+        assert (await stream.message())["method"] == "notifications/prompts/list_changed"
         assert await has_no_output(stream)
 
 
@@ -75,7 +75,7 @@ async def test_only_requested_notifications_are_sent(desk: Desk) -> None:
 async def test_empty_filter_is_accepted_and_sends_nothing(desk: Desk) -> None:
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1)) as stream:
-        assert (await message_of(stream))["params"]["notifications"] == {}
+        assert (await stream.message())["params"]["notifications"] == {}
         await desk.server.anotify_tools_list_changed()
         assert await has_no_output(stream)
 
@@ -86,7 +86,7 @@ async def test_unknown_and_hidden_resources_are_left_out_of_the_acknowledgement(
     wanted = ["desk://secret", "desk://none", "desk://drawer/seven", "desk://news"]
     message = peer.listen(id=1, resourceSubscriptions=wanted, otherIds=["x"])
     async with peer.open_post(message) as stream:
-        honoured = (await message_of(stream))["params"]["notifications"]
+        honoured = (await stream.message())["params"]["notifications"]
         assert honoured == {"resourceSubscriptions": ["desk://news"]}
 
 
@@ -95,7 +95,7 @@ async def test_disabled_capabilities_are_left_out_of_the_acknowledgement() -> No
     desk = Desk(capabilities={"tools": {}, "resources": {"listChanged": True}})
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, **ALL_NOTIFICATIONS)) as stream:
-        honoured = (await message_of(stream))["params"]["notifications"]
+        honoured = (await stream.message())["params"]["notifications"]
         assert honoured == {"promptsListChanged": True, "resourcesListChanged": True}
 
 
@@ -108,9 +108,9 @@ async def test_resource_update_is_not_sent_after_read_permission_is_revoked(desk
     async with peer.open_post(
         peer.listen(id=1, resourceSubscriptions=["desk://guarded"])
     ) as stream:
-        await message_of(stream)
+        await stream.message()
         await server.anotify_resource_updated("desk://guarded")
-        assert (await message_of(stream))["method"] == "notifications/resources/updated"
+        assert (await stream.message())["method"] == "notifications/resources/updated"
         allowed = False
         await server.anotify_resource_updated("desk://guarded")
         assert await has_no_output(stream)
@@ -124,14 +124,14 @@ async def test_concurrent_subscriptions_are_independent(desk: Desk) -> None:
         peer.open_post(peer.listen(id="1", toolsListChanged=True)) as two,
     ):
         for stream in (one, two):
-            await message_of(stream)
+            await stream.message()
         await desk.server.anotify_tools_list_changed()
-        assert (await message_of(one))["params"]["_meta"][ID] == 1
-        assert (await message_of(two))["params"]["_meta"][ID] == "1"
+        assert (await one.message())["params"]["_meta"][ID] == 1
+        assert (await two.message())["params"]["_meta"][ID] == "1"
         one.disconnect()
         await one.wait_closed()
         await desk.server.anotify_tools_list_changed()
-        assert (await message_of(two))["params"]["_meta"][ID] == "1"
+        assert (await two.message())["params"]["_meta"][ID] == "1"
 
 
 @spec("2026/SUB-07")
@@ -140,7 +140,7 @@ async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None
 
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, **ALL_NOTIFICATIONS)) as stream:
-        await message_of(stream)
+        await stream.message()
         assert bus.here()._receivers
         stream.disconnect()
         await stream.wait_closed()
@@ -152,9 +152,9 @@ async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None
 async def test_stream_closed_by_the_server_ends_with_the_response(desk: Desk) -> None:
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=7, toolsListChanged=True)) as stream:
-        await message_of(stream)
+        await stream.message()
         assert sse_stream.end_all() == 1
-        answer = await message_of(stream)
+        answer = await stream.message()
         assert answer["id"] == 7
         assert answer["result"]["resultType"] == "complete"
         assert answer["result"]["_meta"][ID] == 7
@@ -166,7 +166,7 @@ async def test_listen_stream_sends_keepalive_comments(desk: Desk, configure: Any
     configure(SSE_PING_INTERVAL=0.02)
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1)) as stream:
-        await message_of(stream)
+        await stream.message()
         assert await stream.read() == b":\n\n"
 
 
@@ -176,11 +176,11 @@ async def test_listen_stream_is_not_limited_by_the_handler_timeout(
     configure(HANDLER_TIMEOUT=0.05)
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, toolsListChanged=True)) as stream:
-        await message_of(stream)
+        await stream.message()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(stream.wait_closed(), 0.2)
         await desk.server.anotify_tools_list_changed()
-        assert (await message_of(stream))["method"] == "notifications/tools/list_changed"
+        assert (await stream.message())["method"] == "notifications/tools/list_changed"
 
 
 async def test_listen_stream_beyond_the_limit_is_rejected(
@@ -189,7 +189,7 @@ async def test_listen_stream_beyond_the_limit_is_rejected(
     set_constants(MAX_STREAMS=1)
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1)) as stream:
-        await message_of(stream)
+        await stream.message()
         reply = await peer.post(peer.listen(id=2))
         assert (reply.status, reply.json()["error"]["code"]) == (429, -32600)
         assert reply.headers["retry-after"] == "2"
@@ -222,7 +222,7 @@ async def test_stream_of_a_client_that_does_not_read_is_cut_off(
     monkeypatch.setattr(coalescing, "INTERVAL", 0)
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, toolsListChanged=True)) as stream:
-        await message_of(stream)
+        await stream.message()
         stream.stop_reading()
         for _ in range(50):
             await desk.server.anotify_tools_list_changed()
@@ -234,15 +234,7 @@ async def test_stream_of_a_client_that_does_not_read_is_cut_off(
 
 async def test_client_that_does_not_accept_event_streams_gets_406(desk: Desk) -> None:
     peer = peer_of(desk)
-    message = peer.listen(id=1)
-    scope = peer._scope("POST", message)
-    scope["headers"] = [
-        (name, b"application/json" if name == b"accept" else value)
-        for name, value in scope["headers"]
-    ]
-    from django_mcp.testing.asgi import perform
-
-    reply = await perform(peer._application, scope, json.dumps(message).encode())
+    reply = await peer.post(peer.listen(id=1), {"accept": "application/json"})
     assert reply.status == 406
 
 
@@ -250,7 +242,7 @@ async def test_listen_stream_is_closed_when_the_principal_changes(desk: Desk) ->
     desk.server.authenticators = [NameHeaderAuthentication()]
     peer = peer_of(desk, headers={"x-name": "ann"})
     async with peer.open_post(peer.listen(id=1)) as stream:
-        await message_of(stream)
+        await stream.message()
         (held,) = sse_stream._streams_here()._streams
         await held.check()
         assert await has_no_output(stream)
@@ -259,5 +251,5 @@ async def test_listen_stream_is_closed_when_the_principal_changes(desk: Desk) ->
             for name, value in stream._scope["headers"]
         ]
         await held.check()
-        assert "result" in await message_of(stream)
+        assert "result" in await stream.message()
         assert await stream.event() is None

@@ -13,16 +13,10 @@ import pytest
 
 from django_mcp import Frame, Server
 from tests.by_hand.costs import MEGABYTE, session
-from tests.by_hand.peer import (
-    META,
-    NEWEST_SESSION,
-    STATELESS,
-    Message,
-    Peer,
-    encoded,
-)
 from tests.spec import spec
 from tests.waiting import SECONDS
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import META, NEWEST_SESSION, STATELESS, Message, encoded
 
 
 @contextmanager
@@ -54,17 +48,17 @@ async def test_session_ids_of_any_length_are_not_remembered() -> None:
     with small_growth(MEGABYTE):
         for number in range(30):
             peer.session = f"{number}" + "x" * LONG
-            assert (await peer.send(peer.request("ping"))).status == 404
+            assert (await peer.post(peer.request("ping"))).status == 404
 
 
 @spec("cost-13")
 async def test_listen_stream_keeps_nothing_of_its_request_but_what_it_needs() -> None:
-    peer = Peer(Server("shop"))
-    async with peer.open(peer.listen(0, toolsListChanged=True)) as first:
+    peer = AsgiClient(Server("shop"))
+    async with peer.open_post(peer.listen(0, toolsListChanged=True)) as first:
         await first.status()  # What is made at the first stream is made.
     message = peer.listen(1, toolsListChanged=True)
     message["params"]["unknown"] = [[] for _ in range(30_000)]
-    body, scope = encoded(message), peer.scope("POST", message)
+    body, scope = encoded(message), peer.scope(message)
     del message
     incoming: asyncio.Queue[Message] = asyncio.Queue()
     begun = asyncio.Event()
@@ -98,18 +92,18 @@ async def test_what_is_longer_than_it_may_be_is_rejected(version: str, what: str
     async def read(path: str) -> str:
         return ""
 
-    peer = Peer(server, version)
+    peer = AsgiClient(server, version)
     if version != STATELESS:
         await peer.initialize()
     long = "x" * 10_000
     message = {
         "id": lambda: peer.call("add", id=long),
-        "progress token": lambda: peer.call("add", _meta={"progressToken": long}),
+        "progress token": lambda: peer.call("add", params={"_meta": {"progressToken": long}}),
         "tool name": lambda: peer.call(long),
         "uri": lambda: peer.request("resources/read", {"uri": f"shop://{long}"}),
     }[what]()
 
-    response = await peer.send(message)
+    response = await peer.post(message)
 
     assert response.error["code"] in (-32600, -32602)
     assert re.search(r"at most \d+ ", response.error["message"])
@@ -118,7 +112,9 @@ async def test_what_is_longer_than_it_may_be_is_rejected(version: str, what: str
 
 @spec("cost-12")
 async def test_client_info_that_is_too_large_is_rejected() -> None:
-    peer = Peer(Server("shop"), NEWEST_SESSION, client_info={"name": "x" * LONG, "version": "1"})
+    peer = AsgiClient(
+        Server("shop"), NEWEST_SESSION, client_info={"name": "x" * LONG, "version": "1"}
+    )
 
     response = await peer.initialize(ready=False)
 
@@ -129,7 +125,7 @@ async def test_client_info_that_is_too_large_is_rejected() -> None:
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
 @pytest.mark.parametrize("what", ["method", "version", "log level"])
 async def test_errors_repeat_little_of_what_a_client_sent(version: str, what: str) -> None:
-    peer = Peer(Server("shop"), version)
+    peer = AsgiClient(Server("shop"), version)
     if version != STATELESS:
         await peer.initialize()
     long = "x" * LONG
@@ -140,18 +136,17 @@ async def test_errors_repeat_little_of_what_a_client_sent(version: str, what: st
         meta = message["params"].setdefault("_meta", {})
         key = {"version": "protocolVersion", "log level": "logLevel"}.get(what, "other")
         meta.update({META + key: long, META + "clientCapabilities": {}})
-    headers = [("mcp-protocol-version", long)] if what == "version" else []
-    without = ["mcp-protocol-version"] if headers else []
-    response = await peer.send(message, extra=headers, without=without)
+    changes = {"mcp-protocol-version": long} if what == "version" else {}
+    response = await peer.post(message, changes)
 
     assert response.error["code"] < 0
     assert len(response.body) < 1000, "The error repeats what is too long"
 
 
 async def test_listen_request_with_too_much_about_its_client_is_rejected() -> None:
-    peer = Peer(Server("shop"), capabilities={"x": [[]] * 20_000})
+    peer = AsgiClient(Server("shop"), capabilities={"x": [[]] * 20_000})
 
-    response = await peer.send(peer.listen(1, toolsListChanged=True))
+    response = await peer.post(peer.listen(1, toolsListChanged=True))
 
     assert response.error["code"] == -32602
 
@@ -163,11 +158,11 @@ async def test_uri_of_a_subscription_has_a_bounded_length() -> None:
     async def read(path: str) -> str:
         return ""
 
-    peer = Peer(server, NEWEST_SESSION)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
 
     uri = "shop://" + "x" * LONG
-    response = await peer.send(peer.request("resources/subscribe", {"uri": uri}))
+    response = await peer.post(peer.request("resources/subscribe", {"uri": uri}))
 
     assert response.error["code"] in (-32600, -32602, -32002)
     assert len(response.body) < 2000, "The error repeats what is too long"

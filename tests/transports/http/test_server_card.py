@@ -12,11 +12,11 @@ from django_mcp import Server, registry, routing
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.testing import Client
 from django_mcp.testing.asgi import Application, Reply, perform
-from tests.core.server.test_card import errors_of_card
+from tests.core.server.card_schemas import errors_of_card
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
-from tests.transports.http.test_well_known import get, site
 from tests.transports.http.token_servers import desk
+from tests.transports.http.well_known import get, site
 from tests.wsgi.requests import environ
 from tests.wsgi.requests import perform as perform_wsgi
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,10 +12,11 @@ import pytest
 from django_mcp import Server, registry, routing
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.runtime.process import stop_signals
+from django_mcp.testing import asgi
 from django_mcp.transports.http import shutdown
-from tests.http_client import message
 from tests.memory_stores import MEMORY
 from tests.waiting import SECONDS
+from tests.wire.asgi import AsgiClient, Reply
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -60,146 +60,107 @@ async def page(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"a page"})
 
 
-class Client:
-    """Sends requests to an application."""
+@pytest.fixture
+def client(server: Server, handlers: Handlers) -> AsgiClient:
+    """A client of a mounted site, in a process with signal handlers."""
+    return AsgiClient(server, application=routing.mount(page))
 
-    def __init__(self) -> None:
-        self.application = routing.mount(page)
 
-    async def send(
-        self, path: str, body: str = "", headers: dict[str, str] | None = None, **scope: Any
-    ) -> tuple[int, list[tuple[bytes, bytes]], Any]:
-        """The status, headers and JSON of a response."""
-        sent: list[dict[str, Any]] = []
-        waiting = asyncio.Event()
+async def add(client: AsgiClient) -> Reply:
+    return await client.tool("add", a=1, b=2)
 
-        async def receive() -> dict[str, Any]:
-            if waiting.is_set():
-                await asyncio.Event().wait()
-            waiting.set()
-            return {"type": "http.request", "body": body.encode()}
 
-        async def send(message: dict[str, Any]) -> None:
-            sent.append(message)
-
-        pairs = [(b"host", b"testserver")]
-        pairs += [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()]
-        method = "POST" if body else "GET"
-        await self.application(
-            {"type": "http", "method": method, "path": path, "headers": pairs, **scope},
-            receive,
-            send,
-        )
-        content = b"".join(each.get("body", b"") for each in sent[1:])
-        return sent[0]["status"], sent[0]["headers"], content
-
-    async def call(self) -> tuple[int, dict[bytes, bytes], Any]:
-        body, headers = message("add", {"a": 1, "b": 2})
-        status, pairs, content = await self.send("/mcp", body, headers)
-        return status, dict(pairs), json.loads(content)
+async def open_page(client: AsgiClient, http_version: str) -> asgi.Reply:
+    scope = asgi.http_scope("GET", "/page") | {"http_version": http_version}
+    return await asgi.perform(client.application, scope)
 
 
 async def test_call_that_arrives_a_moment_later_is_answered(
-    server: Server, handlers: Handlers
+    client: AsgiClient, handlers: Handlers
 ) -> None:
-    client = Client()
-    await client.call()
+    await add(client)
     handlers[signal.SIGTERM](signal.SIGTERM, None)
     await asyncio.sleep(0)
-    status, headers, body = await client.call()
+    reply = await add(client)
 
     assert shutdown.here(asyncio.get_running_loop()).has_begun
-    assert (status, body["result"]["structuredContent"]) == (200, 3)
-    assert headers[b"connection"] == b"close"
+    assert (reply.status, reply.result["structuredContent"]) == (200, 3)
+    assert reply.headers["connection"] == "close"
 
 
 async def test_later_call_is_rejected_with_a_retry_time(
-    server: Server, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+    client: AsgiClient, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutdown, "LATE", 0.0)
-    client = Client()
-    await client.call()
+    await add(client)
     handlers[signal.SIGTERM](signal.SIGTERM, None)
     async with asyncio.timeout(SECONDS):
-        while (found := await client.call())[0] == 200:
+        while (reply := await add(client)).status == 200:
             await asyncio.sleep(0)
-    status, headers, body = found
 
-    assert (status, body["error"]["message"]) == (503, "The server is stopping")
-    assert headers[b"retry-after"] == b"1"
-    assert headers[b"connection"] == b"close"
+    assert (reply.status, reply.error["message"]) == (503, "The server is stopping")
+    assert reply.headers["retry-after"] == "1"
+    assert reply.headers["connection"] == "close"
 
 
 async def test_pages_close_their_connection_but_not_in_http_2(
-    server: Server, handlers: Handlers
+    client: AsgiClient, handlers: Handlers
 ) -> None:
-    client = Client()
-    await client.call()
+    await add(client)
     handlers[signal.SIGTERM](signal.SIGTERM, None)
     await asyncio.sleep(0)
-    first = await client.send("/page", http_version="1.1")
-    second = await client.send("/page", http_version="2")
+    first = await open_page(client, "1.1")
+    second = await open_page(client, "2")
 
-    assert first[1] == [(b"connection", b"close")]
-    assert second[1] == []
+    assert first.headers == {"connection": "close"}
+    assert second.headers == {}
 
 
-async def test_signal_reaches_the_handler_of_the_server(server: Server, handlers: Handlers) -> None:
-    client = Client()
-    await client.call()
+async def test_signal_reaches_the_handler_of_the_server(
+    client: AsgiClient, handlers: Handlers
+) -> None:
+    await add(client)
     for number in stop_signals.NUMBERS:
         handlers[number](number, None)
 
     assert handlers[0]() == [*stop_signals.NUMBERS]
 
 
-async def test_handlers_are_installed_once(server: Server, handlers: Handlers) -> None:
-    await Client().call()
+async def test_handlers_are_installed_once(client: AsgiClient, handlers: Handlers) -> None:
+    await add(client)
     installed = dict(handlers)
-    await Client().call()
+    await add(client)
 
     assert handlers == installed
 
 
 async def test_process_without_handlers_of_a_server_keeps_its_own(
-    server: Server, handlers: Handlers
+    client: AsgiClient, handlers: Handlers
 ) -> None:
     handlers[signal.SIGINT] = signal.default_int_handler
     handlers[signal.SIGTERM] = signal.SIG_DFL
-    await Client().call()
+    await add(client)
 
     assert handlers[signal.SIGINT] is signal.default_int_handler
     assert handlers[signal.SIGTERM] is signal.SIG_DFL
 
 
 async def test_listen_stream_of_a_process_that_stops_ends_at_once(
-    server: Server, handlers: Handlers
+    client: AsgiClient, handlers: Handlers
 ) -> None:
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
-    body = {"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen", "params": params}
-    _, headers = message("add", {})
-    headers = {**headers, "Mcp-Method": "subscriptions/listen"}
-    del headers["Mcp-Name"]
-    client = Client()
-    await client.call()
+    await add(client)
     handlers[signal.SIGTERM](signal.SIGTERM, None)
     await asyncio.sleep(0.1)
-    async with asyncio.timeout(SECONDS):
-        status, _, content = await client.send("/mcp", json.dumps(body), headers)
+    reply = await client.post(client.listen(7, toolsListChanged=True))
 
-    last = json.loads(content.decode().strip().rpartition("data: ")[2])
-    assert (status, last["id"], last["result"]["resultType"]) == (200, 7, "complete")
+    assert (reply.status, reply.answer["id"]) == (200, 7)
+    assert reply.result["resultType"] == "complete"
 
 
 async def test_event_loop_that_has_stopped_can_start_again(
-    server: Server, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+    client: AsgiClient, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutdown, "LATE", 0.0)
-    client = Client()
 
     async def live(during: Callable[[], Any]) -> None:
         messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -216,15 +177,15 @@ async def test_event_loop_that_has_stopped_can_start_again(
     async def stop_and_be_rejected() -> None:
         handlers[signal.SIGTERM](signal.SIGTERM, None)
         async with asyncio.timeout(SECONDS):
-            while (await client.call())[0] == 200:
+            while (await add(client)).status == 200:
                 await asyncio.sleep(0)
 
     found: list[int] = []
 
     async def call() -> None:
-        status, headers, _ = await client.call()
-        found.append(status)
-        assert b"connection" not in headers
+        reply = await add(client)
+        found.append(reply.status)
+        assert "connection" not in reply.headers
 
     await live(stop_and_be_rejected)
     await live(call)

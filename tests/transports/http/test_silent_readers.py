@@ -16,8 +16,9 @@ from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import response, stream_writer
 from django_mcp.transports.http.session import event_log
 from tests.spec import spec
-from tests.transports.http_peer import MODERN, Peer, event_of, message_of
 from tests.waiting import until
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, STATELESS
 
 LINE = "x" * 1000
 LEVEL = {"io.modelcontextprotocol/logLevel": "debug"}
@@ -53,15 +54,6 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_writer, "STALLED", 0.2)
 
 
-class LoggedPeer(Peer):
-    """A client that wants to receive logs in stateless calls."""
-
-    def _modern(self, message: Any) -> dict[str, str]:
-        headers = super()._modern(message)
-        message["params"]["_meta"] |= LEVEL
-        return headers
-
-
 async def read_until_gone(stream: Any) -> None:
     """Read a stream which is not completed."""
     with pytest.raises(ConnectionError, match="without completing"):
@@ -77,9 +69,9 @@ async def test_stateless_call_whose_client_reads_nothing_is_cancelled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     talk = Talk()
-    peer = LoggedPeer(talk.server, MODERN)
+    peer = AsgiClient(talk.server, STATELESS, meta=LEVEL)
     async with peer.open_post(peer.call("talk")) as stream:
-        await message_of(stream)
+        await stream.message()
         stream.stop_reading()
         await until(talk.has_ended)
         await read_until_gone(stream)
@@ -90,17 +82,17 @@ async def test_stateless_call_whose_client_reads_nothing_is_cancelled(
 @pytest.mark.usefixtures("quickly")
 async def test_call_in_a_session_goes_on_and_can_be_resumed_after_its_client_was_cut_off() -> None:
     talk = Talk()
-    peer = Peer(talk.server)
+    peer = AsgiClient(talk.server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.open_post(peer.call("talk", id=7)) as stream:
-        first = await event_of(stream)
+        first = await stream.data_event()
         stream.stop_reading()
         await read_until_gone(stream)
     assert talk.outcome == ""
     async with peer.stream(last=first.id) as resumed:
-        await message_of(resumed)
+        await resumed.message()
         talk.stopped = True
-        while (message := await message_of(resumed)).get("id") != 7:
+        while (message := await resumed.message()).get("id") != 7:
             pass
     assert message["result"]["content"][0]["text"] == "done"
 
@@ -111,10 +103,10 @@ async def test_resumable_stream_is_left_to_its_log_when_too_much_waits(
     monkeypatch.setattr(stream_writer, "MAX_WAITING", 10_000)
     monkeypatch.setattr(event_log, "MAX_UNREAD", 10_000)
     talk = Talk()
-    peer = Peer(talk.server)
+    peer = AsgiClient(talk.server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.open_post(peer.call("talk", id=7)) as stream:
-        first = await event_of(stream)
+        first = await stream.data_event()
         stream.stop_reading()
         await read_until_gone(stream)
     await until(lambda: "Notifications are dropped" in caplog.text)
@@ -131,16 +123,16 @@ async def test_resumed_stream_that_is_read_drops_nothing(
 ) -> None:
     monkeypatch.setattr(event_log, "MAX_UNREAD", 10_000)
     talk = Talk()
-    peer = Peer(talk.server)
+    peer = AsgiClient(talk.server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.open_post(peer.call("talk", id=7)) as stream:
-        first = await event_of(stream)
+        first = await stream.data_event()
     async with peer.stream(last=first.id) as resumed:
         await asyncio.sleep(0.4)  # The call has subscribed, and is told that it is read.
         caplog.clear()
         repeated.forget()
         for _ in range(50):
-            await event_of(resumed)
+            await resumed.data_event()
     assert "dropped" not in caplog.text
     await until(lambda: "Notifications are dropped" in caplog.text)
     talk.stopped = True
@@ -152,10 +144,10 @@ async def test_stream_that_cannot_be_resumed_drops_what_is_too_much(
 ) -> None:
     monkeypatch.setattr(stream_writer, "MAX_WAITING", 10_000)
     talk = Talk(pause=0)
-    peer = Peer(talk.server, "2025-06-18")
+    peer = AsgiClient(talk.server, "2025-06-18")
     await peer.initialize()
     async with peer.open_post(peer.call("talk", id=7)) as stream:
-        await message_of(stream)
+        await stream.message()
         stream.stop_reading()
         await until(lambda: "Notifications are dropped" in caplog.text)
         stream.resume_reading()
@@ -170,12 +162,12 @@ async def test_long_log_is_replayed_at_the_pace_of_the_client(
 ) -> None:
     monkeypatch.setattr(stream_writer, "MAX_WAITING", 5_000)
     talk = Talk()
-    peer = Peer(talk.server)
+    peer = AsgiClient(talk.server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.open_post(peer.call("talk", id=7)) as stream:
-        first = await event_of(stream)
+        first = await stream.data_event()
         for _ in range(50):
-            await event_of(stream)
+            await stream.data_event()
     talk.stopped = True
     await until(talk.has_ended)
     async with peer.stream(last=first.id) as resumed:
@@ -187,7 +179,7 @@ async def test_long_log_is_replayed_at_the_pace_of_the_client(
 @pytest.mark.usefixtures("quickly")
 async def test_get_stream_that_takes_nothing_is_cut_off(configure: Any) -> None:
     configure(SSE_PING_INTERVAL=0.05)
-    peer = Peer(Talk().server)
+    peer = AsgiClient(Talk().server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.stream() as stream:
         stream.stop_reading()
@@ -199,7 +191,7 @@ async def test_get_stream_that_takes_nothing_is_cut_off(configure: Any) -> None:
 
 
 @spec("cost-21")
-@pytest.mark.parametrize("version", [MODERN, "2025-11-25", "2025-06-18"])
+@pytest.mark.parametrize("version", [STATELESS, "2025-11-25", "2025-06-18"])
 async def test_silent_clients_of_sync_handlers_hold_up_nobody(version: str, configure: Any) -> None:
     configure(SYNC_THREAD_POOL_SIZE=2)
     server, ended = Server("busy"), []
@@ -217,8 +209,8 @@ async def test_silent_clients_of_sync_handlers_hold_up_nobody(version: str, conf
 
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(5):
-            peer = LoggedPeer(server, version)
-            if version != MODERN:
+            peer = AsgiClient(server, version, meta=LEVEL)
+            if version != STATELESS:
                 await peer.initialize()
             stream = await stack.enter_async_context(peer.open_post(peer.call("talk", id=7)))
             stream.stop_reading()
@@ -239,7 +231,7 @@ async def test_thread_waits_for_the_event_loop_after_a_large_message() -> None:
         frame.client.log("error", "x" * (response.LARGE + 1))
         return str(len(waited))
 
-    peer = LoggedPeer(server, MODERN)
+    peer = AsgiClient(server, STATELESS, meta=LEVEL)
     async with peer.open_post(peer.call("send")) as stream:
         messages = [json.loads(event.data) for event in await events_of(stream) if event.data]
     assert messages[-1]["result"]["content"][0]["text"] == "1"
@@ -254,7 +246,7 @@ async def test_reading_client_of_a_sync_handler_receives_all_messages() -> None:
             frame.client.log("error", LINE)
         return "done"
 
-    peer = LoggedPeer(server, MODERN)
+    peer = AsgiClient(server, STATELESS, meta=LEVEL)
     async with peer.open_post(peer.call("talk")) as stream:
         events = [event for event in await events_of(stream) if event.data]
     assert len(events) == 3 * response.WAIT_FOR_LOOP_EVERY + 1
@@ -272,7 +264,7 @@ async def test_sync_handler_whose_client_reads_nothing_receives_the_reason() -> 
         reasons.append(frame.cancellation.reason)
         return "done"
 
-    peer = LoggedPeer(server, MODERN)
+    peer = AsgiClient(server, STATELESS, meta=LEVEL)
     async with peer.open_post(peer.call("talk")) as stream:
         stream.stop_reading()
         await until(lambda: bool(reasons))
@@ -282,10 +274,10 @@ async def test_sync_handler_whose_client_reads_nothing_receives_the_reason() -> 
 @pytest.mark.usefixtures("quickly")
 async def test_call_whose_stream_cannot_be_resumed_is_cancelled_with_it() -> None:
     talk = Talk()
-    peer = Peer(talk.server, "2025-06-18")
+    peer = AsgiClient(talk.server, "2025-06-18")
     await peer.initialize()
     async with peer.open_post(peer.call("talk")) as stream:
-        await message_of(stream)
+        await stream.message()
         stream.stop_reading()
         await until(talk.has_ended)
     assert talk.outcome == "cancelled"
@@ -304,11 +296,11 @@ async def test_all_calls_of_a_batch_are_cancelled_if_their_client_does_not_read(
             talks[1].outcome = "cancelled"
         return ""
 
-    peer = Peer(server, "2025-03-26")
+    peer = AsgiClient(server, "2025-03-26")
     await peer.initialize()
     batch = [peer.call("talk"), peer.call("other")]
     async with peer.open_post(batch) as stream:
-        await message_of(stream)
+        await stream.message()
         stream.stop_reading()
         await until(talks[0].has_ended)
         await until(talks[1].has_ended)
@@ -327,9 +319,9 @@ async def test_last_event_waits_for_a_silent_client_no_longer_than_any_other(
         await ending.wait()
         return "done"
 
-    peer = LoggedPeer(server, MODERN)
+    peer = AsgiClient(server, STATELESS, meta=LEVEL)
     async with peer.open_post(peer.call("end")) as stream:
-        await message_of(stream)
+        await stream.message()
         stream.stop_reading()
         ending.set()
         await read_until_gone(stream)

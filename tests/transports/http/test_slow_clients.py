@@ -13,18 +13,12 @@ import pytest
 from django_mcp import Frame, Server
 from tests.by_hand import stores
 from tests.by_hand.costs import MEGABYTE, NOTING, taking
-from tests.by_hand.peer import (
-    META,
-    NEWEST_SESSION,
-    STATELESS,
-    Peer,
-    accelerated,
-    encoded,
-    outcome,
-)
 from tests.by_hand.processes import call, migrate, worker
+from tests.event_loops import accelerated, outcome
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.wire.asgi import AsgiClient, Exchange
+from tests.wire.messages import META, NEWEST_SESSION, STATELESS, encoded
 
 
 @pytest.fixture
@@ -38,41 +32,38 @@ def noting(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @spec("cost-19")
 async def test_body_that_takes_too_long_is_answered_408() -> None:
-    peer = Peer(taking(int))
-    exchange = peer.open(peer.call("take", {"a": 1}))
-    exchange._incoming.get_nowait()
-    exchange.feed(b'{"jsonrpc"', more=True)
+    peer = AsgiClient(taking(int))
+    exchange = Exchange(peer.application, peer.scope(peer.call("take", a=1)), None)
+    exchange.send(b'{"jsonrpc"', more=True)
     async with accelerated(40), exchange:
-        response = await outcome(exchange.whole(60))
+        response = await outcome(exchange.reply())
 
     assert not isinstance(response, BaseException), "The request is still waited for"
     assert response.status == 408
 
 
 async def test_body_that_never_begins_is_answered_408() -> None:
-    peer = Peer(taking(int))
-    exchange = peer.open(peer.call("take", {"a": 1}))
-    exchange._incoming.get_nowait()
+    peer = AsgiClient(taking(int))
+    exchange = Exchange(peer.application, peer.scope(peer.call("take", a=1)), None)
     async with accelerated(40), exchange:
-        response = await exchange.whole(60)
+        response = await exchange.reply()
 
     assert response.status == 408
-    assert response.header("connection") == "close"
+    assert response.headers.get("connection") == "close"
 
 
 async def test_body_that_arrives_late_is_answered() -> None:
-    peer = Peer(taking(int))
-    message = peer.call("take", {"a": 1})
-    exchange = peer.open(message)
-    exchange._incoming.get_nowait()
+    peer = AsgiClient(taking(int))
+    message = peer.call("take", a=1)
+    exchange = Exchange(peer.application, peer.scope(message), None)
     body = encoded(message)
     async with exchange:
         for byte in body:
             await asyncio.sleep(0)
-            exchange.feed(bytes([byte]), more=True)
+            exchange.send(bytes([byte]), more=True)
         await asyncio.sleep(0.01)
-        exchange.feed(b"")
-        response = await exchange.whole()
+        exchange.send(b"")
+        response = await exchange.reply()
 
     assert response.status == 200
 
@@ -112,10 +103,10 @@ async def test_silent_reader_costs_a_bounded_amount_of_memory(version: str) -> N
         sent.set()
         return "done"
 
-    peer = Peer(server, version)
+    peer = AsgiClient(server, version)
     if version != STATELESS:
         await peer.initialize()
-    exchange = peer.open(peer.call("talk", _meta={META + "logLevel": "debug"}))
+    exchange = peer.open_post(peer.call("talk", params={"_meta": {META + "logLevel": "debug"}}))
     exchange.stop_reading()
     tracemalloc.start()
     try:
@@ -140,12 +131,12 @@ async def test_open_stream_reads_the_log_of_its_server_from_where_it_is() -> Non
     async def add(a: int) -> int:
         return a
 
-    peer = Peer(server, NEWEST_SESSION)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
     for _ in range(20):
         await server.anotify_tools_list_changed()
-    async with accelerated(40), peer.open(method="GET") as stream:
-        await stream.status(100)
+    async with accelerated(40), peer.open_get() as stream:
+        await stream.status()
         await asyncio.sleep(5)
         stores.NotingEventStore.read = 0
         await asyncio.sleep(80)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from channels.routing import URLRouter
 
-from django_mcp import Server, registry, routing
+from django_mcp import Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.testing.asgi import Application, Reply, http_scope, perform
+from django_mcp.testing.asgi import Application
 from tests.spec import spec
 from tests.transports.http.token_servers import ISSUER, WELL_KNOWN, Tokens, desk
+from tests.transports.http.well_known import get, site
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -27,35 +27,12 @@ PLACES = [f"{WELL_KNOWN}/desk", f"/desk{WELL_KNOWN}", WELL_KNOWN]
 MOUNTS = pytest.mark.parametrize("how", ["mount", "urlpatterns"])
 
 
-def site(monkeypatch: pytest.MonkeyPatch, how: str, *servers: Server) -> Application:
-    """Return the application of a site with these servers."""
-    monkeypatch.setattr(registry, "mountable", lambda: servers)
-    if how == "urlpatterns":
-        return URLRouter(routing.urlpatterns())  # type: ignore[arg-type]
-    return routing.mount(pages)
-
-
-async def pages(scope: Any, receive: Any, send: Any) -> None:
-    """The other pages of the site."""
-    start = {"type": "http.response.start", "status": 404}
-    await send({**start, "headers": [(b"content-type", b"text/html")]})
-    await send({"type": "http.response.body", "body": b"<h1>Not found</h1>"})
-
-
 def private(path: str = "/desk") -> Server:
     return desk(title="The desk", scopes=["mcp"], path=path)
 
 
 def public(name: str = "shop") -> Server:
     return Server(name, authenticators=[AnonymousAuthentication()])
-
-
-async def get(
-    application: Application, path: str, method: str = "GET", *, root: str = "", **headers: str
-) -> Reply:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    scope = {**http_scope(method, path, headers=named), "root_path": root}
-    return await perform(application, scope)
 
 
 @spec("AUTH-RS-02", "AUTH-RS-05", "AUTH-RS-08", "AUTH-RS-09", "AUTH-RS-26", "AUTH-02", "AUTH-03")

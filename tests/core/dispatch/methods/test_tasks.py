@@ -27,7 +27,7 @@ from tests import waiting
 from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.spec import spec
-from tests.tasks.test_store import pass_time
+from tests.tasks.stored import pass_time
 from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,14 +10,10 @@ from asgiref.sync import async_to_sync
 
 from django_mcp import Frame, Server, ToolError
 from django_mcp.core.frame.client.multi_round_trip import InputRequired
-from tests.by_hand.peer import (
-    FORM,
-    STATELESS,
-    Peer,
-    text_of,
-)
 from tests.by_hand.processes import stdio
-from tests.by_hand.shop import ELICITS
+from tests.by_hand.shop import ELICITS, FORM
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import STATELESS, text_of
 
 
 async def test_input_request_in_a_task_group_is_sent_over_http() -> None:
@@ -29,9 +25,8 @@ async def test_input_request_in_a_task_group_is_sent_over_http() -> None:
             group.create_task(frame.client.aelicit("Sure?", FORM))
         return "done"
 
-    response = await Peer(server, capabilities=ELICITS).tool("confirm")
+    response = await AsgiClient(server, capabilities=ELICITS).tool("confirm")
 
-    assert response.raised is None
     assert response.result["resultType"] == "input_required"
 
 
@@ -76,12 +71,14 @@ async def test_input_requests_of_a_task_group_are_sent_in_one_round(
 ) -> None:
     server = Server("shop")
     server.register_tool("confirm", handler, requests_input=declared)
-    peer = Peer(server, capabilities=ELICITS)
+    peer = AsgiClient(server, capabilities=ELICITS)
 
     first = (await peer.tool("confirm")).result
     accepted = {"action": "accept", "content": {"sure": True}}
     given = dict.fromkeys(first["inputRequests"], accepted)
-    second = await peer.tool("confirm", inputResponses=given, requestState=first["requestState"])
+    second = await peer.tool(
+        "confirm", params={"inputResponses": given, "requestState": first["requestState"]}
+    )
 
     assert sorted(first["inputRequests"]) == sorted(NAMES)
     assert second.result["structuredContent"] == ["accept"] * 3
@@ -100,7 +97,7 @@ async def test_tool_error_in_a_task_group_is_answered_as_such() -> None:
     async def refuse() -> None:
         raise ToolError("Nothing is left")
 
-    assert text_of((await Peer(server).tool("sell")).result) == "Nothing is left"
+    assert text_of((await AsgiClient(server).tool("sell")).result) == "Nothing is left"
 
 
 async def test_task_group_with_several_errors_is_a_failed_handler() -> None:
@@ -110,7 +107,7 @@ async def test_task_group_with_several_errors_is_a_failed_handler() -> None:
     async def sell(frame: Frame) -> str:
         raise BaseExceptionGroup("both", [ToolError("no"), InputRequired({}, {}), ValueError()])
 
-    assert "unexpectedly" in text_of((await Peer(server).tool("sell")).result)
+    assert "unexpectedly" in text_of((await AsgiClient(server).tool("sell")).result)
 
 
 async def test_input_request_passes_a_middleware_with_a_task_group() -> None:
@@ -125,6 +122,6 @@ async def test_input_request_passes_a_middleware_with_a_task_group() -> None:
     async def confirm(frame: Frame) -> str:
         return (await frame.client.aelicit("Sure?", FORM)).action
 
-    response = await Peer(server, capabilities=ELICITS).tool("confirm")
+    response = await AsgiClient(server, capabilities=ELICITS).tool("confirm")
 
     assert response.result["resultType"] == "input_required"

@@ -19,9 +19,10 @@ from tests.databases import scratch_database
 from tests.memory_stores import MEMORY, Configure
 from tests.pubsub.fake_layer import FakeLayer, layer
 from tests.stores.contracts import a_session
-from tests.transports.http_peer import Peer, event_of, methods_of
 from tests.transports.sample_server import Desk
 from tests.waiting import SECONDS, until
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 __all__ = ["layer"]
 
@@ -150,7 +151,7 @@ async def test_stream_of_a_deleted_session_finds_none() -> None:
 # Through GET streams.
 
 
-async def notify(desk: Desk, peer: Peer, first: int, last: int) -> None:
+async def notify(desk: Desk, peer: AsgiClient, first: int, last: int) -> None:
     """Send messages to the session, and to every session of the server."""
     for number in range(first, last):
         await desk.server.asend_notification(f"x/{number}", session_id=peer.session)
@@ -159,7 +160,7 @@ async def notify(desk: Desk, peer: Peer, first: int, last: int) -> None:
 
 
 async def test_messages_during_handovers_are_neither_lost_nor_duplicated(desk: Desk) -> None:
-    peer = Peer(desk.server)
+    peer = AsgiClient(desk.server, NEWEST_SESSION)
     await peer.initialize()
     received: list[str] = []
 
@@ -169,7 +170,7 @@ async def test_messages_during_handovers_are_neither_lost_nor_duplicated(desk: D
 
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(peer.stream())
-        await methods_of(first, 3)
+        await first.methods(3)
         readers = [asyncio.ensure_future(read(first))]
         sent = asyncio.ensure_future(notify(desk, peer, 0, 60))
         for _ in range(3):
@@ -188,15 +189,15 @@ async def test_messages_during_handovers_are_neither_lost_nor_duplicated(desk: D
 async def test_stream_resumed_while_the_old_connection_is_open_replays_its_log_messages(
     desk: Desk,
 ) -> None:
-    peer = Peer(desk.server)
+    peer = AsgiClient(desk.server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.stream() as old:
-        await methods_of(old, 3)
+        await old.methods(3)
         await notify(desk, peer, 0, 2)
-        first = await event_of(old)
-        seen = [(await event_of(old)).data for _ in range(3)]
+        first = await old.data_event()
+        seen = [(await old.data_event()).data for _ in range(3)]
         async with peer.stream(last=first.id) as resumed:
-            again = [(await event_of(resumed)).data for _ in range(3)]
+            again = [(await resumed.data_event()).data for _ in range(3)]
     assert sorted(again) == sorted(seen)
 
 
@@ -205,10 +206,10 @@ async def test_older_get_stream_ends_when_the_hint_of_the_newer_one_is_lost(
 ) -> None:
     monkeypatch.setattr(type(stores.events()), "is_shared", True)
     monkeypatch.setattr(catch_up, "INTERVAL", 0.02)
-    peer = Peer(desk.server)
+    peer = AsgiClient(desk.server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.stream() as older:
-        await methods_of(older, 3)
+        await older.methods(3)
         # By another worker.
         await stores.events().append(address(peer.session), ACTIVE, ["other"])
         async with asyncio.timeout(SECONDS):

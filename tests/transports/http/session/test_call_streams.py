@@ -18,7 +18,8 @@ from django_mcp.stores.base import StoreBusy
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http.session import event_log, resumed_stream, standalone_stream
 from django_mcp.transports.http.session.event_log import StreamLog
-from tests.transports.http_peer import Peer, event_of, message_of
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 MESSAGE = jsonrpc.encode(jsonrpc.notification("notifications/message")).decode()
 RESPONSE = jsonrpc.encode(jsonrpc.result(7, {"content": []})).decode()
@@ -49,13 +50,13 @@ class Slow:
             return "done"
 
 
-async def ready(server: Server | None = None) -> Peer:
-    peer = Peer(server or Slow().server)
+async def ready(server: Server | None = None) -> AsgiClient:
+    peer = AsgiClient(server or Slow().server, NEWEST_SESSION)
     await peer.initialize()
     return peer
 
 
-async def session_of(peer: Peer) -> Session:
+async def session_of(peer: AsgiClient) -> Session:
     session = await stores.sessions().load(str(peer.session))
     assert session is not None
     return session
@@ -67,7 +68,7 @@ async def stored(log: StreamLog) -> list[str]:
     return [event.data for event in events or ()]
 
 
-async def answers(peer: Peer, last: object) -> list[dict[str, Any]]:
+async def answers(peer: AsgiClient, last: object) -> list[dict[str, Any]]:
     """What a client receives that resumes at an event, until the stream ends."""
     async with asyncio.timeout(TIMEOUT), peer.stream(last=str(last)) as resumed:
         return [jsonrpc.decode(event.data) async for event in resumed.events() if event.data]
@@ -111,10 +112,10 @@ async def test_stream_whose_call_is_silent_for_long_keeps_its_lease(
     slow = Slow()
     peer = await ready(slow.server)
     async with peer.open_post(peer.call("report", id=7)) as stream:
-        last = await event_of(stream)
+        last = await stream.data_event()
     async with peer.stream(last=last.id) as resumed:
         asyncio.get_running_loop().call_later(1.5, slow.proceed.set)
-        message = await message_of(resumed)
+        message = await resumed.message()
     assert message["result"]["content"][0]["text"] == "done"
 
 
@@ -144,9 +145,9 @@ async def test_events_do_not_wait_for_long_for_a_store_that_hangs(
     with monkeypatch.context() as patched:
         patched.setattr(stores.events(), "append", hang)
         async with peer.open_post(peer.call("report", id=7)) as stream:
-            assert (await message_of(stream))["method"] == "notifications/message"
+            assert (await stream.message())["method"] == "notifications/message"
             slow.proceed.set()
-            assert (await message_of(stream))["result"]["content"][0]["text"] == "done"
+            assert (await stream.message())["result"]["content"][0]["text"] == "done"
 
 
 # Streams whose worker is silent.
@@ -297,7 +298,7 @@ async def test_stream_that_could_not_be_created_ends_with_an_error(
     with monkeypatch.context() as patched:
         patched.setattr(stores.events(), "append", unavailable)
         async with peer.open_post(peer.call("report", id=7)) as stream:
-            last = await event_of(stream)
+            last = await stream.data_event()
     assert await answers(peer, last.id) == [ended(7)]
     slow.proceed.set()
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from django_mcp import Server, stores
-from django_mcp.core.auth.base import Principal
 from django_mcp.core.frame.session import Session, address
 from django_mcp.core.protocol.sse import EventId, Parser
 from django_mcp.pubsub import bus, publisher
@@ -19,55 +18,40 @@ from django_mcp.transports.http.session import standalone_stream
 from django_mcp.transports.http.session import stream as session_stream
 from tests.constants import SetConstants
 from tests.spec import spec
-from tests.transports.http_peer import (
-    MODERN,
-    PRIMED,
-    Peer,
-    event_of,
-    message_of,
-    methods_of,
+from tests.transports.http.session.streams import (
+    INITIAL_NOTIFICATIONS,
+    NameHeaderAuthentication,
+    has_no_output,
 )
 from tests.transports.sample_server import Desk
 from tests.waiting import SECONDS, until
-
-INITIAL_NOTIFICATIONS = [
-    "notifications/tools/list_changed",
-    "notifications/resources/list_changed",
-    "notifications/prompts/list_changed",
-]
-SESSION_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, SESSIONS, STATELESS
 
 
-async def ready(desk: Desk, **options: Any) -> Peer:
-    peer = Peer(desk.server, **options)
+async def ready(desk: Desk, version: str = NEWEST_SESSION, **options: Any) -> AsgiClient:
+    peer = AsgiClient(desk.server, version, **options)
     await peer.initialize()
     return peer
 
 
-async def read_initial_notifications(peer: Peer) -> None:
+async def read_initial_notifications(peer: AsgiClient) -> None:
     """Wait until the pending notifications of the session are sent."""
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
 
 
-def has_receivers(peer: Peer) -> bool:
+def has_receivers(peer: AsgiClient) -> bool:
     """Whether the client's session has a subscriber, such as a running call."""
     assert peer.session is not None
     return bus.here().has_subscribers(publisher.of_session(address(peer.session)))
-
-
-async def has_no_output(*streams: Any) -> bool:
-    """Whether these streams have no events, after all pending work is done."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-    return all(stream._outgoing.empty() for stream in streams)
 
 
 # Requests and headers.
 
 
 @spec("T-HTTP-01", "T-HTTP-41")
-@pytest.mark.parametrize("version", SESSION_VERSIONS)
+@pytest.mark.parametrize("version", SESSIONS)
 async def test_get_opens_an_event_stream(desk: Desk, version: str) -> None:
     peer = await ready(desk, version=version)
     async with peer.open_get() as stream:
@@ -88,7 +72,7 @@ async def test_get_stream_begins_with_a_priming_event(desk: Desk) -> None:
         assert EventId.parse(event.id) is not None
 
 
-@pytest.mark.parametrize("version", SESSION_VERSIONS[:-1])
+@pytest.mark.parametrize("version", SESSIONS[:-1])
 async def test_get_stream_of_older_revisions_has_no_priming_event(desk: Desk, version: str) -> None:
     peer = await ready(desk, version=version)
     async with peer.stream() as stream:
@@ -100,14 +84,14 @@ async def test_get_stream_of_older_revisions_has_no_priming_event(desk: Desk, ve
 @spec("T-HTTP-40")
 async def test_get_without_event_stream_in_accept_header_gets_406(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.open_get(accept="application/json") as stream:
+    async with peer.open_get({"accept": "application/json"}) as stream:
         assert await stream.status() == 406
 
 
 @spec("2026/HTTP-15")
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_get_and_delete_in_the_stateless_revision_get_405(desk: Desk, method: str) -> None:
-    peer = Peer(desk.server, headers={"mcp-protocol-version": MODERN})
+    peer = AsgiClient(desk.server, NEWEST_SESSION, headers={"mcp-protocol-version": STATELESS})
     if method == "DELETE":
         reply = await peer.delete()
         assert (reply.status, reply.headers["allow"]) == (405, "POST")
@@ -119,16 +103,16 @@ async def test_get_and_delete_in_the_stateless_revision_get_405(desk: Desk, meth
 
 async def test_session_keeps_its_revision_whatever_version_a_gateway_sends(desk: Desk) -> None:
     peer = await ready(desk)
-    peer.headers = {"mcp-protocol-version": MODERN}
+    peer.headers = {"mcp-protocol-version": STATELESS}
     async with peer.open_get() as stream:
         assert await stream.status() == 200
     assert (await peer.delete()).status == 204
 
 
 async def test_get_without_a_known_session_is_rejected(desk: Desk) -> None:
-    async with Peer(desk.server).open_get() as stream:
+    async with AsgiClient(desk.server, NEWEST_SESSION).open_get() as stream:
         assert await stream.status() == 400
-    async with Peer(desk.server, session="made-up").open_get() as stream:
+    async with AsgiClient(desk.server, NEWEST_SESSION, session="made-up").open_get() as stream:
         assert await stream.status() == 404
 
 
@@ -136,23 +120,13 @@ async def test_get_without_a_known_session_is_rejected(desk: Desk) -> None:
 async def test_get_in_the_session_of_another_principal_is_not_found(
     desk: Desk, configure: Any
 ) -> None:
-    configure(
-        AUTHENTICATORS=["tests.transports.http.session.test_get_stream.NameHeaderAuthentication"]
-    )
+    configure(AUTHENTICATORS=["tests.transports.http.session.streams.NameHeaderAuthentication"])
     desk.server.authenticators = [NameHeaderAuthentication()]
-    peer = Peer(desk.server, headers={"x-name": "ann"})
+    peer = AsgiClient(desk.server, NEWEST_SESSION, headers={"x-name": "ann"})
     await peer.initialize()
-    thief = Peer(desk.server, session=peer.session, headers={"x-name": "bob"})
+    thief = AsgiClient(desk.server, NEWEST_SESSION, session=peer.session, headers={"x-name": "bob"})
     async with thief.open_get() as stream:
         assert await stream.status() == 404
-
-
-class NameHeaderAuthentication:
-    """Trusts the header of the caller."""
-
-    async def authenticate(self, scope: Any, /) -> Any:
-        name = dict(scope["headers"])[b"x-name"].decode()
-        return Principal(scheme="named", subject=name)
 
 
 async def test_get_stream_beyond_the_limit_is_rejected(
@@ -163,7 +137,7 @@ async def test_get_stream_beyond_the_limit_is_rejected(
     calls = [peer.open_post(peer.call("work", id=number)) for number in range(2)]
     async with calls[0], calls[1]:
         for call in calls:
-            await message_of(call)
+            await call.message()
         async with peer.open_get() as stream:
             assert await stream.status() == 429
             assert (await stream.headers())["retry-after"] == "2"
@@ -180,29 +154,29 @@ async def test_get_stream_beyond_the_limit_is_rejected(
 
 
 @spec("T-HTTP-42", "PROMPT-03")
-@pytest.mark.parametrize("version", SESSION_VERSIONS)
+@pytest.mark.parametrize("version", SESSIONS)
 async def test_initial_list_changed_notifications_are_sent_once_per_session(
     desk: Desk, version: str
 ) -> None:
     peer = await ready(desk, version=version)
     async with peer.stream() as stream:
-        assert await methods_of(stream, 3) == INITIAL_NOTIFICATIONS
+        assert await stream.methods(3) == INITIAL_NOTIFICATIONS
         assert await has_no_output(stream)
     async with peer.stream() as stream:
         await desk.server.asend_notification("notifications/message", {"level": "info"})
-        assert await methods_of(stream, 1) == ["notifications/message"]
+        assert await stream.methods(1) == ["notifications/message"]
 
 
 @spec("LIFE-10")
 async def test_nothing_is_sent_before_the_initialized_notification(desk: Desk) -> None:
-    peer = Peer(desk.server)
+    peer = AsgiClient(desk.server, NEWEST_SESSION)
     await peer.initialize(ready=False)
     async with peer.stream() as stream:
         await desk.server.anotify_tools_list_changed()
         await stream.event()
         assert await has_no_output(stream)
         await peer.notify("notifications/initialized")
-        assert await methods_of(stream, 3) == INITIAL_NOTIFICATIONS
+        assert await stream.methods(3) == INITIAL_NOTIFICATIONS
         assert await has_no_output(stream)
 
 
@@ -210,10 +184,10 @@ async def test_nothing_is_sent_before_the_initialized_notification(desk: Desk) -
 async def test_initial_list_changed_is_sent_only_for_lists_with_components() -> None:
     server = Server("empty", notify_lists_on_initialize=True)
     server.tool(name="hello")(lambda: "hello")
-    peer = Peer(server)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.stream() as stream:
-        assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[:1]
+        assert await stream.methods(1) == INITIAL_NOTIFICATIONS[:1]
         assert await has_no_output(stream)
 
 
@@ -223,7 +197,7 @@ async def test_initial_notifications_can_be_disabled() -> None:
     async with peer.stream() as stream:
         await stream.event()
         await desk.server.anotify_prompts_list_changed()
-        assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[2:]
+        assert await stream.methods(1) == INITIAL_NOTIFICATIONS[2:]
 
 
 # One stream per message.
@@ -233,25 +207,25 @@ async def test_initial_notifications_can_be_disabled() -> None:
 async def test_notification_is_sent_only_on_the_newest_stream(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as older:
-        await methods_of(older, 3)
+        await older.methods(3)
         async with peer.stream() as newer:
             await newer.event()
             await desk.server.anotify_tools_list_changed()
-            assert await methods_of(newer, 1) == INITIAL_NOTIFICATIONS[:1]
+            assert await newer.methods(1) == INITIAL_NOTIFICATIONS[:1]
             assert [event.data async for event in older.events() if event.data] == []
         await desk.server.anotify_prompts_list_changed()
     async with peer.stream() as next_one:
-        assert await methods_of(next_one, 1) == INITIAL_NOTIFICATIONS[2:]
+        assert await next_one.methods(1) == INITIAL_NOTIFICATIONS[2:]
         assert await has_no_output(next_one)
 
 
 async def test_notification_for_one_session_is_not_sent_to_another(desk: Desk) -> None:
     mine, other = await ready(desk), await ready(desk)
     async with mine.stream() as stream, other.stream() as elsewhere:
-        await methods_of(stream, 3)
-        await methods_of(elsewhere, 3)
+        await stream.methods(3)
+        await elsewhere.methods(3)
         await desk.server.asend_notification("x/y", {"a": 1}, session_id=mine.session)
-        assert await message_of(stream) == {"jsonrpc": "2.0", "method": "x/y", "params": {"a": 1}}
+        assert await stream.message() == {"jsonrpc": "2.0", "method": "x/y", "params": {"a": 1}}
         assert await has_no_output(elsewhere)
 
 
@@ -262,7 +236,7 @@ async def test_notifications_without_an_open_stream_are_sent_on_the_next_one(des
         await desk.server.anotify_tools_list_changed()
     await desk.server.asend_notification("x/y", session_id=peer.session)
     async with peer.stream() as stream:
-        assert await methods_of(stream, 2) == [INITIAL_NOTIFICATIONS[0], "x/y"]
+        assert await stream.methods(2) == [INITIAL_NOTIFICATIONS[0], "x/y"]
         assert await has_no_output(stream)
 
 
@@ -275,7 +249,7 @@ async def test_event_ids_are_unique_across_streams(desk: Desk) -> None:
             for number in range(3):
                 await desk.server.anotify_tools_list_changed()
                 await desk.server.asend_notification(f"x/{number}", session_id=peer.session)
-            seen += [(await event_of(stream)).id for _ in range(4)]
+            seen += [(await stream.data_event()).id for _ in range(4)]
     assert len(set(seen)) >= len(seen) - 2  # The first notifications share one event id.
 
 
@@ -286,15 +260,15 @@ async def test_event_ids_are_unique_across_streams(desk: Desk) -> None:
 async def test_get_stream_resumes_after_the_last_event_id(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         for number in range(3):
             await desk.server.asend_notification(f"x/{number}", session_id=peer.session)
-        first = await event_of(stream)
-        await methods_of(stream, 2)
+        first = await stream.data_event()
+        await stream.methods(2)
     await desk.server.asend_notification("x/3", session_id=peer.session)
     await desk.server.anotify_tools_list_changed()
     async with peer.stream(last=first.id) as stream:
-        received = await methods_of(stream, 4)
+        received = await stream.methods(4)
         assert sorted(received) == sorted(["x/1", "x/2", "x/3", INITIAL_NOTIFICATIONS[0]])
         assert await has_no_output(stream)
 
@@ -303,13 +277,13 @@ async def test_get_stream_resumes_after_the_last_event_id(desk: Desk) -> None:
 async def test_replayed_events_are_not_replayed_again(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         await desk.server.asend_notification("x/1", session_id=peer.session)
-        first = await event_of(stream)
+        first = await stream.data_event()
         await desk.server.asend_notification("x/2", session_id=peer.session)
-        await event_of(stream)
+        await stream.data_event()
     async with peer.stream(last=first.id) as stream:
-        second = await event_of(stream)
+        second = await stream.data_event()
         assert json.loads(second.data)["method"] == "x/2"
     async with peer.stream(last=second.id) as stream:
         # Its position where it resumes, and then its own.
@@ -326,7 +300,7 @@ async def test_unknown_last_event_id_opens_a_new_stream(desk: Desk, last: str) -
     await read_initial_notifications(peer)
     async with peer.stream(last=last) as stream:
         await desk.server.anotify_tools_list_changed()
-        assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[:1]
+        assert await stream.methods(1) == INITIAL_NOTIFICATIONS[:1]
 
 
 @spec("T-HTTP-57", "SEC-06")
@@ -334,14 +308,14 @@ async def test_event_id_of_another_session_replays_nothing(desk: Desk) -> None:
     mine, other = await ready(desk), await ready(desk)
     await read_initial_notifications(other)
     async with mine.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         await desk.server.asend_notification("x/1", session_id=mine.session)
-        first = await event_of(stream)
+        first = await stream.data_event()
         await desk.server.asend_notification("x/2", session_id=mine.session)
-        await event_of(stream)
+        await stream.data_event()
     async with other.stream(last=first.id) as stream:
         await desk.server.anotify_prompts_list_changed()
-        assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[2:]
+        assert await stream.methods(1) == INITIAL_NOTIFICATIONS[2:]
 
 
 # The stream of a POST.
@@ -381,12 +355,12 @@ async def test_call_without_notifications_is_answered_as_json(desk: Desk) -> Non
 async def test_disconnect_neither_cancels_the_call_nor_loses_the_response(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("work", id=7)) as stream:
-        started = await event_of(stream)
+        started = await stream.data_event()
     assert desk.ended == []
     async with peer.stream(last=started.id) as stream:
         desk.proceed.set()
-        assert (await message_of(stream))["params"]["data"] == "going on"
-        answer = await message_of(stream)
+        assert (await stream.message())["params"]["data"] == "going on"
+        answer = await stream.message()
         assert (answer["id"], answer["result"]["content"][0]["text"]) == (7, "done")
         assert await stream.event() is None
 
@@ -410,15 +384,15 @@ async def test_completed_response_can_be_replayed(desk: Desk) -> None:
 async def test_resumed_stream_closes_the_previous_connection(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("work")) as stream:
-        started = await event_of(stream)
+        started = await stream.data_event()
         await until(lambda: has_receivers(peer))
         async with peer.stream(last=started.id) as second:
             assert await stream.event() is None
             async with peer.stream(last=started.id) as third:
                 assert await second.event() is None
                 desk.proceed.set()
-                assert (await message_of(third))["params"]["data"] == "going on"
-                assert "result" in await message_of(third)
+                assert (await third.message())["params"]["data"] == "going on"
+                assert "result" in await third.message()
 
 
 @spec("T-HTTP-19", "T-HTTP-20", "T-HTTP-58")
@@ -432,17 +406,17 @@ async def test_stream_closed_by_the_handler_can_be_resumed(desk: Desk) -> None:
     assert desk.ended == []
     async with peer.stream(last=primed.id) as stream:
         desk.proceed.set()
-        assert "result" in await message_of(stream)
+        assert "result" in await stream.message()
         assert await stream.event() is None
 
 
 @spec("T-HTTP-25")
-@pytest.mark.parametrize("version", ["2025-06-18", MODERN])
+@pytest.mark.parametrize("version", ["2025-06-18", STATELESS])
 async def test_close_stream_is_ignored_where_streams_cannot_be_resumed(
     desk: Desk, version: str
 ) -> None:
-    peer = Peer(desk.server, version=version)
-    if version != MODERN:
+    peer = AsgiClient(desk.server, version)
+    if version != STATELESS:
         await peer.initialize()
     desk.proceed.set()
     reply = await peer.post(peer.call("let_go"))
@@ -457,12 +431,12 @@ async def test_close_stream_is_ignored_where_streams_cannot_be_resumed(
 async def test_delete_closes_streams_and_cancels_calls(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream, peer.open_post(peer.call("work")) as call:
-        await methods_of(stream, 3)
-        await message_of(call)
+        await stream.methods(3)
+        await call.message()
         assert (await peer.delete()).status == 204
         rest = [event async for event in stream.events()]
         assert [event.data for event in rest if event.data] == []
-        answer = await message_of(call)
+        answer = await call.message()
         assert answer["error"] == {"code": -32603, "message": "Cancelled"}
     assert desk.ended == ["cancelled"]
     async with peer.open_get() as stream:
@@ -473,7 +447,7 @@ async def test_delete_closes_streams_and_cancels_calls(desk: Desk) -> None:
 async def test_get_stream_is_closed_when_its_session_is_deleted(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         (held,) = sse_stream._streams_here()._streams
         await held.check()
         assert await has_no_output(stream)
@@ -497,7 +471,7 @@ async def test_get_stream_is_closed_soon_when_a_store_returns_without_its_sessio
 
     peer = await ready(desk)
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         assert peer.session is not None
         await stores.sessions().delete(peer.session)
         monkeypatch.setattr(standalone_stream.StandaloneStream, "_load", fail_twice)
@@ -512,7 +486,7 @@ async def test_open_stream_keeps_its_session_from_expiring(desk: Desk, configure
     configure(SESSION_IDLE_TIMEOUT=0.15, SSE_PING_INTERVAL=None)
     peer, forgotten = await ready(desk), await ready(desk)
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         opened = stores.sessions().now()
         await until(lambda: stores.sessions().now() > opened + 0.5)
         assert (await peer.post(peer.request("ping"))).status == 200
@@ -523,7 +497,7 @@ async def test_get_stream_is_closed_when_the_principal_changes(desk: Desk) -> No
     desk.server.authenticators = [NameHeaderAuthentication()]
     peer = await ready(desk, headers={"x-name": "ann"})
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         (held,) = sse_stream._streams_here()._streams
         stream._scope["headers"] = [
             (name, b"bob" if name == b"x-name" else value)
@@ -538,7 +512,7 @@ async def test_open_streams_send_keepalive_comments(desk: Desk, configure: Any) 
     configure(SSE_PING_INTERVAL=0.02)
     peer = await ready(desk)
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         assert await stream.read() == b":\n\n"
     async with peer.open_post(peer.call("work_silently")) as call:
         await desk.wait_started()
@@ -550,7 +524,7 @@ async def test_open_streams_send_keepalive_comments(desk: Desk, configure: Any) 
 async def test_repeated_list_changes_are_merged_for_a_slow_client(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream:
-        await methods_of(stream, 3)
+        await stream.methods(3)
         stream.stop_reading()
         for _ in range(50):
             await desk.server.anotify_tools_list_changed()
@@ -559,13 +533,13 @@ async def test_repeated_list_changes_are_merged_for_a_slow_client(desk: Desk) ->
         stream.resume_reading()
         received = []
         while "x/y" not in received:
-            received += await methods_of(stream, 1)
+            received += await stream.methods(1)
         assert 0 < len(received) < 10
 
 
 async def test_error_raised_by_send_closes_the_get_stream(desk: Desk) -> None:
     peer = await ready(desk)
-    scope = peer._scope("GET", None, {"accept": "text/event-stream"})
+    scope = peer.scope(method="GET")
     sent: list[Any] = []
     disconnected = asyncio.Event()
 
@@ -578,7 +552,7 @@ async def test_error_raised_by_send_closes_the_get_stream(desk: Desk) -> None:
         if len(sent) > 2:
             raise BrokenPipeError
 
-    serving = asyncio.ensure_future(peer._application(scope, receive, send))
+    serving = asyncio.ensure_future(peer.application(scope, receive, send))
     while len(sent) < 2:
         await asyncio.sleep(0)
     for _ in range(3):
@@ -642,7 +616,7 @@ async def test_batch_continues_after_a_disconnect(desk: Desk) -> None:
     async with peer.open_post(
         [peer.call("work", id=1), peer.call("work_silently", id=2)]
     ) as stream:
-        await message_of(stream)
+        await stream.message()
         await until(lambda: has_receivers(peer))  # From now on, calls search for their client.
         stream.disconnect()
         await until(stream._incoming.empty)
@@ -663,9 +637,9 @@ async def test_batched_call_can_send_a_request_to_the_client(desk: Desk) -> None
     async with peer.open_post(
         [peer.call("ping_client", id=1), peer.request("ping", id=2)]
     ) as stream:
-        ping = await message_of(stream)
+        ping = await stream.message()
         await peer.post([{"jsonrpc": "2.0", "id": ping["id"], "result": {}}])
-        assert sorted([(await message_of(stream))["id"] for _ in range(2)]) == [1, 2]
+        assert sorted([(await stream.message())["id"] for _ in range(2)]) == [1, 2]
 
 
 @spec("RPC-B5")
@@ -675,7 +649,7 @@ async def test_batch_of_notifications_is_accepted(desk: Desk) -> None:
     assert (reply.status, reply.body) == (202, b"")
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", PRIMED])
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", NEWEST_SESSION])
 async def test_batch_is_rejected_by_revisions_without_batches(desk: Desk, version: str) -> None:
     peer = await ready(desk, version=version)
     reply = await peer.post([peer.request("ping")])
@@ -710,4 +684,4 @@ async def test_stream_that_breaks_before_it_replays_loses_nothing(
             second = await stream.event()
             assert second is not None
     async with peer.stream(last=second.id) as stream:
-        assert (await message_of(stream))["method"] == "notifications/x"
+        assert (await stream.message())["method"] == "notifications/x"

@@ -12,8 +12,9 @@ from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.session import response as session_call
 from django_mcp.transports.http.session import standalone_stream
 from tests.memory_stores import Configure
-from tests.transports.http_peer import Peer
 from tests.waiting import SECONDS
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 TIMEOUT = 60.0
 
@@ -28,33 +29,35 @@ def clock(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture
-async def peer(clock: list[float]) -> Peer:
-    peer = Peer(Server("quiet", notify_lists_on_initialize=False))
+async def peer(clock: list[float]) -> AsgiClient:
+    peer = AsgiClient(Server("quiet", notify_lists_on_initialize=False), NEWEST_SESSION)
     await peer.initialize()
     return peer
 
 
-async def test_idle_session_is_not_found_after_the_timeout(peer: Peer, clock: list[float]) -> None:
+async def test_idle_session_is_not_found_after_the_timeout(
+    peer: AsgiClient, clock: list[float]
+) -> None:
     clock[0] += TIMEOUT + 1
 
     assert (await peer.post(peer.request("ping"))).status == 404
     assert (await peer.notify("notifications/progress", progressToken=1, progress=1)).status == 404
 
 
-async def test_request_resets_the_idle_timeout(peer: Peer, clock: list[float]) -> None:
+async def test_request_resets_the_idle_timeout(peer: AsgiClient, clock: list[float]) -> None:
     for _ in range(3):
         clock[0] += TIMEOUT * 0.7
         assert (await peer.post(peer.request("ping"))).status == 200
 
 
-async def test_notification_resets_the_idle_timeout(peer: Peer, clock: list[float]) -> None:
+async def test_notification_resets_the_idle_timeout(peer: AsgiClient, clock: list[float]) -> None:
     for _ in range(3):
         clock[0] += TIMEOUT * 0.7
         reply = await peer.notify("notifications/progress", progressToken=1, progress=1)
         assert reply.status == 202
 
 
-async def test_open_stream_resets_the_idle_timeout(peer: Peer, clock: list[float]) -> None:
+async def test_open_stream_resets_the_idle_timeout(peer: AsgiClient, clock: list[float]) -> None:
     async with peer.stream():
         for _ in range(3):
             clock[0] += TIMEOUT * 0.7
@@ -64,7 +67,7 @@ async def test_open_stream_resets_the_idle_timeout(peer: Peer, clock: list[float
 
 
 async def test_open_stream_is_kept_in_the_event_store(
-    peer: Peer, clock: list[float], monkeypatch: pytest.MonkeyPatch
+    peer: AsgiClient, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores.events(), "now", lambda: clock[0])
     monkeypatch.setattr(standalone_stream, "RENEWALS", float("inf"))
@@ -99,7 +102,7 @@ async def test_running_call_resets_the_idle_timeout(
         return session
 
     monkeypatch.setattr(store, "load", spy)
-    peer = Peer(server)
+    peer = AsgiClient(server, NEWEST_SESSION)
     await peer.initialize()
     call = asyncio.ensure_future(peer.post(peer.call("wait")))
     for _ in range(3):

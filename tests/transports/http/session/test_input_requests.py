@@ -10,16 +10,16 @@ import pytest
 from django_mcp.testing.asgi import TIMEOUT
 from tests.constants import SetConstants
 from tests.spec import spec
-from tests.transports.http.session.test_get_stream import NameHeaderAuthentication
-from tests.transports.http_peer import Peer, message_of
+from tests.transports.http.session.streams import ACCEPT_RESULT, NameHeaderAuthentication
 from tests.transports.sample_server import Desk
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION
 
 CAPABILITIES: dict[str, Any] = {"elicitation": {}}
-ACCEPT_RESULT = {"action": "accept", "content": {"name": "Ann"}}
 
 
-async def ready(desk: Desk, **options: Any) -> Peer:
-    peer = Peer(desk.server, capabilities=CAPABILITIES, **options)
+async def ready(desk: Desk, version: str = NEWEST_SESSION, **options: Any) -> AsgiClient:
+    peer = AsgiClient(desk.server, version, capabilities=CAPABILITIES, **options)
     await peer.initialize()
     return peer
 
@@ -41,11 +41,11 @@ async def test_input_request_is_sent_on_the_stream_of_its_call(
 ) -> None:
     peer = await ready(desk, version=version)
     async with peer.stream() as standalone, peer.open_post(peer.call(tool)) as call:
-        request = await message_of(call)
+        request = await call.message()
         assert request["method"] == "elicitation/create"
         reply = await peer.post(response(request))
         assert (reply.status, reply.body) == (202, b"")
-        assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
+        assert text_of(await call.message()) == "accept: {'name': 'Ann'}"
         assert await call.event() is None
         assert b"elicitation" not in await _read_pending(standalone)
 
@@ -62,66 +62,54 @@ async def test_input_request_for_a_json_only_call_is_sent_on_the_get_stream(desk
     peer = await ready(desk)
     async with peer.stream() as standalone:
         for _ in range(3):
-            await message_of(standalone)
-        peer.headers = {"accept": "application/json"}
-        scope = peer._scope("POST", {})
-        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"accept"] + [
-            (b"accept", b"application/json")
-        ]
-        answering = asyncio.ensure_future(_perform(peer, scope))
-        request = await message_of(standalone)
-        peer.headers = {}
+            await standalone.message()
+        call = peer.post(peer.call("ask"), {"accept": "application/json"})
+        answering = asyncio.ensure_future(call)
+        request = await standalone.message()
         await peer.post(response(request))
         assert text_of((await answering).json()) == "accept: {'name': 'Ann'}"
-
-
-async def _perform(peer: Peer, scope: Any) -> Any:
-    from django_mcp.core.protocol import jsonrpc
-    from django_mcp.testing.asgi import perform
-
-    return await perform(peer._application, scope, jsonrpc.encode(peer.call("ask")))
 
 
 async def test_client_error_response_is_raised_in_the_handler(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("ask")) as call:
-        request = await message_of(call)
+        request = await call.message()
         error = {"code": -1, "message": "The user rejected it"}
         await peer.post({"jsonrpc": "2.0", "id": request["id"], "error": error})
-        assert text_of(await message_of(call)) == "error -1: The user rejected it"
+        assert text_of(await call.message()) == "error -1: The user rejected it"
 
 
 async def test_invalid_client_response_repeats_the_input_request(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("ask")) as call:
-        first = await message_of(call)
+        first = await call.message()
         await peer.post(response(first, {"action": "accept", "content": {"name": 7}}))
-        second = await message_of(call)
+        second = await call.message()
         assert second["id"] != first["id"]
         await peer.post(response(second))
-        assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
+        assert text_of(await call.message()) == "accept: {'name': 'Ann'}"
 
 
 @spec("T-HTTP-15", "T-HTTP-16")
 async def test_response_with_an_unknown_id_is_rejected(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("ask")) as call:
-        request = await message_of(call)
+        request = await call.message()
         for made_up in (request["id"] + "x", "question-1", 1, ""):
             reply = await peer.post({"jsonrpc": "2.0", "id": made_up, "result": ACCEPT_RESULT})
             assert reply.status == 400
         await peer.post(response(request))
-        assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
+        assert text_of(await call.message()) == "accept: {'name': 'Ann'}"
 
 
 @spec("ELIC-22")
 async def test_response_from_another_session_is_rejected(desk: Desk) -> None:
     mine, other = await ready(desk), await ready(desk)
     async with mine.open_post(mine.call("ask")) as call:
-        request = await message_of(call)
+        request = await call.message()
         assert (await other.post(response(request))).status == 400
         assert (await mine.post(response(request))).status == 202
-        assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
+        assert text_of(await call.message()) == "accept: {'name': 'Ann'}"
 
 
 @spec("ELIC-22", "ELIC-23", "ELIC-24", "SEC-06")
@@ -129,11 +117,13 @@ async def test_response_from_another_principal_is_not_found(desk: Desk) -> None:
     desk.server.authenticators = [NameHeaderAuthentication()]
     ann = await ready(desk, headers={"x-name": "ann"})
     async with ann.open_post(ann.call("ask")) as call:
-        request = await message_of(call)
-        bob = Peer(desk.server, session=ann.session, headers={"x-name": "bob"})
+        request = await call.message()
+        bob = AsgiClient(
+            desk.server, NEWEST_SESSION, session=ann.session, headers={"x-name": "bob"}
+        )
         assert (await bob.post(response(request))).status == 404
         assert (await ann.post(response(request))).status == 202
-        assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
+        assert text_of(await call.message()) == "accept: {'name': 'Ann'}"
 
 
 @spec("LIFE-23", "LIFE-28", "CANC-01", "CANC-08", "CANC-09", "CANC-12")
@@ -143,11 +133,11 @@ async def test_response_after_the_timeout_is_ignored(
     set_constants(RESPONSE_TIMEOUT=0.05)
     peer = await ready(desk)
     async with peer.open_post(peer.call("ask")) as call:
-        request = await message_of(call)
-        withdrawn = await message_of(call)
+        request = await call.message()
+        withdrawn = await call.message()
         assert withdrawn["method"] == "notifications/cancelled"
         assert withdrawn["params"]["requestId"] == request["id"]
-        assert (await message_of(call))["result"]["isError"] is True
+        assert (await call.message())["result"]["isError"] is True
         assert (await peer.post(response(request))).status == 202
 
 
@@ -156,9 +146,9 @@ async def test_response_after_the_timeout_is_ignored(
 async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call(tool, id="mine")) as call:
-        request = await message_of(call)
+        request = await call.message()
         await peer.notify("notifications/cancelled", requestId="mine")
-        withdrawn = await message_of(call)
+        withdrawn = await call.message()
         assert withdrawn["method"] == "notifications/cancelled"
         assert withdrawn["params"]["requestId"] == request["id"]
     if tool == "ask_in_a_thread":
@@ -169,9 +159,9 @@ async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -
 async def test_deleted_session_cancels_its_input_requests(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("ask")) as call:
-        await message_of(call)
+        await call.message()
         await peer.delete()
-        received = [await message_of(call), await message_of(call)]
+        received = [await call.message(), await call.message()]
         assert [each["error"]["code"] for each in received if "error" in each] == [-32603]
 
 
@@ -181,18 +171,18 @@ async def test_input_request_is_replayed_after_a_disconnect(desk: Desk) -> None:
         primed = await call.event()
         assert primed is not None
     async with peer.stream(last=primed.id) as stream:
-        request = await message_of(stream)
+        request = await stream.message()
         await peer.post(response(request))
-        assert text_of(await message_of(stream)) == "accept: {'name': 'Ann'}"
+        assert text_of(await stream.message()) == "accept: {'name': 'Ann'}"
 
 
 async def test_handler_can_ping_the_client(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("ping_client")) as call:
-        ping = await message_of(call)
+        ping = await call.message()
         assert (ping["method"], ping["params"]) == ("ping", {})
         await peer.post(response(ping, {}))
-        assert text_of(await message_of(call)) == "there"
+        assert text_of(await call.message()) == "there"
 
 
 @spec("T-HTTP-42", "PING-02", "PING-05")
@@ -201,12 +191,12 @@ async def test_server_can_ping_a_session_by_its_id(desk: Desk) -> None:
     assert peer.session is not None
     async with peer.stream() as stream:
         for _ in range(3):
-            await message_of(stream)
+            await stream.message()
         pinging = asyncio.ensure_future(desk.server.aping(peer.session))
-        await peer.post(response(await message_of(stream), {}))
+        await peer.post(response(await stream.message(), {}))
         await pinging
         pinging = asyncio.ensure_future(asyncio.to_thread(desk.server.ping, peer.session))
-        await peer.post(response(await message_of(stream), {}))
+        await peer.post(response(await stream.message(), {}))
         await pinging
         with pytest.raises(TimeoutError):
             await desk.server.aping(peer.session, timeout=0.02)

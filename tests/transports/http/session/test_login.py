@@ -14,8 +14,8 @@ from django_mcp.core.frame.session import Session
 from django_mcp.pubsub import publisher
 from tests.constants import SetConstants
 from tests.transports.http.token_servers import Tokens, bearer, desk
-from tests.transports.http_peer import PRIMED, Peer, message_of
-from tests.transports.wire import SESSIONS, Wire
+from tests.wire.asgi import AsgiClient, Exchange
+from tests.wire.messages import NEWEST_SESSION, SESSIONS, Message
 
 
 class Names(Tokens):
@@ -52,26 +52,26 @@ def shop(**options: Any) -> Server:
     return server
 
 
-async def opened(server: Server, **options: Any) -> Peer:
-    peer = Peer(server, **options)
+async def opened(server: Server, version: str = NEWEST_SESSION, **options: Any) -> AsgiClient:
+    peer = AsgiClient(server, version, **options)
     await peer.initialize()
     return peer
 
 
-def as_caller(peer: Peer, token: str | None) -> Peer:
+def as_caller(peer: AsgiClient, token: str | None) -> AsgiClient:
     """Another client with the id of the session, and this token."""
     headers = {} if token is None else bearer(token)
-    return Peer(peer.server, peer.version, session=peer.session, headers=headers)
+    return AsgiClient(peer.server, peer.version, session=peer.session, headers=headers)
 
 
-async def text_of(peer: Peer, tool: str, **arguments: Any) -> str:
+async def text_of(peer: AsgiClient, tool: str, **arguments: Any) -> str:
     reply = await peer.post(peer.call(tool, **arguments))
     assert reply.status == 200, reply.body
     text: str = reply.json()["result"]["content"][0]["text"]
     return text
 
 
-async def session_of(peer: Peer) -> Session:
+async def session_of(peer: AsgiClient) -> Session:
     assert peer.session is not None
     session = await stores.sessions().load(peer.session)
     assert session is not None
@@ -125,7 +125,7 @@ async def test_session_of_a_principal_is_never_taken_over() -> None:
 async def test_session_of_another_server_is_not_taken_over() -> None:
     peer = await opened(shop())
     other = Server("other", authenticators=[Names(), AnonymousAuthentication()])
-    ann = Peer(other, session=peer.session, headers=bearer("ann"))
+    ann = AsgiClient(other, NEWEST_SESSION, session=peer.session, headers=bearer("ann"))
 
     assert (await ann.post(ann.request("tools/list"))).status == 404
     assert (await session_of(peer)).anonymous_at == ""
@@ -187,7 +187,7 @@ async def test_response_to_a_request_from_before_the_login_is_rejected() -> None
 
     peer = await opened(server)
     async with peer.open_post(peer.call("ask")) as call:
-        request = await message_of(call)
+        request = await call.message()
         ann = as_caller(peer, "ann")
         await text_of(ann, "recall")
 
@@ -197,10 +197,10 @@ async def test_response_to_a_request_from_before_the_login_is_rejected() -> None
         assert "error" in await last_of(call)
 
 
-async def last_of(call: Any) -> dict[str, Any]:
+async def last_of(call: Exchange) -> Message:
     """The response to a call, after its notifications."""
     while True:
-        message = await message_of(call)
+        message = await call.message()
         if "method" not in message:
             return message
 
@@ -218,7 +218,7 @@ async def test_open_stream_of_the_anonymous_caller_ends_with_the_login() -> None
         assert not any("secret" in event.data for event in events)
 
     async with ann.stream() as stream:
-        assert (await message_of(stream))["method"] == "secret"
+        assert (await stream.message())["method"] == "secret"
 
 
 async def until_end(stream: Any) -> Any:
@@ -247,7 +247,7 @@ async def test_stream_that_misses_the_login_sends_no_message_of_the_principal(
 
 
 async def test_login_by_initialized_takes_the_session_over() -> None:
-    peer = Peer(shop())
+    peer = AsgiClient(shop(), NEWEST_SESSION)
     await peer.initialize(ready=False)
     ann = as_caller(peer, "ann")
 
@@ -310,5 +310,5 @@ async def test_session_counts_as_one_of_the_principal_after_the_login(
     peer = await opened(server)
     await text_of(as_caller(peer, "ann"), "recall")
 
-    second = Wire(server, PRIMED, always=bearer("ann"))
+    second = AsgiClient(server, NEWEST_SESSION, headers=bearer("ann"))
     assert (await second.post(second.initialize_request())).status == 429

@@ -11,10 +11,10 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.core.protocol import jsonrpc
 from tests.spec import spec
-from tests.transports.http.session.test_get_stream import has_no_output
-from tests.transports.http_peer import PRIMED, Peer, event_of, message_of
+from tests.transports.http.session.streams import has_no_output
 from tests.transports.sample_server import Desk
-from tests.transports.wire import STATELESS, Wire
+from tests.wire.asgi import AsgiClient
+from tests.wire.messages import NEWEST_SESSION, REPORTING, STATELESS
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -48,7 +48,7 @@ async def read_stream(exchange: Any) -> list[Any]:
 @spec("T-HTTP-24", "T-HTTP-27", "T-HTTP-43", "T-HTTP-44", "T-HTTP-51")
 @pytest.mark.parametrize("version", STREAMABLE)
 async def test_notifications_of_a_call_are_sent_only_on_its_own_stream(version: str) -> None:
-    peer = Peer(counting_server(), version)
+    peer = AsgiClient(counting_server(), version)
     await peer.initialize()
 
     async with (
@@ -58,7 +58,7 @@ async def test_notifications_of_a_call_are_sent_only_on_its_own_stream(version: 
     ):
         received = [*await asyncio.gather(read_stream(one), read_stream(other))]
         await peer.server.anotify_tools_list_changed()
-        notification = await message_of(standalone)
+        notification = await standalone.message()
         assert await has_no_output(standalone)
 
     assert received == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
@@ -67,7 +67,7 @@ async def test_notifications_of_a_call_are_sent_only_on_its_own_stream(version: 
 
 @spec("T-HTTP-57")
 async def test_resumed_stream_replays_only_its_own_messages() -> None:
-    peer = Peer(counting_server(), PRIMED)
+    peer = AsgiClient(counting_server(), NEWEST_SESSION)
     await peer.initialize()
 
     firsts = []
@@ -88,10 +88,10 @@ async def test_resumed_stream_replays_only_its_own_messages() -> None:
 @spec("T-HTTP-44", "T-HTTP-51")
 async def test_resumed_stream_of_a_call_receives_no_message_for_the_session() -> None:
     desk = Desk(notify_lists_on_initialize=False)
-    peer = Peer(desk.server, PRIMED)
+    peer = AsgiClient(desk.server, NEWEST_SESSION)
     await peer.initialize()
     async with peer.open_post(peer.call("work")) as stream:
-        started = await event_of(stream)
+        started = await stream.data_event()
         await desk.wait_started()
 
     async with peer.stream(last=started.id) as resumed:
@@ -99,7 +99,7 @@ async def test_resumed_stream_of_a_call_receives_no_message_for_the_session() ->
         desk.proceed.set()
         messages = [json.loads(event.data) async for event in resumed.events() if event.data]
     async with peer.stream() as standalone:
-        notification = await message_of(standalone)
+        notification = await standalone.message()
 
     assert [message.get("method") for message in messages] == ["notifications/message", None]
     assert notification["method"] == "x/for-the-session"
@@ -108,7 +108,7 @@ async def test_resumed_stream_of_a_call_receives_no_message_for_the_session() ->
 @spec("ELIC-17", "ELIC-18")
 async def test_elicitation_complete_is_sent_only_to_its_session() -> None:
     server = Server("shop", notify_lists_on_initialize=False)
-    one, other = Peer(server, PRIMED), Peer(server, PRIMED)
+    one, other = AsgiClient(server, NEWEST_SESSION), AsgiClient(server, NEWEST_SESSION)
     for peer in (one, other):
         await peer.initialize()
     visited = "notifications/elicitation/complete"
@@ -118,7 +118,7 @@ async def test_elicitation_complete_is_sent_only_to_its_session() -> None:
         await server.asend_notification(
             visited, {"elicitationId": "visit-1"}, session_id=one.session
         )
-        notification = await message_of(ones)
+        notification = await ones.message()
         assert await has_no_output(others)
 
     assert (notification["method"], notification["params"]) == (
@@ -129,11 +129,11 @@ async def test_elicitation_complete_is_sent_only_to_its_session() -> None:
 
 @spec("2026/JR-11", "2026/TR-01", "2026/HTTP-05", "2026/HTTP-17")
 async def test_stateless_stream_is_not_resumable_and_responses_are_rejected() -> None:
-    wire = Wire(counting_server())
+    wire = AsgiClient(counting_server(), meta=REPORTING)
 
     resumed = await wire.post(wire.call("count", name="a"), {"last-event-id": "pstream.1"})
     answered = await wire.post(jsonrpc.result(1, {"action": "accept"}))
-    replies = [await wire.request(method) for method in ("GET", "DELETE")]
+    replies = [await wire.perform(method) for method in ("GET", "DELETE")]
 
     assert resumed.body.count(b"data:") == 4
     assert b"id:" not in resumed.body.replace(b'"id":', b"")
@@ -144,14 +144,14 @@ async def test_stateless_stream_is_not_resumable_and_responses_are_rejected() ->
 
 @pytest.mark.parametrize("version", [*STREAMABLE, STATELESS])
 async def test_responses_are_not_cacheable(version: str) -> None:
-    wire = Wire(counting_server(), version)
+    wire = AsgiClient(counting_server(), version, meta=REPORTING)
     if version != STATELESS:
-        await wire.open()
+        await wire.initialize()
 
     replies = [
-        await wire.post(wire.message("tools/list")),
-        await wire.post(wire.message("tools/forget")),
-        await wire.post(wire.message("tools/list"), {"origin": "https://elsewhere.example"}),
+        await wire.post(wire.request("tools/list")),
+        await wire.post(wire.request("tools/forget")),
+        await wire.post(wire.request("tools/list"), {"origin": "https://elsewhere.example"}),
     ]
     stream = await wire.post(wire.call("count", name="a"))
 

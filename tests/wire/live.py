@@ -1,33 +1,24 @@
-"""A client of the workers, which speaks HTTP by hand and checks that answers are its own."""
+"""Clients of servers that listen on a port; one of them checks that answers are its own."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
 from typing import Any, NamedTuple
 
 import httpx
 
-from django_mcp.core.protocol import request_meta, sse
+from django_mcp.core.protocol import sse
+from tests.wire.messages import STATELESS, Changes, Message, WireClient, messages_of, notification
 
-Message = dict[str, Any]
 Requested = Callable[[Message], Awaitable[None]]
 """What is done with a request of the server."""
 
-STATELESS = "2026-07-28"
-NEWEST_SESSION = "2025-11-25"
-JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 RECONNECT = 0.3
 """Seconds until a client whose connection broke connects again."""
-NAMED = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "tasks/get": "taskId",
-}
 _ids = count(1)
 
 
@@ -51,16 +42,13 @@ class Caller(NamedTuple):
 
 
 def request(method: str, params: Mapping[str, Any] | None = None, *, id: Any = None) -> Message:
+    """A request whose id no other client has used; its metadata are added when it is sent."""
     number = next(_ids) if id is None else id
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": dict(params or {})}
 
 
-def notification(method: str, **params: Any) -> Message:
-    return {"jsonrpc": "2.0", "method": method, "params": params}
-
-
-class Peer:
-    """One client, with or without a session."""
+class LiveClient(WireClient):
+    """A client in an event loop, with or without a session."""
 
     def __init__(
         self,
@@ -71,12 +59,11 @@ class Peer:
         **capabilities: Any,
     ) -> None:
         """Without a ``caller``, it is anonymous."""
+        token = {} if caller is None else {"authorization": f"Bearer {caller.token}"}
+        super().__init__(version=version, capabilities=capabilities, headers=token)
         self.http = http
         self.url = url
-        self.version = version
         self.caller = caller
-        self.capabilities = capabilities
-        self.session: str | None = None
         self.resumptions: list[str] = []
         """How the stream of the last call was resumed, for whoever looks why it hangs."""
 
@@ -85,12 +72,7 @@ class Peer:
     async def initialize(self) -> Message:
         """Open a new session; returns the result."""
         self.session = None
-        hello = {
-            "protocolVersion": self.version,
-            "capabilities": self.capabilities,
-            "clientInfo": {"name": "peer", "version": "1"},
-        }
-        message = request("initialize", hello)
+        message = self.initialize_request()
         async with self.opened(message) as response:
             opened = await self._answer(response, message)
             self.session = response.headers["mcp-session-id"]
@@ -98,7 +80,7 @@ class Peer:
         return opened
 
     async def delete(self) -> None:
-        response = await self.http.delete(self.url, headers=self.headers(None))
+        response = await self.http.delete(self.url, headers=self.headers_of(None, method="DELETE"))
         check(response)
 
     # Messages.
@@ -109,7 +91,7 @@ class Peer:
         async with self.opened(message) as response:
             return await self._answer(response, message)
 
-    async def call(self, tool: str, **arguments: Any) -> Message:
+    async def tool(self, tool: str, /, **arguments: Any) -> Message:
         """The result of a tool."""
         return succeeded(await self.ask("tools/call", {"name": tool, "arguments": arguments}))
 
@@ -161,7 +143,7 @@ class Peer:
     async def opened(self, message: Any) -> AsyncIterator[httpx.Response]:
         """The response to a message that is posted, as it comes."""
         sent = self.described(message)
-        headers = self.headers(sent)
+        headers = self.headers_of(sent)
         async with self.http.stream("POST", self.url, json=sent, headers=headers) as response:
             check(response)
             yield response
@@ -169,7 +151,7 @@ class Peer:
     @asynccontextmanager
     async def resuming(self, last: str | None) -> AsyncIterator[httpx.Response]:
         """The session's stream, or one that is resumed, of any status."""
-        headers = {**self.headers(None), "accept": "text/event-stream"}
+        headers = self.headers_of(None, method="GET")
         if last is not None:
             headers["last-event-id"] = last
         async with self.http.stream("GET", self.url, headers=headers) as response:
@@ -216,30 +198,68 @@ class Peer:
                 check_progress(received, message)
         return None
 
-    def described(self, message: Any) -> Any:
-        """With the metadata of a stateless request."""
-        if self.version != STATELESS or "params" not in message:
-            return message
-        described = {
-            request_meta.VERSION: self.version,
-            request_meta.CAPABILITIES: self.capabilities,
-        }
-        params = message["params"]
-        return {**message, "params": {**params, "_meta": {**params.get("_meta", {}), **described}}}
-
-    def headers(self, message: Any) -> dict[str, str]:
-        """What is sent along with a message."""
-        common = {**JSON, **self.authorization}
-        if self.version != STATELESS:
-            return {**common, **({} if self.session is None else {"mcp-session-id": self.session})}
-        method = message["method"]
-        name = message["params"].get(NAMED.get(method, ""))
-        named = {} if name is None else {"mcp-name": name}
-        return {**common, "mcp-protocol-version": self.version, "mcp-method": method, **named}
-
     @property
     def authorization(self) -> dict[str, str]:
-        return {} if self.caller is None else {"authorization": f"Bearer {self.caller.token}"}
+        return dict(self.headers or {})
+
+
+class SyncLiveClient(WireClient):
+    """A client of a test without an event loop, with or without a session."""
+
+    def __init__(
+        self, http: httpx.Client, url: str, version: str = STATELESS, **facts: Any
+    ) -> None:
+        super().__init__(version=version, **facts)
+        self.http = http
+        self.url = url
+
+    def initialize(self) -> httpx.Response:
+        """Open a session, if the server has sessions."""
+        response = self.post(self.initialize_request()).raise_for_status()
+        self.session = response.headers.get("mcp-session-id")
+        self.post(notification("notifications/initialized"))
+        return response
+
+    def post(self, message: Any, changes: Changes | None = None) -> httpx.Response:
+        headers = self.headers_of(message, changes)
+        return self.http.post(self.url, json=message, headers=headers)
+
+    def result(self, method: str, **params: Any) -> Message:
+        """The result of a request, which is answered as JSON or at the end of a stream."""
+        response = self.post(self.request(method, params)).raise_for_status()
+        return result_of(answer_in(response))
+
+    def tool(self, name: str, /, **arguments: Any) -> Message:
+        """The result of a tool."""
+        return succeeded(self.result("tools/call", name=name, arguments=arguments))
+
+    def text(self, name: str, /, **arguments: Any) -> str:
+        """The text in the result of a tool."""
+        content = self.tool(name, **arguments)["content"]
+        return "\n".join(block["text"] for block in content if block["type"] == "text")
+
+    @contextmanager
+    def open_post(self, message: Message) -> Iterator[Iterator[str]]:
+        """The lines of the response to a message."""
+        headers = self.headers_of(message)
+        with self.http.stream("POST", self.url, json=message, headers=headers) as response:
+            yield response.iter_lines()
+
+    @contextmanager
+    def stream(self) -> Iterator[Iterator[str]]:
+        """The lines of a standalone stream."""
+        headers = self.headers_of(None, method="GET")
+        with self.http.stream("GET", self.url, headers=headers) as response:
+            assert response.status_code == 200
+            yield response.iter_lines()
+
+
+def answer_in(response: httpx.Response) -> Message:
+    """The answer in a whole response, which is JSON or a stream of events."""
+    if not response.headers["content-type"].startswith("text/event-stream"):
+        answer: Message = response.json()
+        return answer
+    return messages_of(response.content)[-1]
 
 
 async def events(response: httpx.Response) -> AsyncIterator[sse.Event]:
@@ -279,10 +299,6 @@ def succeeded(result: Message) -> Message:
     if result.get("isError"):
         raise Failed("tool error")
     return result
-
-
-def text_of(result: Message) -> str:
-    return str(result["content"][0]["text"])
 
 
 def check_progress(received: Message, message: Message) -> None:
