@@ -12,10 +12,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
-
-import httpx
 
 from tests.waiting import SECONDS, wait_until
 
@@ -120,10 +119,15 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def answers(port: int) -> bool:
     """Whether an HTTP server answers there, with any status."""
+    # A client of httpx would load the certificates of all authorities, each time.
+    connection = HTTPConnection("127.0.0.1", port, timeout=START)
     try:
-        httpx.get(f"http://127.0.0.1:{port}/nothing", timeout=START, trust_env=False)
-    except httpx.TransportError:
+        connection.request("GET", "/nothing")
+        connection.getresponse()
+    except (OSError, HTTPException):
         return False
+    finally:
+        connection.close()
     return True
 
 

@@ -20,6 +20,11 @@ from tests.running_site import manage, serving_by
 from tests.wire.live import SyncLiveClient
 
 HERE = Path(__file__).resolve().parent
+CREATE_TABLES = """
+from django.core.management import call_command
+call_command("migrate", run_syncdb=True, verbosity=0)
+call_command("loaddata", "products", verbosity=0)
+"""
 VERSION = "2025-06-18"
 """The newest revision that all packages serve with sessions or without."""
 
@@ -41,8 +46,7 @@ def lay_out(folder: Path, overlays: Sequence[str], python: Path) -> Mapping[str,
             shutil.copytree(HERE / overlay, folder, dirs_exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
-    manage(python, folder, environment, "migrate", "--run-syncdb", "--verbosity", "0")
-    manage(python, folder, environment, "loaddata", "products", "--verbosity", "0")
+    manage(python, folder, environment, "shell", "--verbosity", "0", "--command", CREATE_TABLES)
     return environment
 
 

@@ -81,7 +81,7 @@ class Web:
         headers = {**JSON, "mcp-protocol-version": STATELESS, "mcp-method": method}
         headers["mcp-name"] = params.get("name") or params.get("taskId", "")
         body = {**message, "params": {**params, "_meta": meta}}
-        return httpx.post(self.url, json=body, headers=headers, timeout=PATIENCE)
+        return httpx.post(self.url, json=body, headers=headers, timeout=PATIENCE, verify=False)
 
     def request(self, method: str, **params: Any) -> dict[str, Any]:
         """The result of a request."""

@@ -103,7 +103,7 @@ async def notification_of(events: AsyncIterator[sse.Event], method: str) -> dict
 
 @pytest.fixture
 async def client(workers: tuple[RunningSite, RunningSite]) -> AsyncIterator[TwoWorkersClient]:
-    async with httpx.AsyncClient(timeout=TIMEOUT) as http:
+    async with httpx.AsyncClient(timeout=TIMEOUT, verify=False) as http:
         client = TwoWorkersClient(workers, http)
         await client.initialize()
         yield client
