@@ -13,7 +13,7 @@ The names below are public. Importing them requires neither settings nor loaded 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.core.components.arguments import Lookup
+from django_mcp.core.components.arguments import FileLimits, Lookup
 from django_mcp.core.components.base import CacheHint, ConfigurationError
 from django_mcp.core.components.prompt import Prompt
 from django_mcp.core.components.resource import Resource, ResourceTemplate
@@ -72,6 +72,7 @@ __all__ = [
     "ClientError",
     "ConfigurationError",
     "EmbeddedResource",
+    "FileLimits",
     "Frame",
     "Header",
     "Icon",

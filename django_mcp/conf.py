@@ -314,6 +314,18 @@ class Settings:
     """Concurrent requests of one session, of one stdio client, and of one principal in one
     process; anonymous callers are counted by IP address. Further ones are rejected (429)."""
 
+    # Files of the chat.
+
+    upload_hosts: tuple[str, ...] = _key(_several(_host), ())
+    """Hosts from which files are fetched that a client names by their URL, such as
+    ".oaiusercontent.com" for it and its subdomains. None by default."""
+
+    max_upload_size: int = _key(_at_least(1), 10 * 1024 * 1024)
+    """Bytes of the files of one argument, before they are read to their end."""
+
+    upload_timeout: float = _key(_seconds, 30.0)
+    """How long fetching the files of one argument may take."""
+
     # Time, in seconds.
 
     session_idle_timeout: float = _key(_seconds, 30 * 60.0)

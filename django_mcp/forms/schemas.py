@@ -12,7 +12,7 @@ from typing import Any
 from django import forms
 
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.forms import files
+from django_mcp.runtime.django_types import uploads
 from django_mcp.runtime.django_types.field_types import Argument, joined_texts, of_form_field
 
 Schema = dict[str, Any]
@@ -48,7 +48,7 @@ def field_argument(name: str, field: forms.Field, *, is_nullable: bool = True) -
 
 def _argument(field: Any, is_nullable: bool) -> Argument | None:
     if isinstance(field, forms.FileField):
-        return Argument(Any, files.schema(field.max_length))
+        return Argument(Any, uploads.schema())
     return of_form_field(field, is_nullable=is_nullable)
 
 

@@ -22,10 +22,11 @@ from django_mcp.core.components.tool import ToolOptions, tool_component
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.server.server import Server
-from django_mcp.forms import files, messages
+from django_mcp.forms import messages
 from django_mcp.forms.schemas import field_argument
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.saving import KEY_CHANGED, KeyGuard
+from django_mcp.runtime.django_types.uploads import Uploads
 
 FormKwargs = Callable[[Frame], Mapping[str, Any]]
 OnValid = Callable[[Any, Frame], Any]
@@ -81,8 +82,14 @@ class FormRunner:
         self._form_class = form_class
         self._on_valid = on_valid
         self._form_kwargs = form_kwargs
+        self._files = file_fields(form_class)
 
     def run(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        # Before the transaction, which would be open while a host sends a file.
+        with Uploads() as uploads:
+            return self._run(uploads.receive_all(arguments, self._files), frame)
+
+    def _run(self, arguments: dict[str, Any], frame: Frame) -> Any:
         with self._transaction():
             kwargs = self._form_kwargs(frame)
             data, uploads = form_data(self._form_class(**kwargs), arguments)
@@ -161,6 +168,11 @@ def is_filled_in(field: forms.Field) -> bool:
     return not (field.disabled or field.widget.is_hidden)
 
 
+def file_fields(form_class: Any) -> list[str]:
+    fields = form_class.base_fields.items()
+    return [name for name, field in fields if isinstance(field, forms.FileField)]
+
+
 def is_required(field: forms.Field) -> bool:
     return field.required and field.initial is None
 
@@ -188,7 +200,8 @@ def form_data(
     """Return data and files of a form as a browser sends them; raises ToolError.
 
     An argument that is left out has the value with which a browser would show the form. ``shown``
-    are the fields that its page shows, where it does not show all: others are not sent.
+    are the fields that its page shows, where it does not show all: others are not sent. Values of
+    files are received already.
     """
     if unknown := [name for name in arguments if name not in form.fields]:
         raise ToolError(f"{unknown[0]}: this form does not have the field")
@@ -202,7 +215,7 @@ def form_data(
         is_given = name in arguments
         if isinstance(field, forms.FileField):
             if value is not None:
-                uploads[key] = files.uploaded(name, value)
+                uploads[key] = value
             elif is_given and isinstance(field.widget, forms.ClearableFileInput):
                 data[field.widget.clear_checkbox_name(key)] = "on"
             continue

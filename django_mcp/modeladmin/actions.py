@@ -160,7 +160,7 @@ class _ActionRun:
         return self._sent(form)
 
     def _sent(self, form: html_forms.HtmlForm) -> Any:
-        data, files = form.sent(self._given)
+        data, files = form.sent(self._given, self._call.file)
         visit = self._visit(data, files)
         html = _page_of(visit)
         if html is None:

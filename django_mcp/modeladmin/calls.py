@@ -8,7 +8,7 @@ middleware that VIEW_MIDDLEWARE names.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -107,6 +107,8 @@ class Call:
     user: Any
     around: AdminRequest | None = None
     """The request that middleware around views has seen."""
+    files: Sequence[Any] = ()
+    """The uploaded files, which values name by their position."""
     _requests: dict[str, AdminRequest] = field(default_factory=dict)
 
     @property
@@ -129,6 +131,14 @@ class Call:
         request = requests.build(self.frame, self.user, path, of_message=seen, **options)
         request.current_app = self.models.site.name
         return request
+
+    def file(self, place: str, position: Any) -> Any:
+        """Return the file at a position; None for None. Raises ToolError, with the place."""
+        if position is None:
+            return None
+        if type(position) is not int or not 0 <= position < len(self.files):
+            raise ToolError(f"{place}: give the position of a file in files, from 0.")
+        return self.files[position]
 
     def find(self, label: str) -> AnyModelAdmin:
         """Return the ModelAdmin of a model; raises ToolError."""

@@ -5,7 +5,7 @@ Such a page may be of any template: its inputs and buttons are all that the next
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.core.protocol.errors import ToolError
-from django_mcp.forms import files
 
 MAX_TEXT = 2_000
 BUTTONS = ("submit", "image", "button", "reset")
@@ -43,14 +42,21 @@ class Input:
                 schema = {"type": "array", "items": schema}
         else:
             schema = FORMATS.get(self.kind, {"type": "string"})
-        return {**schema, **({"default": self.values[0]} if len(self.values) == 1 else {})}
+        has_default = len(self.values) == 1 and self.kind != "file"
+        return {**schema, **({"default": self.values[0]} if has_default else {})}
 
 
+FILE: dict[str, Any] = {
+    "type": "integer",
+    "minimum": 0,
+    "description": "The position of the file in files",
+}
+"""The schema of a value that is a file."""
 FORMATS: Mapping[str, dict[str, Any]] = {
     "number": {"type": "number"},
     "date": {"type": "string", "format": "date"},
     "email": {"type": "string", "format": "email"},
-    "file": files.schema(),
+    "file": FILE,
 }
 
 
@@ -75,25 +81,28 @@ class HtmlForm:
         return {name: each for name, each in self.inputs.items() if each.kind != "hidden"}
 
     def sent(
-        self, given: Mapping[str, Any]
+        self, given: Mapping[str, Any], file_at: Callable[[str, Any], Any]
     ) -> tuple[MultiValueDict[str, Any], MultiValueDict[str, Any]]:
-        """Return what a browser sends, filled in with ``given``; raises ToolError."""
+        """Return what a browser sends, filled in with ``given``; raises ToolError.
+
+        ``file_at`` returns the file for a value.
+        """
         fields = self.fields
         for name in given:
             if name not in fields and name not in self.buttons:
                 raise ToolError(f"{name}: the page asks for {', '.join(fields) or 'nothing'}.")
         data: MultiValueDict[str, Any] = MultiValueDict()
-        uploads: MultiValueDict[str, Any] = MultiValueDict()
+        files: MultiValueDict[str, Any] = MultiValueDict()
         for name, field_input in self.inputs.items():
             if field_input.kind == "password":
                 raise ToolError("The page asks for a password: open it in the browser.")
             if field_input.kind == "file":
                 if given.get(name) is not None:
-                    uploads[name] = files.uploaded(name, given[name])
+                    files[name] = file_at(name, given[name])
             else:
                 data.setlist(name, _values(field_input, given.get(name, field_input.values)))
         data.update(self._pressed(given))
-        return data, uploads
+        return data, files
 
     def _pressed(self, given: Mapping[str, Any]) -> dict[str, str]:
         """The button that is pressed: the only one, or the one that is given."""

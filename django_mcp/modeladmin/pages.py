@@ -19,6 +19,7 @@ from django_mcp.forms.schemas import field_argument
 from django_mcp.forms.tool import field_value, form_data, initial_value
 from django_mcp.modeladmin import options, values
 from django_mcp.modeladmin.calls import Call, Visit
+from django_mcp.modeladmin.html_forms import FILE
 
 DELETE = "DELETE"
 ROW_KEYS = ("pk", "delete")
@@ -237,13 +238,12 @@ def _arguments(call: Call, path: str, adminform: Any, given: Mapping[str, Any]) 
 def _argument(call: Call, place: str, field: Any, value: Any) -> Any:
     if isinstance(field, forms.ModelChoiceField):
         return options.resolved(call, place, field, value)
+    if isinstance(field, forms.FileField):
+        return call.file(place, value)
     is_json = isinstance(field, forms.JSONField)
-    takes_object = is_json or isinstance(field, forms.FileField)
     takes_list = is_json or isinstance(field, forms.MultipleChoiceField | forms.MultiValueField)
-    if isinstance(value, dict) and not takes_object:
+    if isinstance(value, dict) and not is_json:
         raise ToolError(f"{place}: this field takes no object.")
-    if isinstance(field, forms.FileField) and not isinstance(value, dict | None):
-        raise ToolError(f"{place}: give a file as name and content (base64).")
     if isinstance(value, list) and not (takes_list or hasattr(field, "base_field")):
         raise ToolError(f"{place}: this field takes one value.")
     return value
@@ -300,6 +300,9 @@ def _described_field(name: str, form_field: Any) -> dict[str, Any]:
         schema = dict(texts.resolved(field_argument(name, form_field).schema))
     except ConfigurationError:
         schema = {"description": str(form_field.help_text)}
+    if isinstance(form_field, forms.FileField):
+        help_text = " ".join(filter(None, [schema.get("description"), FILE["description"]]))
+        schema = {**FILE, "title": schema.get("title"), "description": help_text}
     if isinstance(form_field, forms.ModelChoiceField):
         model = getattr(form_field.queryset, "model", None)
         schema["of"] = None if model is None else model._meta.label

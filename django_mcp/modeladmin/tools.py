@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
+from django.core.files.uploadedfile import UploadedFile
 from pydantic import Field
 
 from django_mcp.core.frame.frame import Frame
@@ -40,6 +41,10 @@ Inlines = Annotated[
 ]
 FilterArgument = Annotated[
     dict[str, Any], Field(description="Parameters of filters, as describe_model lists them")
+]
+Files = Annotated[
+    list[UploadedFile],  # type: ignore[type-arg] # Django's own is no generic class.
+    Field(max_length=20, description="A field of a file has a position in this list, from 0"),
 ]
 Confirm = Annotated[str | None, Field(description="Of the preview that a first call returned")]
 
@@ -79,7 +84,18 @@ class AdminTools:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> R:
-        call = Call(frame, self.models, frame.user)
+        return self._run_with((), frame, page, function, *arguments, **options)
+
+    def _run_with(
+        self,
+        files: Sequence[Any],
+        frame: Frame,
+        page: Page,
+        function: Callable[Concatenate[Call, P], R],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> R:
+        call = Call(frame, self.models, frame.user, files=files)
         return calls.run(call, page, function, *arguments, **options)
 
     def list_models(self, frame: Frame) -> dict[str, Any]:
@@ -151,10 +167,11 @@ class AdminTools:
         values: Values,
         frame: Frame,
         inlines: Inlines = {},  # noqa: B006
+        files: Files = [],  # noqa: B006
     ) -> dict[str, Any]:
         """Add an object through its form in the admin."""
         page = Page("add", model, is_sent=True)
-        return self._run(frame, page, changes.add, model, values, inlines)
+        return self._run_with(files, frame, page, changes.add, model, values, inlines)
 
     def change(
         self,
@@ -163,10 +180,12 @@ class AdminTools:
         frame: Frame,
         values: Values = {},  # noqa: B006
         inlines: Inlines = {},  # noqa: B006
+        files: Files = [],  # noqa: B006
     ) -> dict[str, Any]:
         """Change an object through its form in the admin. Fields that are left out stay."""
         page = Page("change", model, pk, is_sent=True)
-        return self._run(frame, page, changes.change, model, str(pk), values, inlines)
+        arguments = (model, str(pk), values, inlines)
+        return self._run_with(files, frame, page, changes.change, *arguments)
 
     def delete(
         self, model: Label, pk: Key, frame: Frame, confirm: Confirm = None
@@ -187,13 +206,14 @@ class AdminTools:
             dict[str, Any], Field(description="Values for the page that the action asks for")
         ] = {},  # noqa: B006
         confirm: Confirm = None,
+        files: Files = [],  # noqa: B006
     ) -> Any:
         """Run an action of the admin on objects. The first call returns them, and confirm; the
         second call, with confirm, runs it. If it returns a page with fields, call again with form.
         """
         page = Page("changelist", model, is_sent=True)
         arguments = (model, action, [*map(str, pks)], filters, form, confirm, self.asks)
-        return self._run(frame, page, actions.run, *arguments)
+        return self._run_with(files, frame, page, actions.run, *arguments)
 
 
 def _key(pk: str | int | None) -> str | None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django_mcp.core.components.arguments import is_file
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.forms import files
 from django_mcp.openapi import filters, parameters, schemas
 from django_mcp.openapi.parameters import Parameter
+from django_mcp.runtime.django_types.uploads import Uploads
 
 Schema = dict[str, Any]
 
@@ -71,13 +72,13 @@ class Arguments:
         """Return the headers for validated arguments; raises ToolError."""
         return parameters.headers(self.query, arguments)
 
-    def data(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the body for validated arguments, with files; raises ToolError."""
+    def data(self, arguments: Mapping[str, Any], uploads: Uploads) -> Any:
+        """Return the body for validated arguments, with its files; raises ToolError."""
         if self.is_body_nested:
             return arguments.get(DATA, {})
         others = {*self.path, *(each.name for each in self.query)}
         data = {name: value for name, value in arguments.items() if name not in others}
-        return data | {name: uploads(name, data[name]) for name in self.files & data.keys()}
+        return uploads.receive_all(data, sorted(self.files))
 
 
 def of_body(
@@ -161,7 +162,7 @@ def is_nested(body: Schema | None, others: set[str]) -> bool:
 
 def file_fields(body: Schema | None) -> frozenset[str]:
     properties = (body or {}).get("properties", {})
-    return frozenset(name for name, schema in properties.items() if is_upload(schema))
+    return frozenset(name for name, schema in properties.items() if is_file(schema))
 
 
 def nested_fields(body: Schema | None, shared: Schema) -> list[str]:
@@ -169,7 +170,7 @@ def nested_fields(body: Schema | None, shared: Schema) -> list[str]:
     return [
         name
         for name, schema in (body or {}).get("properties", {}).items()
-        if not is_upload(schema) and is_nesting(schema, shared)
+        if not is_file(schema) and is_nesting(schema, shared)
     ]
 
 
@@ -190,19 +191,6 @@ def without_unusable_files(body: Schema | None, shared: Schema) -> Schema | None
         return body
     kept = {name: it for name, it in body["properties"].items() if name not in files_of_body}
     return {**body, "properties": kept}
-
-
-def uploads(name: str, value: Any) -> Any:
-    """Return the file, or the files, of an argument; raises ToolError."""
-    if isinstance(value, list):
-        return [files.uploaded(f"{name}.{index}", each) for index, each in enumerate(value)]
-    return None if value is None else files.uploaded(name, value)
-
-
-def is_upload(schema: Schema) -> bool:
-    """Whether a value is a file, or a list of files."""
-    inner = (schema.get("items") or schema).get("properties") or {}
-    return bool(inner.get("content", {}).get("contentEncoding") == "base64")
 
 
 def check_files(where: str, arguments: Arguments) -> None:

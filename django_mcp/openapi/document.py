@@ -14,7 +14,6 @@ from django.conf import settings
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.declaration import snake_case
-from django_mcp.forms import files
 from django_mcp.openapi.parameters import COOKIE, HEADER, QUERY, Parameter, of_openapi
 from django_mcp.openapi.schemas import (
     definitions,
@@ -24,6 +23,7 @@ from django_mcp.openapi.schemas import (
     without_trivial_title,
     without_trivial_titles,
 )
+from django_mcp.runtime.django_types import uploads
 
 Schema = dict[str, Any]
 
@@ -262,7 +262,7 @@ def _with_file(schema: Schema) -> Schema:
     if not is_file or schema.get("type") not in ("string", None):
         return schema
     described = {key: it for key, it in schema.items() if key in ("title", "description")}
-    return {**files.schema(), **described}
+    return {**uploads.schema(), **described}
 
 
 def _is_json(media_type: str) -> bool:

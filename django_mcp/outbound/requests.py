@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from email.message import Message
 from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -113,8 +113,14 @@ def fetch(url: str, *, max_bytes: int, **options: Any) -> Document:
     return Document(response.status, response.headers, content, len(content))
 
 
-def download(url: str, file: BinaryIO, *, max_bytes: int, **options: Any) -> Document:
-    """Write the body at ``url`` to a file that is open for writing; raises OutboundError.
+class Sink(Protocol):
+    """What a body is written to."""
+
+    def write(self, data: bytes, /) -> int: ...
+
+
+def download(url: str, file: Sink, *, max_bytes: int, **options: Any) -> Document:
+    """Write the body at ``url`` to a file, or a like object; raises OutboundError.
 
     A response whose status is not 200 is invalid. After an error the file has a part of the body.
     """

@@ -19,7 +19,7 @@ from rest_framework.validators import UniqueTogetherValidator
 
 from django_mcp.core.protocol.schema.regex import search
 from django_mcp.core.protocol.schema.shapes import Choices, or_null
-from django_mcp.forms import files
+from django_mcp.runtime.django_types import uploads
 from django_mcp.runtime.django_types.field_types import (
     MAX_CHOICES,
     STRING,
@@ -320,7 +320,7 @@ SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
     fields.DateTimeField: _temporal("date-time", "DATETIME_INPUT_FORMATS"),
     fields.TimeField: _temporal("time", "TIME_INPUT_FORMATS"),
     fields.DurationField: _of_type("duration"),
-    fields.FileField: lambda field: files.schema(field.max_length),
+    fields.FileField: lambda field: uploads.schema(),
     fields.Field: lambda field: {},
 }
 """The schema of each class of fields; a subclass has the schema of its nearest base."""

@@ -410,7 +410,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             'return BytesIO(b"report")',
             (
                 "Error: A value of type BytesIO is a file. Return Response.file(…), or its URL. To "
-                "take a file, annotate bytes, or register a form with a FileField by form_tool"
+                "take a file, annotate UploadedFile of django.core.files.uploadedfile"
             ),
         ),
         Snippet(

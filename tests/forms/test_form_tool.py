@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from datetime import datetime
 from typing import Any
@@ -16,13 +15,14 @@ from django.utils import timezone
 
 from django_mcp import ConfigurationError, Frame, Server, ToolError, registry
 from django_mcp.forms import form_tool
-from django_mcp.forms.files import MAX_FILE_BYTES
 from django_mcp.forms.schemas import field_argument
 from django_mcp.runtime.django_types.field_types import MAX_CHOICES, key_schema
+from django_mcp.runtime.django_types.uploads import MAX_INLINE_BYTES
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.forms.every_field import EveryField
 from tests.spec import spec
+from tests.uploads.files import inline
 
 
 class TicketForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -220,7 +220,7 @@ def test_arguments_are_cleaned_as_browser_data(
         ({"at": "yesterday"}, "'yesterday': Enter a valid date/time."),
         ({"fixed": "changed"}, "fixed"),
         ({"other": 1}, "other"),
-        ({"file": {"name": "a.txt", "content": "%"}}, "file.content is not base64"),
+        ({"file": {**inline(b""), "file_name": ".."}}, "file.file_name is no name of a file"),
     ],
 )
 def test_invalid_arguments_are_explained(
@@ -241,7 +241,7 @@ def test_file_is_uploaded_without_its_directory(db: None, server: Server) -> Non
         return {"name": file.name, "text": file.read().decode(), "type": file.content_type}
 
     form_tool(EveryField, server=server, on_valid=read)
-    file = {"name": "../../etc/a.txt", "content": base64.b64encode(b"hello").decode()}
+    file = inline(b"hello", "../../etc/a.txt")
 
     result = call(server, "every_field", {"text": "abc", "count": 3, "file": file})
 
@@ -251,8 +251,7 @@ def test_file_is_uploaded_without_its_directory(db: None, server: Server) -> Non
 
 def test_file_above_the_bound_is_rejected(db: None, server: Server) -> None:
     form_tool(EveryField, server=server, on_valid=echo)
-    content = base64.b64encode(b"x" * (MAX_FILE_BYTES + 3)).decode()
-    file = {"name": "a.txt", "content": content}
+    file = inline(b"x" * (MAX_INLINE_BYTES + 3), "a.txt")
 
     result = call(server, "every_field", {"text": "abc", "count": 3, "file": file})
 

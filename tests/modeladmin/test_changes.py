@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
@@ -156,6 +155,5 @@ def test_missing_object_is_an_error(ask: Ask, root: User) -> None:
 
 
 def test_file_is_no_value_of_a_text_field(ask: Ask, root: User, acme: Customer) -> None:
-    file = {"name": "a.txt", "content": base64.b64encode(b"a").decode()}
-    result = ask(root, "add", model=TICKET, values={**NEW, "subject": file})
+    result = ask(root, "add", model=TICKET, values={**NEW, "subject": {"file": 0}})
     result.assert_error("subject: this field takes no object")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from django_mcp.testing import SyncClient
 from tests.openapi import ninja_api
 from tests.openapi.conftest import headers_of
 from tests.openapi.parity import by_tool
+from tests.uploads.files import inline
 
 SEED = 40
 CALLS = 300
@@ -144,7 +144,7 @@ def test_errors_name_the_arguments(client: SyncClient) -> None:
     result = client.call_tool("change_item", {"item_id": 1, "name": "Sold"})
     assert result.is_error
     assert result.text == ("The request conflicts with the current state.\nmessage: It is sold.")
-    arguments = {"title": "Cup", "photo": {"name": "a.png", "content": ""}}
+    arguments = {"title": "Cup", "photo": inline(b"", "a.png")}
     assert client.call_tool("get_item", {"item_id": 77}).text.startswith("Not found.")
     assert client.call_tool("add_photo", arguments).structured["size"] == 0
 
@@ -221,8 +221,7 @@ def test_name_of_what_writes_is_reported(server: Server) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_file_reaches_the_view(client: SyncClient) -> None:
-    content = base64.b64encode(b"PNG").decode()
-    photo = {"name": "a.png", "content": content, "content_type": "image/png"}
+    photo = inline(b"PNG", "a.png", "image/png")
     result = client.call_tool("add_photo", {"title": "Cup", "photo": photo})
     assert result.structured == {"title": "Cup", "size": 3, "type": "image/png"}
 

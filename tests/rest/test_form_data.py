@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
@@ -16,13 +15,14 @@ from rest_framework.response import Response
 
 from django_mcp import Frame, Server
 from django_mcp.core.protocol.errors import ToolError
-from django_mcp.forms import files
 from django_mcp.openapi import availability
 from django_mcp.openapi.calls import form_data, requests
 from django_mcp.rest import rest_tool
+from django_mcp.runtime.django_types.uploads import Uploads
 from django_mcp.testing import SyncClient
 from tests.rest import api, urls
 from tests.rows import rows
+from tests.uploads.files import inline
 
 HOSTILE = [
     "--BoUnDaRyStRiNg",
@@ -45,10 +45,10 @@ INJECTION = (
 texts = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=5)), max_size=6).map("".join)
 names = texts.filter(bool)
 contents = st.one_of(texts.map(str.encode), st.binary(max_size=30))
-uploads = st.fixed_dictionaries(
+sent_files = st.fixed_dictionaries(
     {
         "name": texts.map(lambda text: f"a{text}b".replace("/", "").replace("\\", "")),
-        "content": contents.map(lambda content: base64.b64encode(content).decode()),
+        "content": contents,
     }
 )
 
@@ -62,12 +62,15 @@ def parsed(form: form_data.FormData) -> Any:
 
 @given(
     fields=st.dictionaries(names, st.one_of(texts, st.lists(texts, min_size=1, max_size=3))),
-    sent=st.dictionaries(names, uploads, max_size=3),
+    sent=st.dictionaries(names, sent_files, max_size=3),
 )
 def test_view_reads_what_was_sent_and_nothing_else(
-    fields: dict[str, Any], sent: dict[str, dict[str, str]]
+    fields: dict[str, Any], sent: dict[str, dict[str, Any]]
 ) -> None:
-    values = fields | {name: files.uploaded(name, value) for name, value in sent.items()}
+    values = fields | {
+        name: Uploads().receive(name, inline(value["content"], value["name"]))
+        for name, value in sent.items()
+    }
 
     request = parsed(form_data.of_values(values))
 
@@ -79,7 +82,7 @@ def test_view_reads_what_was_sent_and_nothing_else(
     assert {*request.FILES} == {*sent}
     for name, value in sent.items():
         (file,) = request.FILES.getlist(name)
-        assert file.read() == base64.b64decode(value["content"])
+        assert file.read() == value["content"]
         assert file.content_type == "application/octet-stream"
         assert file.name.isprintable()
 
@@ -108,23 +111,24 @@ def test_values_are_texts_as_a_browser_sends_them() -> None:
     ],
 )
 def test_file_has_a_plain_name(name: str, expected: str) -> None:
-    assert files.uploaded("file", {"name": name, "content": ""}).name == expected
+    assert Uploads().receive("file", inline(b"", name)).name == expected
 
 
 @rows(
     "value",
     [
-        {"name": ".."},
-        {"name": "a/"},
-        {"name": "\r\n"},
-        {"name": "a", "content_type": "text/html\r\nX-Header: y"},
-        {"name": "a", "content_type": ""},
-        {"name": "a", "content": "*"},
+        {"file_name": ".."},
+        {"file_name": "a/"},
+        {"file_name": "\r\n"},
+        {"mime_type": "text/html\r\nX-Header: y"},
+        {"download_url": "data:text/html\r\nX-Header: y;base64,"},
+        {"download_url": "data:;base64,*"},
+        {"file_id": None},
     ],
 )
 def test_file_that_is_none_is_rejected(value: dict[str, str]) -> None:
     with pytest.raises(ToolError, match=r"^file"):
-        files.uploaded("file", {"content": "", **value})
+        Uploads().receive("file", {**inline(b""), **value})
 
 
 class Profile(serializers.Serializer):  # type: ignore[misc]
@@ -164,8 +168,7 @@ def test_value_of_an_argument_adds_no_field(
     text = INJECTION if part == "text" else "Ada"
     content = INJECTION if part == "content" else "GIF89a"
     name = INJECTION if part == "name" else "ada.gif"
-    encoded = base64.b64encode(content.encode()).decode()
-    picture = {"name": name[:100], "content": encoded, "content_type": "image/gif"}
+    picture = inline(content.encode(), name[:100], "image/gif")
     user = {"user": User.objects.create(username="ada")} if transport == "memory" else {}
 
     with SyncClient(server, transport=transport, **user) as client:

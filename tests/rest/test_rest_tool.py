@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -26,6 +25,7 @@ from example_site.helpdesk.models import Customer
 from tests.rest import api
 from tests.rest.conftest import Call, Users
 from tests.spec import spec
+from tests.uploads.files import inline
 
 QUERY = {"outcome": {"type": "string"}}
 
@@ -217,7 +217,7 @@ def test_atomic_requests_roll_back_the_writes_of_an_error(
 
 def test_file_is_sent_as_a_form(server: Server, call: Call) -> None:
     rest_tool(api.Uploads, "post", server=server)
-    file = {"name": "a.txt", "content": base64.b64encode(b"hello").decode()}
+    file = inline(b"hello", "a.txt")
 
     result = call("uploads_post", title="A", file=file)
 

@@ -253,11 +253,11 @@ def test_described_tools_answer_as_the_others(
     assert changed["structuredContent"] == {**made, "subject": "C"}
 
 
-def test_files_are_objects_with_base64(server: Server) -> None:
+def test_files_are_objects_that_hosts_send(server: Server) -> None:
     rest_tool(DescribedUploads, "post", server=server)
 
     schema = tool(server, "described_uploads_post").input_schema
-    assert schema["properties"]["file"]["required"] == ["name", "content"]
+    assert schema["properties"]["file"]["required"] == ["download_url", "file_id"]
 
 
 def test_body_with_a_name_of_the_path_is_one_argument(server: Server) -> None:

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.try_it.members import MISSING, Member, choices_of
+from django_mcp.core.components.arguments import is_file
 from django_mcp.core.protocol.errors import Json
 
 SHORT = 100
@@ -117,6 +118,23 @@ class Base64FileField(forms.FileField):
     def clean(self, data: Any, initial: Any = None) -> Any:
         file = super().clean(data, initial)
         return b64encode(file.read()).decode() if file else None
+
+
+class UploadField(forms.FileField):
+    """A file, which is sent as hosts send files: in a data: URL."""
+
+    def clean(self, data: Any, initial: Any = None) -> Any:
+        file = super().clean(data, initial)
+        if not file:
+            return None
+        media_type = file.content_type or "application/octet-stream"
+        content = b64encode(file.read()).decode()
+        return {
+            "download_url": f"data:{media_type};base64,{content}",
+            "file_id": "upload",
+            "mime_type": media_type,
+            "file_name": file.name,
+        }
 
 
 class JsonField(forms.CharField):
@@ -241,6 +259,10 @@ def _file(member: Member) -> forms.Field:
     return Base64FileField()
 
 
+def _upload(member: Member) -> forms.Field:
+    return UploadField()
+
+
 def _scalar(member: Member) -> forms.Field:
     widget = forms.TextInput(attrs={"class": "vTextField"})
     return ScalarField(_scalar_types(member.schema), widget=widget)
@@ -278,6 +300,8 @@ def _maker(schema: Json) -> Maker:
     if choices_of(schema) is not None:
         return _choice
     kind = schema.get("type")
+    if is_file(schema) and kind != "array":
+        return _upload
     if kind == "array" and isinstance(schema.get("items"), Mapping):
         is_enumeration = choices_of(schema["items"]) is not None
         return _several if is_enumeration else _json

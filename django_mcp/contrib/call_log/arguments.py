@@ -15,6 +15,8 @@ MAX_VALUES = 50
 MAX_JSON = 4000
 """Characters of the JSON; beyond, each value is replaced by CUT."""
 CUT = "…"
+SECRET = ("download_url",)
+"""Members that are never stored: whoever has the signed URL of a file has the file."""
 
 
 def size_of(arguments: Any) -> int | None:
@@ -55,7 +57,7 @@ class _Values:
             return [self.cut(item) for item in value[: MAX_VALUES + 1]]
         if isinstance(value, dict):
             names = list(value)[: MAX_VALUES + 1]
-            return {_cut(name): self.cut(value[name]) for name in names}
+            return {_cut(n): CUT if n in SECRET else self.cut(value[n]) for n in names}
         return value
 
 

@@ -8,18 +8,20 @@ those of Django's types.
 from __future__ import annotations
 
 import binascii
+import re
 import types
 import typing
 from abc import ABC, abstractmethod
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import EncodedBytes
 from pydantic_core import PydanticCustomError
 
-from django_mcp.core.components.base import Invoke
+from django_mcp.core.components.base import ConfigurationError, Invoke
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import McpError
@@ -52,23 +54,73 @@ class Lookup:
     field: str = "pk"
 
 
+MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLimits:
+    """The limits of a file: ``Annotated[UploadedFile, FileLimits(content_types=["image/*"])]``.
+
+    ``max_size`` is in bytes, for each file of a list; MAX_UPLOAD_SIZE of the site limits it.
+    ``content_types`` are compared with the types that the client and the host name, which prove
+    nothing about the contents.
+    """
+
+    max_size: int | None = None
+    content_types: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        size = self.max_size
+        if size is not None and (type(size) is not int or size < 1):
+            raise ConfigurationError(f"max_size of FileLimits is {size!r}: write a number of bytes")
+        given = self.content_types
+        are_types = isinstance(given, list | tuple) and all(map(_is_type_pattern, given))
+        if not are_types:
+            raise ConfigurationError(
+                f"content_types of FileLimits are {given!r}: write a list such as "
+                '["text/csv", "image/*"]'
+            )
+
+    def accepts(self, media_type: str) -> bool:
+        """Whether a file may have a media type, which is in lower case."""
+        kind = f"{media_type.partition('/')[0]}/*"
+        return not self.content_types or {media_type, kind} & {*self.content_types} != set()
+
+    def words(self) -> str:
+        """What is added to the description of a file."""
+        size = "" if self.max_size is None else f". At most {self.max_size} bytes"
+        types = ", ".join(self.content_types)
+        return f"{size}. Only {types}" if types else size
+
+
+def _is_type_pattern(value: Any) -> bool:
+    if not isinstance(value, str) or value != value.lower():
+        return False
+    return MEDIA_TYPE.fullmatch(value.removesuffix("*") + "x" * value.endswith("*")) is not None
+
+
 class Deferred(ABC):
-    """A valid argument that becomes its value where the handler runs, such as a row."""
+    """A valid argument that becomes its value where the handler runs, such as a row.
+
+    What has to be closed after the handler is entered into the stack.
+    """
 
     @abstractmethod
-    def get(self, frame: Any) -> Any:
+    def get(self, frame: Any, stack: ExitStack) -> Any:
         """Return the value; may block, and raises if there is none."""
 
     @abstractmethod
-    def get_several(self, others: Sequence[Any], frame: Any) -> Sequence[Any]:
+    def get_several(self, others: Sequence[Any], frame: Any, stack: ExitStack) -> Sequence[Any]:
         """Return the values of ``others``, which are of the same argument, in their order."""
 
     @abstractmethod
-    async def aget(self, frame: Any) -> Any:
+    async def aget(self, frame: Any, stack: ExitStack) -> Any:
         """Return the value for an async handler."""
 
     @abstractmethod
-    async def aget_several(self, others: Sequence[Any], frame: Any) -> Sequence[Any]:
+    async def aget_several(
+        self, others: Sequence[Any], frame: Any, stack: ExitStack
+    ) -> Sequence[Any]:
         """Return the values of ``others`` for an async handler."""
 
 
@@ -165,34 +217,57 @@ def deferring(invoke: Invoke, is_async: bool, names: Sequence[str]) -> Invoke:
     """Return ``invoke`` with the values of the Deferred arguments ``names``."""
 
     def invoke_with_values(arguments: dict[str, Any], frame: Any) -> Any:
-        values = {name: _value(arguments[name], frame) for name in names if name in arguments}
-        return invoke({**arguments, **values}, frame)
+        with ExitStack() as stack:
+            values = {n: _value(arguments[n], frame, stack) for n in names if n in arguments}
+            return invoke({**arguments, **values}, frame)
 
     async def invoke_with_values_async(arguments: dict[str, Any], frame: Any) -> Any:
-        values = {n: await _avalue(arguments[n], frame) for n in names if n in arguments}
-        return await invoke({**arguments, **values}, frame)
+        with ExitStack() as stack:
+            values = {n: await _avalue(arguments[n], frame, stack) for n in names if n in arguments}
+            return await invoke({**arguments, **values}, frame)
 
     return invoke_with_values_async if is_async else invoke_with_values
 
 
-def _value(given: Any, frame: Any) -> Any:
+def _value(given: Any, frame: Any, stack: ExitStack) -> Any:
     if isinstance(given, Deferred):
-        return given.get(frame)
+        return given.get(frame, stack)
     several = _several(given)
-    return type(given)(several[0].get_several(several, frame)) if several else given
+    return type(given)(several[0].get_several(several, frame, stack)) if several else given
 
 
-async def _avalue(given: Any, frame: Any) -> Any:
+async def _avalue(given: Any, frame: Any, stack: ExitStack) -> Any:
     if isinstance(given, Deferred):
-        return await given.aget(frame)
+        return await given.aget(frame, stack)
     several = _several(given)
-    return type(given)(await several[0].aget_several(several, frame)) if several else given
+    return type(given)(await several[0].aget_several(several, frame, stack)) if several else given
 
 
 def _several(given: Any) -> list[Any]:
     """The Deferred arguments in a collection."""
     members = [*given] if isinstance(given, list | tuple | set | frozenset) else []
     return members if all(isinstance(member, Deferred) for member in members) else []
+
+
+# Files.
+
+FILE_MEMBERS = frozenset({"download_url", "file_id"})
+"""What every file has that a host sends: https://developers.openai.com/apps-sdk/reference."""
+
+
+def is_file(schema: Any) -> bool:
+    """Whether a JSON Schema is that of a file which a host may send, or of several such files."""
+    if not isinstance(schema, Mapping):
+        return False
+    inner = [schema.get("items"), *schema.get("anyOf", ())]
+    required = schema.get("required")
+    is_one = isinstance(required, list) and FILE_MEMBERS.issubset(required)
+    return is_one or any(map(is_file, inner))
+
+
+def file_names(schema: Mapping[str, Any]) -> list[str]:
+    """The properties of a JSON Schema that are files: hosts fill in those of the top level only."""
+    return [name for name, member in schema.get("properties", {}).items() if is_file(member)]
 
 
 # Repairs. They are made only where validation has failed.

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Unpack, cast, get_args
 from pydantic import BaseModel
 
 from django_mcp.core.components import declaration, outputs, serializers, stored, views
+from django_mcp.core.components.arguments import file_names
 from django_mcp.core.components.base import (
     Component,
     ConfigurationError,
@@ -45,6 +46,8 @@ HOST_META = {
     "requires_user_interaction": "anthropic/requiresUserInteraction",
 }
 """The options, and the members of ``_meta`` where hosts read them."""
+FILE_PARAMS = "openai/fileParams"
+"""The member of ``_meta`` with the names of the arguments for which hosts send files."""
 ANSWER_WITHIN = "answer_within"
 """The option of tools of which a client without tasks may be answered with a text."""
 MAX_RESULT_CHARS = 500_000
@@ -234,7 +237,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         invoke=call.invoke,
         is_async=call.is_async,
         takes_frame=call.takes_frame,
-        **_with_host_meta(source, source.common()),
+        **_with_host_meta(source, source.common(), arguments.schema),
     )
 
 
@@ -283,7 +286,9 @@ def _annotations(source: ComponentSource) -> dict[str, Any]:
     return annotations
 
 
-def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str, Any]:
+def _with_host_meta(
+    source: ComponentSource, common: dict[str, Any], schema: Json
+) -> dict[str, Any]:
     """Add the members of ``_meta`` for hosts; the author's own ``meta`` overrides them."""
     options = {option: source.get(option) for option in HOST_META}
     characters = options["max_result_chars"]
@@ -299,6 +304,8 @@ def _with_host_meta(source: ComponentSource, common: dict[str, Any]) -> dict[str
             f"requires_user_interaction of {source.where} is {interaction!r}: write True or False"
         )
     host_meta = {HOST_META[option]: value for option, value in options.items() if value}
+    if files := file_names(schema):
+        host_meta[FILE_PARAMS] = files
     if not host_meta:
         return common
     own_meta = common["meta"] or {}

@@ -15,6 +15,7 @@ from django_mcp.openapi.calls.answers import Echo, RowFields
 from django_mcp.openapi.calls.requests import Caller
 from django_mcp.openapi.calls.view_middleware import STATUSES, response_to
 from django_mcp.openapi.routes import Route
+from django_mcp.runtime.django_types.uploads import Uploads
 
 MULTIPART = "multipart/form-data"
 
@@ -69,20 +70,22 @@ class ViewCall:
         self._row_fields = row_fields
 
     def call(self, arguments: dict[str, Any], frame: Frame) -> Any:
-        request, match = self._request(arguments, frame)
-        try:
-            response = view_middleware.call(request, match)
-            return self._read(response, frame, request, arguments)
-        except tuple(STATUSES) as error:
-            return responses.read(response_to(error), frame, request)
+        with Uploads() as uploads:
+            request, match = self._request(arguments, frame, uploads)
+            try:
+                response = view_middleware.call(request, match)
+                return self._read(response, frame, request, arguments)
+            except tuple(STATUSES) as error:
+                return responses.read(response_to(error), frame, request)
 
     async def call_async(self, arguments: dict[str, Any], frame: Frame) -> Any:
-        request, match = await frame.exchange.run(self._request, arguments, frame)
-        try:
-            response = await view_middleware.acall(request, match)
-            return await frame.exchange.run(self._read, response, frame, request, arguments)
-        except tuple(STATUSES) as error:
-            return responses.read(response_to(error), frame, request)
+        with Uploads() as uploads:
+            request, match = await frame.exchange.run(self._request, arguments, frame, uploads)
+            try:
+                response = await view_middleware.acall(request, match)
+                return await frame.exchange.run(self._read, response, frame, request, arguments)
+            except tuple(STATUSES) as error:
+                return responses.read(response_to(error), frame, request)
 
     def _read(
         self,
@@ -107,7 +110,7 @@ class ViewCall:
         return value if self._pages is None else self._pages.part(value, frame, arguments)
 
     def _request(
-        self, arguments: Mapping[str, Any], frame: Frame
+        self, arguments: Mapping[str, Any], frame: Frame, uploads: Uploads
     ) -> tuple[requests.ToolRequest, ResolverMatch]:
         declared = self._arguments
         path = {variable: arguments[name] for name, variable in declared.variables.items()}
@@ -123,18 +126,18 @@ class ViewCall:
             query=declared.query_string(arguments, self._fixed_query),
             accept=self._accept,
             headers=declared.headers(arguments),
-            **self._body(arguments),
+            **self._body(arguments, uploads),
         )
         if self._prepare is not None:
             self._prepare(request, frame)
             requests.set_caller(request, caller)
         return request, resolved[1]
 
-    def _body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(self, arguments: Mapping[str, Any], uploads: Uploads) -> dict[str, Any]:
         """The parts of the request that have its data."""
         if not self._operation.has_body:
             return {}
-        data = {} if self._arguments.body is None else self._arguments.data(arguments)
+        data = {} if self._arguments.body is None else self._arguments.data(arguments, uploads)
         # There are no files where the data is a list.
         has_files = any(data.get(name) for name in self._arguments.files)
         chosen = self._content_types[-1 if has_files else 0]

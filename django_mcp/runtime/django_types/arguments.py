@@ -1,25 +1,35 @@
-"""Arguments of Django's types: rows of a model, choices with their labels, and datetimes."""
+"""Arguments of Django's types: rows of a model, files, choices with their labels, datetimes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist, ValidationError
+from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Choices, IntegerField, Model, QuerySet, UUIDField
 from pydantic import Field as PydanticField
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from django_mcp.core.components.arguments import Adapter, Conversion, Deferred, Lookup
+from django_mcp.core.components.arguments import (
+    Adapter,
+    Conversion,
+    Deferred,
+    FileLimits,
+    Lookup,
+)
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.limits import cut
-from django_mcp.runtime.django_types import dates
+from django_mcp.runtime.django_types import dates, uploads
 from django_mcp.runtime.django_types.field_types import is_composite
+from django_mcp.runtime.django_types.uploads import Uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,7 @@ class RowArgument(Deferred):
     lookup: Lookup
     value: Any
 
-    def get(self, frame: Any) -> Model:
+    def get(self, frame: Any, stack: ExitStack) -> Model:
         """Return the row; raises DoesNotExist for an unknown one and for one of others alike."""
         try:
             row: Model = self._rows(frame).get(**{self.lookup.field: self.value})
@@ -38,7 +48,9 @@ class RowArgument(Deferred):
             raise self._unknown() from None
         return row
 
-    def get_several(self, others: Sequence[RowArgument], frame: Any) -> list[Model]:
+    def get_several(
+        self, others: Sequence[RowArgument], frame: Any, stack: ExitStack
+    ) -> list[Model]:
         """Return the rows of ``others`` by one query; raises DoesNotExist like ``get``."""
         options = self.model._meta
         field = self.lookup.field
@@ -51,13 +63,15 @@ class RowArgument(Deferred):
             raise missing._unknown()
         return [rows[other.value] for other in others]
 
-    async def aget(self, frame: Any) -> Model:
+    async def aget(self, frame: Any, stack: ExitStack) -> Model:
         """``get`` on the thread of the request."""
-        return await sync_to_async(self.get)(frame)
+        return await sync_to_async(self.get)(frame, stack)
 
-    async def aget_several(self, others: Sequence[RowArgument], frame: Any) -> list[Model]:
+    async def aget_several(
+        self, others: Sequence[RowArgument], frame: Any, stack: ExitStack
+    ) -> list[Model]:
         """``get_several`` on the thread of the request."""
-        return await sync_to_async(self.get_several)(others, frame)
+        return await sync_to_async(self.get_several)(others, frame, stack)
 
     def _unknown(self) -> ObjectDoesNotExist:
         named = f"{self.model._meta.verbose_name} {cut(str(self.value))}"
@@ -132,6 +146,77 @@ def _of_model(kind: type, metadata: Sequence[Any]) -> Any:
     return _ModelAdapter(kind, declared[0] if declared else Lookup())
 
 
+@dataclass(frozen=True, slots=True)
+class FileArgument(Deferred):
+    """A file that a host or a model has sent, which is received before the handler runs."""
+
+    value: Mapping[str, str] = field(repr=False)
+    limits: FileLimits
+
+    def get(self, frame: Any, stack: ExitStack) -> UploadedFile[Any]:
+        """Return the file; raises ToolError."""
+        file: UploadedFile[Any] = self._receive(self.value, stack)()
+        return file
+
+    def get_several(
+        self, others: Sequence[FileArgument], frame: Any, stack: ExitStack
+    ) -> list[UploadedFile[Any]]:
+        """Return the files of ``others``; raises ToolError."""
+        files: list[UploadedFile[Any]] = self._receive([each.value for each in others], stack)()
+        return files
+
+    async def aget(self, frame: Any, stack: ExitStack) -> UploadedFile[Any]:
+        """``get`` on a thread."""
+        file: UploadedFile[Any] = await frame.exchange.run(self._receive(self.value, stack))
+        return file
+
+    async def aget_several(
+        self, others: Sequence[FileArgument], frame: Any, stack: ExitStack
+    ) -> list[UploadedFile[Any]]:
+        """``get_several`` on a thread."""
+        receive = self._receive([each.value for each in others], stack)
+        files: list[UploadedFile[Any]] = await frame.exchange.run(receive)
+        return files
+
+    def _receive(self, value: Any, stack: ExitStack) -> Callable[[], Any]:
+        """Return the function that receives a file, or a list of files, until the stack ends."""
+        return partial(stack.enter_context(Uploads()).receive, "file", value, self.limits)
+
+
+class _FileAdapter:
+    """The metadata of an uploaded file: it is listed as the object that hosts send."""
+
+    defers: ClassVar[bool] = True
+
+    def __init__(self, limits: FileLimits) -> None:
+        self._limits = limits
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        listed = uploads.schema()
+        members = {
+            name: core_schema.typed_dict_field(
+                core_schema.str_schema(max_length=member["maxLength"]),
+                required=name in listed["required"],
+            )
+            for name, member in listed["properties"].items()
+        }
+        value = core_schema.typed_dict_schema(members, extra_behavior="forbid")
+        return core_schema.no_info_after_validator_function(self._argument, value)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return uploads.schema(self._limits)
+
+    def _argument(self, value: dict[str, str]) -> FileArgument:
+        return FileArgument(value, self._limits)
+
+
+def _of_file(kind: type, metadata: Sequence[Any]) -> Any:
+    if kind is not UploadedFile:
+        return None
+    declared = [each for each in metadata if isinstance(each, FileLimits)]
+    return _FileAdapter(declared[0] if declared else FileLimits())
+
+
 class _ChoicesAdapter:
     """The metadata of Choices: their labels are titles, in the language of each list."""
 
@@ -161,5 +246,5 @@ def _to_site(value: datetime) -> datetime:
         raise PydanticCustomError("datetime", "Input should be a time with an offset") from error
 
 
-ADAPTERS: tuple[Adapter, ...] = (_of_model, _of_choices)
+ADAPTERS: tuple[Adapter, ...] = (_of_model, _of_file, _of_choices)
 CONVERSIONS: Mapping[str, Conversion] = {"datetime": Conversion("after", _to_site)}

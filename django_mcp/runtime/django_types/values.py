@@ -162,8 +162,8 @@ def _words(text: str) -> Callable[[type], str]:
 FORM_WORDS = _words("is a form. Return form.errors or form.cleaned_data")
 ITERATOR_WORDS = _words("can be read once, and only here. Return a list: list(…)")
 FILE_WORDS = _words(
-    "is a file. Return Response.file(…), or its URL. To take a file, annotate bytes, or register a "
-    "form with a FileField by form_tool"
+    "is a file. Return Response.file(…), or its URL. To take a file, annotate UploadedFile of "
+    "django.core.files.uploadedfile"
 )
 IMAGE_WORDS = _words("is an image. Return it by itself, or in Response.tool().file(…)")
 REQUEST_WORDS = _words("is for views. Annotate Frame instead, which has the user")

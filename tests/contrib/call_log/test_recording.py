@@ -208,6 +208,13 @@ def test_stored_arguments_are_bounded() -> None:
     assert arguments.logged(names, ["no", "object"]) == arguments.logged(names, {"c": 1}) == ""
 
 
+def test_signed_url_of_a_file_is_not_stored() -> None:
+    file = {"download_url": "https://a.example/f?sig=x", "file_id": "1"}
+    stored = arguments.logged(("a", "b"), {"a": file, "b": [file]})
+    hidden = {"download_url": "…", "file_id": "1"}
+    assert json.loads(stored) == {"a": hidden, "b": [hidden]}
+
+
 def test_unknown_argument_is_refused_when_the_tool_is_registered(server: Server) -> None:
     def reopen(number: int) -> str:
         return ""
