@@ -30,7 +30,7 @@ from django.db import connections
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 
-from django_mcp.contrib.url_elicitation import links
+from django_mcp.contrib.url_elicitation import files, links
 from django_mcp.contrib.url_elicitation.links import Link
 from django_mcp.contrib.url_elicitation.models import PageAnswer
 from django_mcp.core.components.base import ConfigurationError
@@ -263,10 +263,10 @@ def _close(frame: Frame, link: Link, agreed: ElicitResult[None]) -> Generator[St
 def _result(answer: PageAnswer | ElicitResult[None], page: Page) -> ElicitResult[Any]:
     if isinstance(answer, ElicitResult):
         return answer
-    content = answer.content if answer.action == "accept" else None
+    content: Any = answer.content if answer.action == "accept" else None
     if isinstance(page, str) or answer.action != "accept":
         return ElicitResult(answer.action, content)  # type: ignore[arg-type]
-    form = page(data=MultiValueDict(content))  # type: ignore[arg-type]
+    form = page(data=MultiValueDict(content["data"]), files=files.restored(content["files"]))
     if not form.is_valid():
         raise ToolError("What the user entered is not valid any more. Call the tool again.")
     return ElicitResult("accept", form.cleaned_data)
@@ -295,11 +295,6 @@ def _path_of(form: type[forms.BaseForm]) -> str:
         is_importable = False
     if not is_importable:
         raise ConfigurationError(f"{form!r} is shown by other workers: define it in a module")
-    if form().is_multipart():
-        raise ConfigurationError(
-            f"{form!r} takes files, which the ready page does not store: write a view with "
-            "ElicitationMixin"
-        )
     return path
 
 

@@ -13,10 +13,12 @@ from django import forms
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext as _
 from django.views.generic import FormView
 
-from django_mcp.contrib.url_elicitation import links
+from django_mcp.contrib.url_elicitation import files, links
 from django_mcp.contrib.url_elicitation.links import Link
 from django_mcp.contrib.url_elicitation.models import PageAnswer
 from django_mcp.runtime.around import tenants
@@ -104,13 +106,20 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
 
     def form_valid(self, form: forms.BaseForm) -> HttpResponseBase:  # type: ignore[override]
         names = {form.add_prefix(name) for name in form.fields}
+        uploaded = [(key, sent) for key, sent in self.request.FILES.lists() if key in names]
+        most = files.max_bytes()
+        if sum(file.size or 0 for _, sent in uploaded for file in sent) > most:
+            form.add_error(
+                None, _("The files have more than %(size)s.") % {"size": filesizeformat(most)}
+            )
+            return self.form_invalid(form)
         # The posted values: the handler validates them again, into the same types.
-        sent = {
+        data = {
             key: values
             for key, values in self.request.POST.lists()
             if _belongs_to_field(key, names)
         }
-        return self.complete(sent)
+        return self.complete({"data": data, "files": files.stored(uploaded)})
 
 
 def _belongs_to_field(key: str, names: set[str]) -> bool:

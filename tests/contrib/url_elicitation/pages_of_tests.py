@@ -32,7 +32,9 @@ class BankForm(forms.Form):
 
 
 class FileForm(forms.Form):
+    title = forms.CharField()
     scan = forms.FileField()
+    photo = forms.ImageField(required=False)
 
 
 class ConnectView(ElicitationMixin, TemplateView):
@@ -94,10 +96,12 @@ def bank() -> Server:
         second = await aelicit_page(frame, "The same", "connect", key="second")
         return f"{first.content} {second.action}"
 
-    @server.tool
-    async def files(frame: Frame) -> str:
-        await aelicit_page(frame, "Scan it.", FileForm)
-        return "never"
+    @server.tool(requests_input=True)
+    async def scan(frame: Frame) -> str:
+        answer: Any = await aelicit_page(frame, "Scan it.", FileForm)
+        file = answer.content["scan"]
+        content = file.read()
+        return f"{answer.content['title']}: {file.name}, {file.content_type}, {len(content)}"
 
     return server
 

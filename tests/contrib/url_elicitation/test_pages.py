@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from base64 import urlsafe_b64decode
+from base64 import b64encode, urlsafe_b64decode
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import AnonymousUser, User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.utils import timezone
 
@@ -226,12 +227,60 @@ async def test_caller_without_a_user_is_not_sent_to_a_page() -> None:
     assert "logged in" in result.text
 
 
-async def test_form_with_files_is_rejected_with_the_remedy(
-    ann: User, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with Client(bank(), user=ann, elicitation=lambda _: accept()) as client:
-        assert (await client.call_tool("files"))["isError"]
-    assert "write a view with ElicitationMixin" in caplog.text
+@BOTH
+async def test_handler_receives_the_file_of_the_user(version: str, ann: User) -> None:
+    opened: list[Any] = []
+    scan = SimpleUploadedFile("../a.pdf", b"%PDF" * 800_000, "application/pdf")
+    answer = visiting(ann, {"title": "Bill", "scan": scan}, opened)
+    async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
+        result = await client.call_tool("scan")
+
+    assert result.text == "Bill: a.pdf, application/pdf, 3200000"
+    page, done = opened
+    assert 'enctype="multipart/form-data"' in page.text
+    assert "Thank you" in done.text
+    row = await PageAnswer.objects.aget()
+    assert b64encode(b"%PDF" * 3).decode() not in row.encrypted_content
+
+
+def file_link(ann: User) -> str:
+    """The path of an open elicitation of Ann that takes files."""
+    made = links.Link(
+        id="y" * 22,
+        user=str(ann.pk),
+        server="The bank",
+        message="Scan it.",
+        view="django_mcp_elicitation:form",
+        form="tests.contrib.url_elicitation.pages_of_tests:FileForm",
+        expires=timezone.now().timestamp() + 60,
+    )
+    return f"/elicitation/form/{links.token_of(made)}/"
+
+
+def test_files_above_the_limit_are_refused_on_the_page(configure: Any, ann: User) -> None:
+    configure(MAX_UPLOAD_SIZE=1000)
+    browser = browser_of(ann)
+    large = SimpleUploadedFile("a.txt", b"x" * 1001)
+
+    page = browser.post(file_link(ann), {"title": "Bill", "scan": large})
+
+    assert "The files have more than 1000" in page.text
+    assert not PageAnswer.objects.exists()
+    small = SimpleUploadedFile("a.txt", b"x" * 1000)
+    assert "Thank you" in browser.post(file_link(ann), {"title": "Bill", "scan": small}).text
+
+
+def test_other_files_than_those_of_the_form_are_not_stored(ann: User) -> None:
+    sent = {
+        "title": "Bill",
+        "scan": SimpleUploadedFile("a.txt", b"a"),
+        "other": SimpleUploadedFile("b.txt", b"b"),
+    }
+
+    browser_of(ann).post(file_link(ann), sent)
+
+    content = PageAnswer.objects.get().content
+    assert (content["data"], [*content["files"]]) == ({"title": ["Bill"]}, ["scan"])
 
 
 async def test_client_without_a_host_needs_the_base_url(
@@ -313,8 +362,8 @@ def test_link_is_used_once(link: str, ann: User) -> None:
     again = browser.post(link, {**VALID, "password": "other"})
     assert again.status_code == 409
     row = PageAnswer.objects.get()
-    assert row.content["password"] == ["tea pot"]
-    assert "csrfmiddlewaretoken" not in row.content
+    assert row.content["data"]["password"] == ["tea pot"]
+    assert "csrfmiddlewaretoken" not in row.content["data"]
     assert "id_password" not in browser.get(link).text
 
 
