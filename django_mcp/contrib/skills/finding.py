@@ -122,13 +122,13 @@ def _quoted(path: str) -> str:
 
 
 def roots() -> Sequence[Root]:
-    """Return the existing folders of skills, in the order of the search."""
+    """Return the folders that are searched for skills, in this order; some may not exist."""
     of_project = [Root(path, str(path), False) for path in conf.get().skills_dirs]
     of_apps = [
         Root(Path(app.path) / FOLDER, f"{app.name}.{FOLDER}", True)
         for app in apps.get_app_configs()
     ]
-    return [root for root in (*of_project, *of_apps) if root.folder.is_dir()]
+    return [*of_project, *of_apps]
 
 
 @lru_cache(maxsize=1)
@@ -138,6 +138,8 @@ def find() -> Found:
     twice: list[tuple[Skill, Skill]] = []
     left_out: dict[str, str] = {}
     for root in roots():
+        if not root.folder.is_dir():
+            continue
         listed = files.listing(root.folder, max_files=files.MAX_ENTRIES, max_bytes=1 << 62)
         for relative, reason in listed.left_out.items():
             left_out[str(root.folder / relative)] = reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from pytest_django import Settings
 
 from django_mcp import Server, conf, registry
 from django_mcp.contrib.skills import declaration, finding, skill
-from django_mcp.contrib.skills.apps import watch
 from django_mcp.contrib.skills.declaration import SKILLS
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.testing import Client
@@ -136,18 +134,6 @@ def test_first_of_two_folders_is_served(folder: Folder) -> None:
     found = finding.find()
     assert found.skills["refunds"].folder == folder.root / "refunds"
     assert [other.source for _, other in found.twice] == ["example_site.helpdesk.skills.refunds"]
-
-
-def test_runserver_watches_the_folders(folder: Folder) -> None:
-    watched: list[tuple[Path, str]] = []
-
-    class Reloader:
-        def watch_dir(self, path: Path, glob: str) -> None:
-            watched.append((path, glob))
-
-    watch(Reloader())
-    assert (folder.root, "**/*") in watched
-    assert any(path.parts[-2:] == ("helpdesk", "skills") for path, _ in watched)
 
 
 @pytest.mark.parametrize("value", ["skills", ["skills"], [7]])
