@@ -39,6 +39,7 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "fastmcp": ("fastmcp==4.1.2", "django", *UVICORN),
     "mcpz": ("django-mcpz==1.2.0", "gunicorn", PSYCOPG, "pydantic"),
     "django_admin_mcp": ("django-admin-mcp==0.11.1", "django~=5.2.0"),
+    "frisian_mcp": ("frisian-mcp==1.1.1", "django~=5.2.0"),
     "mcp_django": ("mcp-django==0.14.0",),
     "rest_framework_mcp": ("django-rest-framework-mcp==0.1.0a4",),
     "ninja_with_fastmcp": ("fastmcp==4.1.2", "django", "django-ninja==1.7.1", *UVICORN),

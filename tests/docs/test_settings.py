@@ -39,11 +39,14 @@ OF_PACKAGES = {
     "DJANGO_MCP",
     "DJANGO_MCP_AUTHENTICATION_CLASSES",
     "DJANGO_MCP_ENDPOINT",
+    "FILTER_LISTINGS_BY_PERMISSIONS",
+    "FRISIAN_MCP_ROUTES",
+    "FRISIAN_MCP_TOOL_MIDDLEWARE",
     "OAUTH2_PROVIDER",
     "OIDC_ISS_ENDPOINT",
     "REST_FRAMEWORK",
 }
-"""Settings of this package, of others on which it builds, and of one that users come from."""
+"""Settings of this package, of others on which it builds, and of those that users come from."""
 OF_THE_ENVIRONMENT = {
     "DATABASE_URL",
     "DJANGO_SETTINGS_MODULE",

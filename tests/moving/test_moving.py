@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,12 @@ PACKAGES = (
     OtherPackage("django_mcpz", "mcpz", RUNSERVER),
     OtherPackage("fastmcp", "fastmcp", UVICORN),
     OtherPackage("sdk", "sdk", UVICORN),
+    OtherPackage(
+        "djangorestframework_mcp_server",
+        "rest_framework_mcp_server",
+        RUNSERVER,
+        path="/mcp/",
+    ),
     OtherPackage(
         "rest_framework_mcp",
         "rest_framework_mcp",
@@ -151,6 +159,51 @@ def test_admin_that_was_converted_gives_the_same(tmp_path: Path) -> None:
             text = client.text("admin_search", model="shop.Product", text="green")
     assert "Green tea" in text
     assert "Teapot" not in text
+
+
+MAKE_FRISIAN_TOKEN = (
+    MAKE_USER
+    + """
+from frisian_mcp.contrib.tokens.models import FrisianMcpToken
+token = FrisianMcpToken(name="laptop", user=root)
+token.save()
+print(token.plaintext_token)
+"""
+)
+
+
+@pytest.mark.nightly
+def test_api_with_one_tool_for_a_group_runs(tmp_path: Path) -> None:
+    python = environments.python("frisian_mcp")
+    with served(tmp_path, ["frisian_mcp/before"], python, RUNSERVER) as port:
+        token = printed(python, tmp_path, "shell", "-c", MAKE_FRISIAN_TOKEN)
+        with connected(port, "/mcp", token) as client:
+            assert tools(client) == ["shop"]
+            call = partial(client.text, "shop", resource="product")
+            found = call(action="list", params={"search": "green"})
+            changed = call(action="partial_update", params={"id": 1, "stock": 9})
+    check_group(found, changed)
+
+
+def test_api_with_one_tool_for_a_view_gives_the_same(tmp_path: Path) -> None:
+    overlays = ["mounted", "frisian_mcp/after"]
+    python = Path(sys.executable)
+    with served(tmp_path, overlays, python, DAPHNE) as port:
+        printed(python, tmp_path, "shell", "-c", MAKE_USER + "print(root)")
+        token = printed(python, tmp_path, "mcp_token", "create", "root", "--name", "laptop")
+        with connected(port, "/mcp?groups=shop", token) as client:
+            assert tools(client) == ["products"]
+            found = client.text("products", action="list", search="green")
+            changed = client.text("products", action="partial_update", id=1, stock=9)
+    check_group(found, changed)
+
+
+def check_group(found: str, changed: str) -> None:
+    """Compare what is found, and whether a change is answered without the whole object."""
+    assert "Green tea" in found
+    assert "Teapot" not in found
+    assert json.loads(changed)["id"] == 1
+    assert "price" not in changed
 
 
 def test_converted_api_answers_no_caller_without_credentials(tmp_path: Path) -> None:

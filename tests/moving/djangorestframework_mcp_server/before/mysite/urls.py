@@ -1,0 +1,5 @@
+from django.urls import path
+
+from shop.mcp import server
+
+urlpatterns = [path("mcp/", server.urls)]
