@@ -17,6 +17,16 @@ A log, as one event loop receives it, is
 | followed | a number, or 0 | each read, to the last event; at a gap everything counts as changed |
 """
 
+# The rules:
+#
+# 1. Everything up to the position was delivered to the receivers of this event loop, or counts as
+#    changed.
+# 2. A hint is taken without the store only if it continues the position, and no read is in
+#    progress.
+# 3. The position moves back where the log has begun anew. Everything counts as changed then.
+# 4. One task reads a log, under a lock that ``open`` holds as well.
+# 5. A read that fails changes nothing, and ``catch_up`` has it repeated.
+
 from __future__ import annotations
 
 import asyncio

@@ -6,6 +6,17 @@ process needs none. The bus knows names and messages, but not what they mean. It
 those of its channel, which ``layer_channel`` explains.
 """
 
+# The rules:
+#
+# 1. A receiver is called on its own event loop, and its errors are logged. It must not wait.
+# 2. A message of this process is delivered directly. It comes back from the layer as well, and is
+#    ignored there: ``from`` names this process.
+# 3. Messages are hints. An event loop with receivers serves clients, and never waits for the layer.
+#    One without receivers may end at any time, so it waits until its messages are sent.
+# 4. The exception is ``send_to``, for messages that are in no store: it waits, tries again, and
+#    returns whether the layer has accepted the message.
+# 5. Each subscription ends with ``unsubscribe``, also after a cancellation.
+
 from __future__ import annotations
 
 import asyncio

@@ -6,6 +6,27 @@ each session reads from its own position. The store comes first. Afterwards a hi
 bus, which may be lost, tells the streams to read. A write that fails is logged, and not repeated.
 """
 
+# The ways of a message:
+#
+# | for | stored in | hint | read by |
+# |---|---|---|---|
+# | one session | the outbox of the session | ``posted`` | its active stream, which moves it |
+# | every client | the log of the server | the entries | ``announcements``, once per event loop |
+# | subscribers of a resource | the log ``updates``, and their outboxes | both | both |
+# | one connection | nothing | the message itself | the worker of the connection |
+#
+# The rules:
+#
+# 1. The store comes first, then the hint. A reader that finds nothing new does nothing, so a hint
+#    may be lost, repeated or late.
+# 2. ``catch_up`` makes up for a lost hint, within five seconds.
+# 3. The order of a log is the order of its numbers. There is none between an outbox and a log.
+# 4. A message that cannot be stored is logged, and not tried again. If it was for the log, its hint
+#    contains the message, for those who are connected now.
+# 5. An announcement that is equal to one in the queue is not stored again. The queue is therefore
+#    only for notifications that add nothing when they are repeated.
+# 6. An event loop that serves clients does not wait for the channel layer.
+
 from __future__ import annotations
 
 import asyncio

@@ -4,6 +4,33 @@ asgiref has one thread for all thread-sensitive calls of a process. Without a sc
 of every request would wait for it, and its connections would never be closed.
 """
 
+# A scope, and what moves it:
+#
+# | state | its ORM calls | next, and what moves it |
+# |---|---|---|
+# | entered | there was none, and there is no thread | used: the first ORM call |
+# | used | run on one thread, of the pool for requests | handling: ``begin_handler`` |
+# | handling | run on one thread, of the pool for handlers | over: the ``leave`` that closes it |
+# | over | each has a thread for itself alone | nobody |
+#
+# ``release`` takes the thread away in each state, and the next ORM call takes one again; the states
+# of the thread are in ``request_thread``. With middleware of Django, asgiref makes one thread,
+# which stays until the end.
+#
+# The rules:
+#
+# 1. The scope is the value of a context variable of asgiref, which tasks copy. A task that was
+#    created for a request therefore uses the thread of this request, also after its end.
+# 2. Either the request or one task closes the scope. ``hand_over`` leaves it to a task, once; the
+#    ``leave`` of the request then resets the variable, and closes nothing.
+# 3. The request calls ``leave`` in the context of its ``enter``: the variable is reset by a token.
+# 4. All scopes without middleware are equal, for the table of asgiref. So no other table may have a
+#    scope as its key.
+# 5. A thread that somebody else made (a test, the middleware of Django) is never released, and its
+#    connections are not closed here.
+# 6. A thread is not released within a transaction or ``on_one_thread``, nor while a call runs:
+#    transactions belong to threads.
+
 from __future__ import annotations
 
 import asyncio

@@ -4,6 +4,30 @@
 sent notifications. A request is in flight until it is answered or cancelled.
 """
 
+# A session, as the store has it:
+#
+# | state | in the store | next, and what moves it |
+# |---|---|---|
+# | opened | a row, ``initialized`` is false | ``initialized``: ready, or claimed with a hook |
+# | claimed | ``initializer`` names a call of ``init`` | ``call_init``: ready; its failure: ended |
+# | ready | ``initialized`` is true | DELETE, expiry, the end of a connection: ended |
+# | ended | no row | nobody: a session never comes back |
+#
+# The rules:
+#
+# 1. The row in the store is the session. A ``Session`` is a copy of it, which may be out of date; a
+#    change is a ``Change``, which the store applies to the row that is there then.
+# 2. A change names the principal for whom it is made. A session that was taken over has another
+#    one, and does not get what the handlers of the former caller assign.
+# 3. The ``init`` hook is called once, by the holder of the claim. A failure ends the session. When
+#    a principal takes an anonymous session over, the hook is called again.
+# 4. ``initialized`` is stored after the hook has returned, together with its assigns: from then on
+#    streams send notifications.
+# 5. A request is in flight from ``begin`` to ``end``, on one event loop and under one key. Only
+#    this loop changes the table, so it has no lock.
+# 6. ``answer`` returns a response for every exception. What other methods raise reaches the
+#    transport, which knows how to refuse.
+
 from __future__ import annotations
 
 import asyncio

@@ -23,6 +23,18 @@ returning waits for its turn, before new work of    held: ``_grant``; outside: t
 waits has a thread, though no slot. That limit is shared by the same rule.
 """
 
+# The rules:
+#
+# 1. ``FairSlots.lock`` guards the states of all slots, the queues and the counters.
+# 2. ``move`` alone changes a state, and counts it in the same step.
+# 3. A slot is in the queue of its caller exactly while it is WAITING or RETURNING.
+# 4. Whoever makes a slot free, or enqueues one, calls ``grant`` before the lock is released. So no
+#    slot is free while work waits that may have it.
+# 5. The work and its threads are users of one slot (``_users``). The last of them ends it, because
+#    nobody can stop a thread.
+# 6. A cancellation may arrive after ``grant``, and before the work goes on. New work returns the
+#    slot then. Work that was aside keeps it until the end of ``async with``.
+
 from __future__ import annotations
 
 import asyncio

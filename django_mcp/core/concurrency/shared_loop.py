@@ -19,6 +19,26 @@ What other threads pass to ``call_soon_threadsafe`` waits in one queue, in its o
 which is a thread that waits for this loop, runs it; without one, the thread of the loop does.
 """
 
+# The rules, which each method below keeps:
+#
+# 1. Who runs a callback holds ``_waiting.lock``. The thread of the loop holds it at all times
+#    except within ``select``. Another thread holds it from ``run_here`` on, except within
+#    ``outside``.
+# 2. ``_lent_to`` changes in ``_borrow`` and ``_give_back`` only, under the lock. While it is set,
+#    ``call_soon`` appends to ``_lent``, and not to the queue of asyncio.
+# 3. A thread that gives the loop back leaves nothing behind. What is left in ``_lent`` moves to the
+#    front of ``_from_threads``. The thread of the loop is woken for it, and for timers and files
+#    that it does not know of yet (``_must_wake``, ``has_changed``).
+# 4. Every thread may append to ``_from_threads``, without the lock. Only the holder of the lock
+#    takes a handle out.
+# 5. Each handle of another thread has one wake-up: of a helper, which leaves ``_helpers`` by that,
+#    or of the thread of the loop. A helper that was woken, and does not run the loop, passes the
+#    wake-up on in ``remove_helper``.
+# 6. A task may continue on another thread between two steps, and never within one. ``moved`` is
+#    called before its first step there.
+# 7. SystemExit and KeyboardInterrupt of a callback end the loop on its own thread, whichever thread
+#    ran the callback.
+
 from __future__ import annotations
 
 import asyncio

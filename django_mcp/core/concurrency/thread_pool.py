@@ -21,6 +21,21 @@ The states of a function: *waiting* in the queue of its caller, *running*, and *
 its queue when a thread takes it, or after ``max_wait`` seconds, when it fails.
 """
 
+# The rules:
+#
+# 1. ``_lock`` guards all attributes of a pool. Neither a function nor its receiver is called while
+#    it is held: they may use the pool.
+# 2. A caller has an entry in ``_queues`` while one of its functions waits, and no longer. The order
+#    of the entries is the order of service: a caller that was served moves to the end.
+# 3. ``_busy`` is the number of threads that run a function, and ``_held`` says for whom. A thread
+#    is counted before it leaves the lock with a function, and until it comes back for the next one.
+# 4. Whoever takes the lock of a thread out of ``_idle`` releases it, or is this thread, which ends.
+#    So no thread is woken twice, and none sleeps for ever.
+# 5. One thread at most is woken. ``_start_waiting`` sets ``_is_waking``, and the thread clears it
+#    when it looks for a function. It wakes the next one if another function may run.
+# 6. A function that waits is taken by one thread, or withdrawn: under the lock, and never both.
+# 7. A child process begins without threads and functions after a fork. They go on in the parent.
+
 from __future__ import annotations
 
 import threading

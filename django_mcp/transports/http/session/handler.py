@@ -1,5 +1,18 @@
 """The HTTP requests of a session: open it, send messages, open streams, end it."""
 
+# The rules, for each request of a session:
+#
+# 1. The session is loaded from the store, and nothing of it is kept between two requests.
+# 2. The session of another principal, or of another server, is not found: 404, as for an unknown
+#    id.
+# 3. An anonymous session belongs to the first principal who sends its id from the same place. At
+#    that moment the calls, streams, events and assigns of the anonymous caller end, on all workers.
+# 4. ``DELETE`` removes the row first. Then nothing new begins, and the event ``ended`` stops the
+#    work on other workers. A call that misses the event reads its session every few seconds.
+# 5. A closed connection cancels nothing. ``notifications/cancelled`` does, on the worker of the
+#    call: directly, or by a note in the session and a hint.
+# 6. ``initialize`` negotiates the revision of a session; no later header changes it.
+
 from __future__ import annotations
 
 import secrets

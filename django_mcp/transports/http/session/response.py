@@ -1,5 +1,17 @@
 """A message of a session over HTTP: its call, and its response, which outlive the connection."""
 
+# The rules of a call, beside the states in ``SessionExchange``:
+#
+# 1. The task of the call answers. The task of the HTTP request waits for ``release``: until the
+#    response is sent, or the connection is lost. The call goes on after that.
+# 2. The first event decides about the form of the response. Without any, it is JSON.
+# 3. A stream that can be resumed has a log. Each event has its number before it is sent. The first
+#    one waits until the store has the stream, and at most a second.
+# 4. The response is the last event of the log, which is closed after it. A log that is not closed
+#    has a lease; when this has ended, a client that resumes reads an error.
+# 5. A call that has ended leaves nothing on the loop: its id is free, its timer and its
+#    subscription have ended, its scope is left.
+
 from __future__ import annotations
 
 import asyncio

@@ -15,6 +15,21 @@ A client that leaves, and the end of its session, move each state to ended. Whic
 session is active is decided in ``active_stream``; the states of its response are in ``sse_stream``.
 """
 
+# The rules:
+#
+# 1. A stream sends while it is active, its session is initialized, and it is open (``_may_send``).
+#    ``active_stream`` decides which stream of a session is active.
+# 2. ``serve`` subscribes before it takes over. What is published before that is in the store, and
+#    is read; what is published later arrives as a hint, or by ``catch_up``.
+# 3. A message of the outbox moves to the stream of its own in the store before it is sent. So it is
+#    on one stream only, and a client that missed it resumes this stream.
+# 4. An event id has both positions: in the stream itself and in the log of the server. It stands
+#    for everything up to it, and a client that resumes is sent the rest.
+# 5. The position in the log grows with each event that is sent or passed over. ``renew`` keeps it
+#    in the session. After a crash, what was sent since is sent again.
+# 6. One task reads, at the pace of the client. Whatever brings news wakes it, and does not send.
+# 7. Only notifications that add nothing when they are repeated may be merged.
+
 from __future__ import annotations
 
 import secrets
