@@ -22,7 +22,7 @@ from django_mcp.core.protocol.revisions import BY_VERSION
 from django_mcp.core.protocol.texts import similar
 
 Check = Callable[[Any], Any]
-"""Returns the value to use; raises ValueError, whose text completes "it must be …"."""
+"""Returns the value to use. Raises ValueError; its text completes "it must be …"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,18 +230,18 @@ class Settings:
     """The path of the default server."""
 
     authenticators: tuple[str, ...] | None = _key(_optional(_several(_dotted_path)), None)
-    """Dotted paths of the authenticators of servers without their own. There is no default, so
-    that a server is not open by accident: without any it is not mounted."""
+    """Dotted paths of the authenticators of servers without their own. It has no default, so that a
+    server is not open by accident: a server without authenticators is not mounted."""
 
     allowed_origins: tuple[str, ...] = _key(_several(_origin), ())
-    """Origins of web pages which may send requests, besides those of ALLOWED_HOSTS."""
+    """Origins of web pages that may send requests, besides the hosts in ALLOWED_HOSTS."""
 
     base_url: str | None = _key(_optional(_base_url), None)
-    """The public URL of the site, such as "https://example.org", for OAuth metadata. None: what
-    each request says."""
+    """The public URL of the site, such as "https://example.org", for OAuth metadata. None:
+    the URL of each request."""
 
     audiences: tuple[str, ...] = _key(_several(_string), ())
-    """Audiences of access tokens which are accepted besides the URL of the endpoint."""
+    """Audiences of access tokens that are accepted besides the URL of the endpoint."""
 
     scopes: tuple[str, ...] = _key(_several(_scope), ())
     """Scopes that every access token needs, on servers without their own."""
@@ -249,16 +249,16 @@ class Settings:
     scope_hierarchy: Mapping[str, tuple[str, ...]] = field(
         default_factory=lambda: MappingProxyType({}), metadata={"check": _hierarchy}
     )
-    """The scopes which a scope includes: ``{"tickets": ["tickets:read", "tickets:write"]}``."""
+    """The scopes that a scope includes: ``{"tickets": ["tickets:read", "tickets:write"]}``."""
 
     token_cache_ttl: float | None = _key(_optional(_seconds), 5.0)
-    """Seconds for which a worker accepts a token again without a query. Revoking it takes effect
+    """How many seconds a worker accepts a token again without a query. A revocation takes effect
     at once on all workers that a channel layer connects. None: every request queries."""
 
     tokens_end_with_password: bool = _key(_boolean, True)
-    """Whether a new password ends the access tokens that users made for themselves, and what they
-    allowed to programs by OAuth: whoever changes it may not trust those any more. Tokens that were
-    made for a user by somebody else, or by a command, go on."""
+    """Whether a new password ends the access tokens that users made for themselves, and their OAuth
+    grants: a user who changes it may not trust those any more. Tokens that somebody else, or a
+    command, made for a user stay valid."""
 
     # The protocol.
 
@@ -266,7 +266,7 @@ class Settings:
     """The served revisions, oldest first. All by default: many clients are old."""
 
     frame_processors: tuple[str, ...] = _key(_several(_dotted_path), ())
-    """Dotted paths of functions whose results are added to the assigns of each Frame, as context
+    """Dotted paths of functions. Their results are added to the assigns of each Frame, as context
     processors add to a template's context."""
 
     serializers: Mapping[str, str] = field(
@@ -278,28 +278,28 @@ class Settings:
 
     django_middleware: tuple[str, ...] | Literal["all"] = _key(_all_or(_dotted_path), ())
     """Dotted paths of Django middleware that runs around HTTP requests, outermost first; "all":
-    that in MIDDLEWARE. None by default: most of it is for pages."""
+    all of MIDDLEWARE. None by default: most middleware is for pages."""
 
     rest_auth: str | None = _key(_optional(_dotted_path), None)
     """The dotted path of a function of the Frame that returns ``request.auth`` of REST views for
     callers without a token of the API, where ``rest_tools`` has no ``auth``. None: views that may
-    read it are no tools for them, because nobody has said what they would find."""
+    read it are not tools for these callers."""
 
     first_middleware: tuple[str, ...] = _key(_several(_dotted_path), ())
-    """Dotted paths of Django middleware that runs before the authenticators, outermost first: what
-    chooses the schema of a tenant, for instance."""
+    """Dotted paths of Django middleware that runs before the authenticators, outermost first, such
+    as middleware that chooses the schema of a tenant."""
 
     middleware_changes_user: bool = _key(_boolean, False)
-    """Whether the user that a middleware sets is the caller. Otherwise another user than that of
-    the authenticators is an error."""
+    """Whether the user that a middleware sets is the caller. Otherwise, a user other than the
+    authenticated one is an error."""
 
     view_middleware: tuple[str, ...] = _key(_several(_dotted_path), ())
     """Dotted paths of Django middleware that runs around each view that a tool calls, outermost
     first, on servers without their own."""
 
     tenant: str | None = _key(_optional(_dotted_path), None)
-    """The dotted path of a function of the HttpRequest, which returns the tenant that it is for, as
-    a string, or None. Callers of two tenants are two callers, whatever their primary keys are."""
+    """The dotted path of a function that takes the HttpRequest, and returns the name of its tenant
+    or None. Callers of two tenants are two callers, whatever their primary keys are."""
 
     # Limits per client.
 
@@ -335,14 +335,14 @@ class Settings:
     """Time limit of one call, input requests included; None for no limit."""
 
     shutdown_timeout: float = _key(_seconds, 20.0)
-    """How long running calls may go on when the process is told to stop: less than the 30 seconds
-    after which gunicorn and Kubernetes kill it."""
+    """How long running calls may go on when the process is asked to stop. gunicorn and Kubernetes
+    kill it after 30 seconds."""
 
     request_state_single_use: bool = _key(_boolean, False)
     """Whether such a call can be retried only once. It requires a cache shared by all workers."""
 
     approval_lifetime: float = _key(_seconds, 7 * 24 * 3600.0)
-    """How long a call waits for its approval, and an approved one for its run."""
+    """How long a call waits for its approval, and an approved call for its run."""
 
     approval_retention: float | None = _key(_optional(_seconds), 90 * 24 * 3600.0)
     """How long approvals are stored after they were decided or have expired: long enough for a
@@ -356,20 +356,20 @@ class Settings:
     None: no comments."""
 
     skills_dirs: tuple[Path, ...] = _key(_several(_folder), ())
-    """Folders in which ``django_mcp.contrib.skills`` looks for skills, before those of apps."""
+    """Folders that ``django_mcp.contrib.skills`` searches for skills, before the apps."""
 
     # Events.
 
     events_retention: float = _key(_seconds, 24 * 3600.0)
-    """How long ``django_mcp.contrib.events`` stores what has happened: clients that come back later
-    are told that something is missing."""
+    """How long ``django_mcp.contrib.events`` stores events. Clients that come back later are told
+    that events are missing."""
 
     events_max_subscriptions: int = _key(_at_least(1), 100)
     """Webhooks of one caller."""
 
     events_error_codes: str = _key(_error_codes, "sketch")
-    """Which codes the errors of events have: "sketch" are those that clients know today, ChatGPT
-    among them; "draft" those of SEP-3415."""
+    """The codes of errors of events: "sketch" for the codes that clients know today, ChatGPT among
+    them; "draft" for the codes of SEP-3415."""
 
     # Tasks.
 
@@ -386,16 +386,16 @@ class Settings:
     # Transports.
 
     server_cards: tuple[str, ...] | Literal["all"] = _key(_all_or(_string), "all")
-    """The names of the servers of which a card and an entry in the AI catalogue are published, for
-    everybody; "all": those with a description. An empty list publishes nothing."""
+    """The names of servers. Their cards and entries in the AI catalogue are published, for
+    everybody; "all": all servers with a description. An empty list publishes nothing."""
 
     http_sse: bool = _key(_boolean, False)
     """Whether the HTTP+SSE transport of the first revision is served as well. Off: it is
     deprecated, and its connections cannot be resumed."""
 
     wsgi_streams: int = _key(_at_least(0), 0)
-    """Streams that a process of a WSGI server keeps open besides those of calls: the GET streams
-    of sessions and subscriptions/listen. None by default, because each occupies a thread of the
+    """Streams that a process of a WSGI server keeps open, besides streams of calls: the GET streams
+    of sessions, and subscriptions/listen. None by default, because each occupies a thread of the
     server: with as many of them as threads, nobody else is answered."""
 
     # Stores, channel layer and threads.
@@ -411,11 +411,11 @@ class Settings:
     server of the store is away, or hangs."""
 
     channel_layer: str = _key(_string, "default")
-    """The alias of the channel layer which connects the workers."""
+    """The alias of the channel layer that connects the workers."""
 
     private_hosts: tuple[str, ...] = _key(_several(_host), ())
-    """Hosts to which requests are sent although their addresses are not of the internet, when a
-    client names a URL. None by default: a client must not reach what only the site can."""
+    """Hosts with private addresses that may receive requests when a client names their URL. None by
+    default: a client must not reach hosts that only the site can reach."""
 
     sync_thread_pool_size: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
     """Threads for synchronous handlers of one process; the default of asyncio's own pool. Hooks
@@ -452,10 +452,10 @@ def _checked(key: str, value: Any) -> Any:
 
 
 KEYS: Mapping[str, Field[Any]] = {entry.name.upper(): entry for entry in fields(Settings)}
-"""The keys of ``DJANGO_MCP``, in the order in which they are documented."""
+"""The keys of ``DJANGO_MCP``, in the order of their documentation."""
 
 READ = frozenset({"DJANGO_MCP", "DEBUG", "ROOT_URLCONF"})
-"""The Django settings which ``get`` reads."""
+"""The Django settings that ``get`` reads."""
 
 
 def allowed_hosts() -> tuple[str, ...]:

@@ -86,8 +86,8 @@ def of_body(
 ) -> tuple[Schema | None, Schema]:
     """Return the schema of a body, with the fields that become arguments, and its definitions.
 
-    ``is_partial`` says that a body changes what it has, and ``with_files`` returns the schema with
-    files, where it is described without.
+    ``is_partial`` says that a body changes only the fields that it has. ``with_files`` returns the
+    schema with files, where the description has none.
     """
     if is_partial:
         body = schemas.partial(body)
@@ -107,7 +107,7 @@ def of_request(
     shared: Schema,
     **path: Any,
 ) -> Arguments:
-    """Return the arguments of a request; raises ConfigurationError for what no request can have.
+    """Return the arguments of a request; raises ConfigurationError for those that none can have.
 
     ``path`` are the members of Arguments that are of the path.
     """

@@ -21,7 +21,7 @@ class Credentials(Protocol):
 
     @property
     def token_readers(self) -> Sequence[str]:
-        """What may read the token of a caller."""
+        """The code that may read the token of a caller."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class LeftOut(NamedTuple):
 
 
 def record_tool(server: Server, where: str, credentials: Credentials, secret: str = "") -> None:
-    """Remember that an operation is a tool, and what in its answers may be a credential."""
+    """Remember that an operation is a tool, and which part of its answers may be a credential."""
     operations = _by_server.setdefault(server, _Operations())
     operations.missing.pop(where, None)
     operations.tools[where] = credentials
@@ -107,12 +107,12 @@ def missing(server: Server) -> Mapping[str, str]:
 
 
 def secrets(server: Server) -> Mapping[str, str]:
-    """Return what may be a credential in the answers of tools, by where they are."""
+    """Return the possible credentials in the answers of tools, by the places of the tools."""
     return _of(server).secrets
 
 
 def without_token(server: Server) -> Iterator[LeftOut]:
-    """Yield the tools that callers without a token of the API do not have, by what may read it."""
+    """Yield the tools that callers without a token of the API do not have, and why."""
     authenticators = _authenticators(server)
     for where, credentials in _of(server).tools.items():
         accepted = [each for each in authenticators if not credentials.asks_for_class(each)]

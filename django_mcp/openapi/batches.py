@@ -210,9 +210,9 @@ def _operations(
 
 @contextmanager
 def _recorded(server: Server, declared: Declaration, *, is_check: bool = False) -> Iterator[None]:
-    """Record why an operation is no tool instead of raising it.
+    """Record why an operation is not a tool, instead of raising the error.
 
-    Most of what runs here is code of the site, which may raise anything for a view that is made
+    Most code that runs here belongs to the site, and may raise anything for a view that is made
     without a request. One such view must not take the tools of all others with it.
     """
     try:
@@ -238,7 +238,7 @@ def _outside_event_loop(build: Callable[[], list[Component]]) -> list[Component]
 
 
 def _closing_connections(build: Callable[[], list[Component]]) -> list[Component]:
-    """Return what ``build`` returns; the connections that it opened are closed."""
+    """Return the components of ``build``, and close the connections that it opened."""
     present = [connection for connection in _connections() if connection.connection is not None]
     try:
         return build()

@@ -1,7 +1,7 @@
 """System checks of views as tools: those that are missing or need a token, and skipped middleware.
 
-They examine what is known without a schema. What the schemas of a view lack is known when the tools
-are built: at the first use of a server, by ``mcp_show``, and by ``check --deploy``.
+They examine the views without their schemas. Problems of schemas are found when the tools are
+built: at the first use of a server, by ``mcp_show``, and by ``check --deploy``.
 """
 
 from __future__ import annotations

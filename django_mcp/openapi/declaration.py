@@ -48,21 +48,22 @@ def openapi_tools(
 
     ``target`` is an API of Django Ninja, a router of django-modern-rest, or a document of OpenAPI
     3: a mapping, or the path of a file below BASE_DIR. A call is a request in the name of the
-    caller to the path of the operation, as ``urlconf`` resolves it, by default that of the site.
-    What GET reads becomes tools, with ``read_only=False`` everything. ``include`` and ``exclude``
+    caller to the path of the operation. ``urlconf`` resolves the path, by default ROOT_URLCONF.
+    Operations of GET become tools; with ``read_only=False``, all do. ``include`` and ``exclude``
     choose by names of tools, by ids of operations, or by patterns of them; ``one_tool_per_view``
     makes one tool of each group, with an argument ``action``. ``options`` has the options of each
     tool, by name, and other keywords are options of all tools.
 
-    ``prefix`` chooses one of several URLs of an API, and is the path before those of a document.
-    ``kwargs`` are fixed arguments of the URL. ``credentials(frame)`` returns the headers by which
-    the API knows callers who came in by others, ``authenticated_by`` has the callbacks, or names
-    the security schemes, for which these count as logged in, and ``prepare(request, frame)`` sets
+    ``prefix`` chooses one of several URLs of an API, and precedes the paths of a document.
+    ``kwargs`` are fixed arguments of the URL. ``credentials(frame)`` returns the headers that the
+    API expects of callers who have other credentials. ``authenticated_by`` has the callbacks, or
+    the names of the security schemes, that accept these callers. ``prepare(request, frame)`` sets
     attributes of the request. PUT, PATCH, and POST with status 201 answer with the key and the
     fields that were sent; ``answer="full"``, also for a tool in ``options``, with all that the view
     says, and ``answer="changed"`` shortens other answers of POST as well.
 
-    What cannot be offered is a warning when the tools are built, at the first use of the server.
+    An operation that cannot be a tool is a warning when the tools are built, at the first use of
+    the server.
     """
     how = (urlconf, prefix, kwargs or {}, credentials, authenticated_by)
     declared = DeclaredApi(
@@ -79,7 +80,9 @@ def openapi_tools(
 
 
 def operations_of(target: Any) -> Callable[[Any, Calling], Iterator[Candidate]]:
-    """Return what finds the operations of a target; raises ConfigurationError for others."""
+    """Return the function that finds the operations of a target.
+
+    Raises ConfigurationError for an unknown kind of target."""
     for is_target, find in FINDERS:
         if is_target(target):
             return find

@@ -56,7 +56,7 @@ class Described:
     is_form: bool = False
     """Whether the body is a form, and not JSON."""
     media_types: Sequence[str] = ()
-    """Those of the body."""
+    """The media types of the body."""
     answer: Schema | None = None
     """Of a response of success in JSON."""
     definitions: Schema

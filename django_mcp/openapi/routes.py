@@ -89,7 +89,7 @@ class Route:
         return not any(name.startswith("_") and name[1:].isdigit() for name in self.names)
 
     def resolve(self, arguments: Mapping[str, Any]) -> tuple[str, ResolverMatch] | None:
-        """Return the request path for ``arguments``, and what Django resolves it to.
+        """Return the request path for ``arguments``, and Django's match of it.
 
         None where a value does not fit, or where the path leads to another view, or to this one
         with other arguments.

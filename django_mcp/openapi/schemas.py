@@ -54,7 +54,8 @@ def _member(key: str, value: Any, hidden: str) -> Any:
 def to_json_value(value: Any) -> Any:
     """Return a value in a schema as JSON: validators and defaults of the site may have others.
 
-    A bound such as ``Decimal("180.0")`` is a number; what JSON does not have is a string.
+    A bound such as ``Decimal("180.0")`` is a number; other values that JSON does not have are
+    strings.
     """
     if isinstance(value, Mapping):
         return {str(name): to_json_value(member) for name, member in value.items()}

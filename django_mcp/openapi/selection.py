@@ -19,13 +19,13 @@ class Named(NamedTuple):
     label: str
     """In messages."""
     is_left_out: bool
-    """Whether it writes, where the author has not chosen what writes."""
+    """Whether it writes, where the author has not chosen any that write."""
     operation: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What ``include`` and ``exclude`` leave of the operations of an API."""
+    """The choice of operations of an API, by ``include`` and ``exclude``."""
 
     include: Sequence[str]
     exclude: Sequence[str]
@@ -40,7 +40,7 @@ class Selection:
     def chosen(
         self, operations: Iterable[Named], *, options: Iterable[str], remedy: str
     ) -> Iterator[Named]:
-        """Yield what becomes a tool; then raise ConfigurationError for names that have none.
+        """Yield the chosen operations; then raise ConfigurationError for names that have none.
 
         ``options`` are further names and patterns that the author gives, and ``remedy`` says how
         two operations get different names.

@@ -115,7 +115,7 @@ def component_of(
 
 
 def read(operation: Operation, fixed: Mapping[str, Any]) -> Arguments:
-    """Return the arguments of an operation; raises ConfigurationError for what no tool can send."""
+    """Return the arguments of an operation; raises ConfigurationError for an impossible one."""
     described = operation.described
     kept, many = filters.folded(usable(operation))
     body, shared = of_body(
@@ -142,7 +142,7 @@ def read(operation: Operation, fixed: Mapping[str, Any]) -> Arguments:
 def usable(operation: Operation) -> list[Parameter]:
     """Return the parameters that may be arguments; raises ConfigurationError for a needed other.
 
-    Credentials, and what a proxy says of a client, are none: a model must not choose them.
+    Credentials, and headers that a proxy sets, are not: a model must not choose them.
     """
     kept = []
     for parameter in operation.described.parameters:

@@ -54,18 +54,19 @@ def rest_tools(
     """Register the actions of a view set, or of all views of a router, as tools.
 
     A tool sends a request in the name of the caller to the URL of the view, so all that the view
-    declares applies. ``target`` is a view set, of which ``actions`` become tools, by default
-    ``list`` and ``retrieve``; or a router or a list of URL patterns, of which all that GET reads
-    does, with ``read_only=False`` everything; ``include=["*_list"]`` and ``exclude`` choose there
-    by name. ``one_tool_per_view`` makes one tool of each view set, with an argument ``action``.
-    ``options`` has the options of each action, or of each name of a router: those of ``tool``,
-    ``serializer``, what an extra action reads (None for nothing), ``query``, the JSON Schemas of
-    further query parameters, and ``answer``. Other keywords are options of all tools.
+    declares applies. ``target`` is a view set: its ``actions`` become tools, by default ``list``
+    and ``retrieve``. Or it is a router or a list of URL patterns: the actions of GET become tools,
+    with ``read_only=False`` all; ``include=["*_list"]`` and ``exclude`` choose there by name.
+    ``one_tool_per_view`` makes one tool of each view set, with an argument ``action``. ``options``
+    has the options of each action, or of each name of a router: the options of ``tool``;
+    ``serializer`` for the data of an extra action (None for no data); ``query``, the JSON Schemas
+    of further query parameters; and ``answer``. Other keywords are options of all tools.
 
     ``prefix`` chooses another URL than the first of a view, in a router also by patterns of names.
-    ``version`` is that of the API, ``kwargs`` are fixed arguments of the URL. ``auth(frame)``
-    returns ``request.auth`` for callers without a token of the API, ``authenticated_by`` are the
-    authentication classes for which they count where a view accepts fewer than the API does, and
+    ``version`` is the version of the API, ``kwargs`` are fixed arguments of the URL.
+    ``auth(frame)`` returns ``request.auth`` for callers without a token of the API.
+    ``authenticated_by`` are the authentication classes that accept these callers, where a view has
+    fewer than the API.
     ``prepare(request, frame)`` sets attributes of the request that middleware sets over HTTP.
     PUT, PATCH, and POST with status 201 answer with the key and the fields that were sent;
     ``answer="full"`` with all that the view says, and ``answer="changed"`` shortens other answers
@@ -204,8 +205,8 @@ def rest_tool(
 ) -> None:
     """Register one method of a view as a tool: of an APIView class, or of an ``@api_view``.
 
-    ``serializer`` describes the data that the view reads, if it is no generic view; None means that
-    it reads none. The other parameters are those of ``rest_tools``.
+    ``serializer`` describes the data that the view reads, if it is not a generic view; None means
+    that it reads none. ``rest_tools`` explains the other parameters.
     """
     view_class = view_class_of(view)
     check_forced_user()

@@ -23,7 +23,7 @@ VERBS: Mapping[str, str] = {
 def of_operation(operation: Operation, written: str, summary: str = "") -> str:
     """Return the description, which begins with the ``summary`` of the author.
 
-    ``written`` is what drf-spectacular says of the operation.
+    ``written`` is the description by drf-spectacular.
     """
     text = _of_operation(operation, written, has_summary=bool(summary))
     if text.startswith(summary.rstrip(".")):
@@ -34,8 +34,8 @@ def of_operation(operation: Operation, written: str, summary: str = "") -> str:
 def _of_operation(operation: Operation, written: str, *, has_summary: bool) -> str:
     """Return the author's text, else a sentence of our own unless there is a summary.
 
-    Only what the author wrote for this very view counts: a docstring that it inherits describes a
-    mixin, or REST framework.
+    Only a text for this very view counts: a docstring that it inherits describes a mixin, or REST
+    framework.
     """
     view_class = operation.view_class
     inherited = {_cleaned(base.__doc__) for base in view_class.__mro__}

@@ -114,9 +114,9 @@ def _copied(get_context: Any) -> dict[str, Any]:
 
 
 def _or_plain(view: Any, get_context: Any) -> dict[str, Any]:
-    """Return the context of a serializer; that of REST framework, where the view's own raises.
+    """Return the context of a serializer, or the default context where the view's own raises.
 
-    Without a request, it may lack a tenant or an object. What the fields need of it, they say.
+    Without a request, it may lack a tenant or an object. Fields that need them raise.
     """
     try:
         context: dict[str, Any] = get_context()
@@ -286,7 +286,7 @@ def only(what: str, routes: Sequence[Route], choose: Mapping[str, Any]) -> Route
 
 
 def base_name(view_class: Any) -> str:
-    """Return the name of a view without what tells that it is one: TicketViewSet is ticket."""
+    """Return the name of a view without its suffix: TicketViewSet is ticket."""
     name = snake_case(view_class.__name__)
     for suffix in SUFFIXES:
         name = name.removesuffix(suffix)

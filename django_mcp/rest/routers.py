@@ -84,7 +84,7 @@ class DeclaredUrls:
             yield self._declared(each.names[0], each.operation)
 
     def _named(self) -> Iterator[Named]:
-        """Yield what may be chosen, by the names of its tools."""
+        """Yield the operations that may be chosen, by the names of their tools."""
         endpoints = [*_endpoints(self.target)]
         keys = {endpoint.key for endpoint in endpoints}
         for endpoint in endpoints:
@@ -193,7 +193,7 @@ def _patterns(target: Any) -> Sequence[Any]:
 
 
 def _kind(callback: Any) -> tuple[Any, ...]:
-    """What two callbacks of the same view have in common: some routers make them anew."""
+    """The part that two callbacks of one view have in common: some routers make them anew."""
     actions = getattr(callback, "actions", None) or {}
     basename = getattr(callback, "initkwargs", {}).get("basename")
     return (getattr(callback, "cls", None), tuple(sorted(actions.items())), basename)

@@ -81,7 +81,7 @@ OVERRIDABLE = frozenset(dir(serializers.ModelSerializer)) - {
     *("Meta", "_declared_fields", "__module__", "__doc__", "__dict__", "__annotations__"),
     *("validate", "create", "update", "save", "to_internal_value", "to_representation"),
 }
-"""What decides about the fields of a serializer, and can depend on its context."""
+"""The methods that decide about the fields of a serializer, and can depend on its context."""
 
 
 @lru_cache(maxsize=2000)
@@ -282,7 +282,7 @@ def _regex(field: Any) -> Schema:
     try:
         search(pattern or "")
     except ValueError:
-        pattern = None  # The serializer validates what only Python's patterns can express.
+        pattern = None  # The serializer validates it: only Python has such patterns.
     return _string(field, **({"pattern": pattern} if pattern else {}))
 
 

@@ -1,4 +1,4 @@
-"""REST framework as a source of operations: what becomes a tool of each."""
+"""REST framework as a source of operations, and the tool of each operation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django_mcp.rest.spectacular import Descriptions
 from django_mcp.rest.tools import Choices, component_of
 
 OWN_OPTIONS = ("serializer", "query", "answer")
-"""What ``options`` of an action has beside the options of its tool."""
+"""The ``options`` of an action, besides the options of its tool."""
 
 
 class Views:

@@ -1,4 +1,4 @@
-"""What drf-spectacular says of an operation, where it describes the view.
+"""The description of an operation by drf-spectacular, where it describes the view.
 
 The only module that imports drf-spectacular, and only where the view has its schema class.
 """
@@ -46,7 +46,7 @@ class Described(NamedTuple):
 
 
 class Descriptions:
-    """What drf-spectacular says of many operations, generated together.
+    """The descriptions of many operations by drf-spectacular, generated together.
 
     One generator reads each serializer once, however many operations have it. A view that raises
     loses its own description only.
@@ -177,13 +177,13 @@ def _marking_generator(operations: Sequence[Operation]) -> Any:
 
 OF_GENERATORS = ("create_view", "get_schema")
 OF_SCHEMAS = ("get_operation", "get_response_serializers", "map_parsers", "resolve_serializer")
-"""What drf-spectacular calls of its own objects, and this module replaces."""
+"""The methods of drf-spectacular that it calls itself, and this module replaces."""
 
 
 def is_supported() -> bool:
-    """Whether the installed version has what this module uses; if not, a warning says so.
+    """Whether the installed version has the members that this module uses; else it warns.
 
-    Views are then described as those without drf-spectacular, instead of not at all.
+    Views are then described as if drf-spectacular were not installed.
     """
     from drf_spectacular import drainage, generators, openapi
 

@@ -63,7 +63,7 @@ def component_of(
 ) -> tuple[ToolComponent, Credentials]:
     """Return the tool of an operation, and its credentials; raises ConfigurationError.
 
-    ``described`` is what drf-spectacular says of it.
+    ``described`` is its description by drf-spectacular.
     """
     if described is not None and described.body is not None:
         operation = replace(operation, is_described_with_body=True)

@@ -66,8 +66,8 @@ raises its error, and changes nothing.
 """
 
 ABANDONED_AFTER = 24 * 60 * 60.0
-"""Seconds without events after which an open stream is abandoned, unless the store is told
-otherwise: its worker has died."""
+"""Seconds without events until an open stream is abandoned, unless the store has another limit:
+its worker has died."""
 
 APPENDED_AT_ONCE = 10
 """Sessions that a store without transactions appends to at the same time."""
@@ -177,7 +177,7 @@ class SessionStore(ABC):
     """Stores sessions until they are deleted or unused for ``idle_timeout`` seconds.
 
     A session that is not initialized expires after ``initialize_timeout`` already. All workers
-    read what one has written. An expired session is not found. The time of the last use is
+    read the writes of each. An expired session is not found. The time of the last use is
     accurate to a twentieth of these timeouts, so that most loads need no write.
 
     The id of a session is a secret of its client, so the key of the stored session is its address.
@@ -218,8 +218,8 @@ class SessionStore(ABC):
 
         Concurrent updates are applied one after another; none is lost. The session counts as
         used now. Raises TypeError for a value that is not JSON serializable. Changes without effect
-        write nothing but the time of the last use. Where they change ``counted_as``, the session is
-        counted as that from then on, and the limit is that of ``create``. Raises StoreFull.
+        write nothing but the time of the last use. Where they change ``counted_as``, the session
+        counts for that key from then on, within the limit of ``create``. Raises StoreFull.
         """
 
     @abstractmethod
@@ -235,7 +235,7 @@ class SessionStore(ABC):
         """The addresses of the live sessions of ``server`` that are subscribed to ``uri``."""
 
     async def subscribers_of_each(self, server: str, uris: Sequence[str]) -> dict[str, list[str]]:
-        """What ``subscribers`` returns, for several resources at once.
+        """The result of ``subscribers``, for several resources at once.
 
         A store with queries should override it with as few of them as possible.
         """

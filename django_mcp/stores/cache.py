@@ -43,17 +43,17 @@ from django_mcp.stores.base import (
 from django_mcp.stores.redis_connection import RedisConnection
 
 LOCK_LIFETIME = 3
-"""Seconds after which a lock, or a claim, expires: its holder has died. Locks are held for
+"""Seconds until a lock, or a claim, expires: its holder has died. Locks are held for
 milliseconds."""
 CLAIM_VALID = 0.9
 """Seconds from reading a session to claiming its next version, and from there to writing it.
 
-Both times together are shorter than LOCK_LIFETIME, even if a cache counts whole seconds. So a
-worker whose claim of a version succeeds because an earlier claim has expired has read the session
-after the holder of that claim could write it.
+Both times together are shorter than LOCK_LIFETIME, even if a cache counts whole seconds. A claim
+may succeed because an earlier one has expired. Whoever makes the later claim has then read the
+session after the holder of the earlier one could write it.
 """
 LIST_CHECK = 64
-"""Sessions in an entry that lists them, after which those are dropped that have expired."""
+"""Sessions in an entry that lists them. Beyond that, expired ones are dropped."""
 
 
 # The keys of entries.
@@ -175,8 +175,8 @@ class CacheSessionStore(_InCache, SessionStore):
 
     A session has two entries, its data and the time of its last use, so that a touch never
     overwrites an update. The second one also contains whether it is initialized. A third one
-    occupies one of the slots of its caller, of which there are ``limit_per_principal``. Other
-    entries list the subscribers of a resource; they may contain expired sessions.
+    occupies one of the ``limit_per_principal`` slots of its caller. Other entries list the
+    subscribers of a resource; they may contain expired sessions.
 
     Before a worker changes or deletes a session, it claims the next version: an entry that only one
     worker can add. It expires by itself, so that it takes one operation where a lock takes two.
@@ -187,7 +187,7 @@ class CacheSessionStore(_InCache, SessionStore):
         self._timeout = self._lifetime(initialized=True)
 
     def _lifetime(self, *, initialized: bool) -> int:
-        """Seconds until entries expire: later than the session, whose use may be written late."""
+        """Seconds until entries expire: after the session, because its use may be written late."""
         return ceil(self.timeout(initialized=initialized) * 1.05)
 
     @on_thread
@@ -207,7 +207,7 @@ class CacheSessionStore(_InCache, SessionStore):
             self._list(_of_resource(session.server, uri), name, True)
 
     def _find_slot(self, session: Session) -> str:
-        """Occupy a slot that is free, or whose session has ended; raises StoreFull."""
+        """Occupy a slot that is free, or that an ended session has; raises StoreFull."""
         name = session.address
         with self._locked(_of_caller(session)) as cache:
             slots = [_slot(session, number) for number in range(self.limit_per_principal)]
@@ -305,7 +305,7 @@ class CacheSessionStore(_InCache, SessionStore):
         if now > claimed_at + CLAIM_VALID:
             raise StoreBusy
         if now > stored.read_at + CLAIM_VALID:
-            # Another one may have written it, whose claim has expired.
+            # The holder of an expired claim may have written it.
             self._cache.delete(version)
             return False
         return True

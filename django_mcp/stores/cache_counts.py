@@ -36,8 +36,8 @@ class PeriodCount:
 def increment(cache: BaseCache, key: str, timeout: float) -> int:
     """Add 1 to the count ``key``, and return it; ``timeout`` is when it expires, in seconds.
 
-    Redis, Memcached and local memory increment atomically. The other caches read, and write what
-    they have read with their default timeout: they count under a lock, which takes a few
+    Redis, Memcached and local memory increment atomically. The other caches read the count,
+    and write it with their default timeout: they count under a lock, which takes a few
     milliseconds. Raises StoreBusy if others have the lock for too long.
     """
     if type(cache).incr is not BaseCache.incr:

@@ -329,8 +329,8 @@ class DatabaseEventStore(_InDatabase, EventStore):
     def _lock(self, names: Sequence[str]) -> dict[str, int]:
         """Lock streams, and return the last number of each that is known.
 
-        They are locked in one order, so that of two which lock several neither waits for the
-        other. One that is created after that is not locked, and not returned.
+        They are locked in one order, so that two workers which lock several never wait for each
+        other. A stream that is created after that is not locked, and not returned.
         """
         rows = self._rows(Stream).filter(self._live, pk__in=names)
         if connections[self._alias].features.has_select_for_update:

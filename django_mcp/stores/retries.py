@@ -44,7 +44,7 @@ def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, 
 
 
 def retried(function: Callable[[], T], *, using: str) -> T:
-    """Return what ``function`` returns, which is called again after a conflict with other writers.
+    """Return the result of ``function``, and call it again after a conflict with other writers.
 
     Not within a transaction, which has ended then: its own owner has to begin again. Raises
     StoreBusy if the conflicts do not end in time.

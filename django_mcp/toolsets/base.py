@@ -37,7 +37,7 @@ class BaseToolset(ABC):
     ordering: ClassVar[Sequence[str]] = ()
     """The default ordering, with "-" before a name for descending; the key decides among equals."""
     group_fields: ClassVar[Sequence[str]] = ()
-    """What ``aggregate`` may group by; dates by year, quarter, month, week or day."""
+    """The fields that ``aggregate`` may group by; dates by year, quarter, month, week or day."""
     aggregate_fields: ClassVar[Mapping[str, Sequence[str]]] = {}
     """The functions "sum", "avg", "min" and "max" that callers may apply, by field."""
     write_fields: ClassVar[Sequence[str] | None] = None
@@ -113,7 +113,8 @@ class BaseToolset(ABC):
         """Delete a row; override it to do something else, such as to mark it as deleted.
 
         Then ``get_queryset`` has to leave it out. If the row is gone afterwards, the caller needs
-        the permission to delete and change what went along, and else the call is rolled back.
+        the permissions for all rows that were deleted or changed with it; otherwise the call is
+        rolled back.
         """
         instance.delete()
 

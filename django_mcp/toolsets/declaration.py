@@ -169,7 +169,7 @@ class _Reader:
         self.problems = Problems()
 
     def each(self, attribute: str, read: Callable[[str], T]) -> dict[str, T]:
-        """Return what each name of a list means; problems are noted by name."""
+        """Return the meaning of each name of a list; problems are noted by name."""
         values = {}
         with self.problems.noted():
             for name in self.names(attribute):

@@ -73,7 +73,7 @@ class Deleter:
         return type(self.toolset).perform_delete is not BaseToolset.perform_delete
 
     def _consequences(self, frame: Frame, row: Model) -> tuple[Cascade, ToolError | None]:
-        """Return what would happen, and why the caller may not do it."""
+        """Return the consequences, and why the caller may not delete the row."""
         try:
             return self._permitted_cascade(frame, row), None
         except ToolError as error:
@@ -84,14 +84,14 @@ class Deleter:
         return router.db_for_write(self.toolset.model)
 
     def _look(self, frame: Frame, value: Any) -> Cascade:
-        """Return what would happen, as far as it is known, without keeping the row locked."""
+        """Return the known consequences, without keeping the row locked."""
         using = self._using
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
             row = locked(self.reader, frame, value, using, "delete")
             return Cascade({}, {}) if self.is_overridden else self._permitted_cascade(frame, row)
 
     def _permitted_cascade(self, frame: Frame, row: Model) -> Cascade:
-        """Return what would happen; raises ToolError if the caller may not do all of it."""
+        """Return the consequences; raises ToolError if the caller may not cause all of them."""
         most = self.toolset.max_deleted
         try:
             consequences = cascade.collect(row, self._using, most)

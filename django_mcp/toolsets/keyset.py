@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PURPOSE = "toolset"
 LOOKUPS = ("exact", "gt", "lt", "isnull")
-"""What ``after`` compares the columns of an ordering by."""
+"""The lookups that ``after`` uses for the columns of an ordering."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,4 +91,4 @@ ELSEWHERE = {
     "lookup_field": "'key'",
     "Meta": "its attributes in the class itself",
 }
-"""What REST framework and the admin call the attributes of a toolset."""
+"""The names of attributes in REST framework and in the admin, and their names here."""

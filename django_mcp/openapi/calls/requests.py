@@ -64,7 +64,7 @@ class RequestOfTool(HttpRequest):
         return chosen
 
     def view_of(self, match: ResolverMatch) -> Any:
-        """What identifies a view: each URLconf may have a function of its own for one class."""
+        """The identity of a view: each URLconf may have a function of its own for one class."""
         return getattr(match.func, "cls", match.func)
 
 

@@ -1,4 +1,4 @@
-"""Lists, and pages of lists, cut at a row where they are long, with a cursor for what follows."""
+"""Lists, and pages of lists, cut at a row where they are long, with a cursor for the rest."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Pages:
     def part(self, value: Any, frame: Frame, arguments: Mapping[str, Any]) -> Any:
         """Return the rows after the cursor in ``arguments``, as many as have room.
 
-        A page keeps its other members, such as the number of all rows. What has no rows, or has
-        room as a whole, is returned unchanged.
+        A page keeps its other members, such as the number of all rows. A value without rows, or
+        one that has room as a whole, is returned unchanged.
         """
         member = None if isinstance(value, list) else _member_with_rows(value)
         rows = value if member is None else value[member]

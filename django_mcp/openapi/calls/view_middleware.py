@@ -1,7 +1,7 @@
 """The call of a view within the middleware that a site names in VIEW_MIDDLEWARE.
 
 It surrounds the request that the tool sends, with the path of the view, on the thread of the call.
-What answers instead of the view is the response of the view.
+A response of the middleware itself counts as the response of the view.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ OF_HTTP = (
 def skipped(servers: Sequence[Any]) -> list[str]:
     """Return the middleware of the project that a view does not have if a tool calls it.
 
-    ``servers`` are those with such tools; what all of them name is not skipped.
+    ``servers`` are those with such tools; middleware that all of them name is not skipped.
     """
     if not servers:
         return []
@@ -137,7 +137,7 @@ def _check_tenant(request: RequestOfTool) -> None:
 
 
 def _prepare(request: Any, match: ResolverMatch) -> None:
-    """Set what middleware reads of a request: its caller, and the session of a browser."""
+    """Set the attributes that middleware reads: the caller, and the session of a browser."""
     request.mcp_match = match
     # AuthenticationMiddleware takes these instead of the user of the session.
     request._cached_user = request._acached_user = request.user

@@ -1,4 +1,4 @@
-"""What all sources of operations have in common."""
+"""The base class of all sources of operations."""
 
 from __future__ import annotations
 

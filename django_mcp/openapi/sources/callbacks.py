@@ -1,7 +1,7 @@
 """As which caller a tool calls a view of Django Ninja, whose ``auth=`` callbacks run and decide.
 
-A callback reads its credentials from the request. The request of a tool has those, and only those,
-by which the caller came in, as over HTTP:
+A callback reads its credentials from the request. The request of a tool has the credentials of the
+caller, and no others, as over HTTP:
 
 | caller | the request has |
 |---|---|
@@ -90,7 +90,7 @@ class NinjaCredentials:
         raise not_accepted(WITHOUT_CREDENTIALS if is_of_ninja else OTHER_CLASS)
 
     def _reads(self, accepted: Any) -> bool:
-        """Whether a callback of the operation reads what another one has accepted."""
+        """Whether a callback of the operation reads the credentials that another one accepted."""
         return any(accepts_like(each, accepted) for each in self.callbacks)
 
     @property
@@ -126,7 +126,7 @@ WITHOUT_CREDENTIALS = (
 
 
 class NinjaAccess:
-    """The permission of a tool: what the callbacks say of a caller, as far as it is known.
+    """The permission of a tool: the answer of the callbacks, as far as it is known before a call.
 
     Callbacks of Django Ninja itself for sessions read the user alone, and those for HTTP accept
     nobody without the header. Any other callback is not asked before the call.

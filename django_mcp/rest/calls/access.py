@@ -22,9 +22,9 @@ logger = logging.getLogger("django_mcp")
 
 
 class OfCall(BaseException):
-    """A permission class needs what only a call has: its arguments, its path or its data.
+    """A permission class needs a part of the call: its arguments, its path or its data.
 
-    It is no Exception, because permission classes catch those and refuse.
+    It is not an Exception, because permission classes catch those and refuse.
     """
 
 
@@ -32,7 +32,7 @@ class ViewAccess:
     """The permission of a tool: the answer of its view's permission classes before any call.
 
     The view asks them again at the call, with its arguments. An anonymous caller passes: the view
-    answers that a login is needed. So does everybody where a class needs what is not known yet.
+    answers that a login is needed. So does everybody where a class needs a part of the call.
     """
 
     is_of_caller = True
@@ -118,9 +118,9 @@ OF_CALL = (
 
 @cache
 def _before_call(kind: Any) -> Any:
-    """Return the class of a request that raises OfCall for what only a call has.
+    """Return the class of a request that raises OfCall for attributes that only a call has.
 
-    Attributes that it does not have yet are of that kind: middleware sets them.
+    Attributes that it does not have yet count as such: middleware sets them.
     """
 
     def read(request: Any, name: str) -> Any:

@@ -1,7 +1,7 @@
 """``request.user`` and ``request.auth`` of a view: as which caller of the API a tool calls it.
 
-Over HTTP, an authentication class of the view accepts the caller. What the view asks of that is
-known to hold in the call of a tool, or the tool is left out for this caller:
+Over HTTP, an authentication class of the view accepts the caller. The same conditions are known to
+hold in the call of a tool, or the tool is left out for this caller:
 
 | caller | the view accepts this way in | ``request.auth`` |
 |---|---|---|
@@ -128,7 +128,7 @@ class Credentials:
 
     @property
     def token_readers(self) -> Sequence[str]:
-        """What guards the view, and may read ``request.auth``."""
+        """The guards of the view that may read ``request.auth``."""
         return self.guards.unknown
 
     @property
@@ -222,7 +222,7 @@ def _needs_token(principal: Principal | None) -> ToolError:
 
 
 def _classes_of(frame: Frame) -> set[type | None]:
-    """Return the classes by which callers of RESTFrameworkAuthentication may have come in."""
+    """Return the classes that may have accepted a caller of RESTFrameworkAuthentication."""
     server: Any = frame.server
     authenticators = registry.authenticators(server)
     of_api = (each for each in authenticators if isinstance(each, RESTFrameworkAuthentication))

@@ -58,7 +58,7 @@ class Guards:
 
 
 def of_view(operation: Operation, view: Any) -> Guards:
-    """Return what guards a view; raises ConfigurationError if no tool can have such a guard."""
+    """Return the guards of a view; raises ConfigurationError for one that no tool can have."""
     kind = type(view)
     overridden = [name for name in OF_VIEWS if not _is_of_library(kind, name)]
     permissions = [*_operands(_permissions(view, "get_permissions" in overridden))]

@@ -7,8 +7,8 @@
 | ``request`` | REST framework's Request, without a body and a query |
 | ``request.method`` | GET for resources, prompts and tools with ``read_only=True``, else POST |
 | ``request.user`` | the user of the Frame |
-| ``request.auth`` | what the site's authentication class returned, as for the view of a tool; a \
-class that reads it where nobody knows what it would be refuses the caller |
+| ``request.auth`` | the result of the site's authentication class, as for the view of a tool; a \
+class that reads it where it is unknown refuses the caller |
 | ``view.action`` | the name of the component |
 | ``view.kwargs`` | empty: a permission is asked before the arguments are known |
 | ``request.mcp_frame`` | the Frame |

@@ -61,8 +61,8 @@ class VisibleRows:
         source = SEPARATOR.join(relations)
         rows = self.limits[relations]
         if rows is None:
-            # Never true of a related row. An empty subquery would leave a constant, by which
-            # PostgreSQL does not sort.
+            # Never true of a related row. An empty subquery would leave a constant, and PostgreSQL
+            # does not sort by one.
             return Q(**{f"{source}__isnull": True})
         return Q(**{f"{source}__in": rows})
 
