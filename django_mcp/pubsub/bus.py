@@ -2,8 +2,8 @@
 
 However many streams subscribe, a bus has one channel of the channel layer, in the one group of the
 site, and one receiving task. Messages within a process do not use the layer, so that a site of one
-process needs none. The bus knows names and messages, but not what they mean. It has no states but
-those of its channel, which ``layer_channel`` explains.
+process needs none. The bus knows names and messages, but not their meaning. It has no states except
+the states of its channel, in ``layer_channel``.
 """
 
 # The rules:
@@ -41,11 +41,11 @@ Receiver = Callable[[Message], None]
 
 REMEDY = "see that the channel layer in CHANNEL_LAYERS connects all workers, and works"
 TIMEOUT = 5.0
-"""Seconds for which a request waits for the channel layer, where it has to. What is stored as well,
-such as a notification, waits for nothing."""
+"""Seconds that a request waits for the channel layer, where it has to. A message that is stored as
+well, such as a notification, waits for nothing."""
 ATTEMPTS = (0.05, 0.3)
-"""Seconds before each further attempt to send what the layer has to accept: after a restart of the
-layer, the connections to it fail once."""
+"""Seconds before each further attempt to send a message that the layer has to accept: after a
+restart of the layer, the connections to it fail once."""
 
 
 def group(kind: str, *names: str) -> str:
@@ -199,9 +199,9 @@ def publish_here(name: str, message: Message) -> bool:
 async def send_to(channel: str, name: str, message: Message) -> bool:
     """Pass a message to the bus with this channel; whether the layer has accepted it.
 
-    For messages that are in no store, and have one receiver. The layer may lose what it has
-    accepted, but it refuses what a full channel does not take, and a channel needs no group, which
-    a restart of the layer empties.
+    For messages that are in no store, and have one receiver. The layer may lose a message that
+    it has accepted, but it refuses one for a full channel. A channel needs no group, which a
+    restart of the layer empties.
     """
     sent = envelope([[name, dict(message)]])
     for delay in (0.0, *ATTEMPTS):

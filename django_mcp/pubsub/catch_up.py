@@ -4,7 +4,7 @@ A stream of the store which somebody follows has a last number. While any is fol
 reads the last numbers of all of them every few seconds, and calls the followers of those which
 have changed. Nothing else finds out that a hint was lost.
 
-What is followed is
+A followed stream is
 
 | state | number | who moves it there |
 |---|---|---|
@@ -32,8 +32,8 @@ OnChange = Callable[[int | None], None]
 """Receives the last number, or None if there is no such stream (any more)."""
 
 INTERVAL = 2.5
-"""Seconds between two reads: what a lost hint announced is read within five, also by a store that
-takes its time."""
+"""Seconds between two reads: entries of a lost hint are read within five, from a slow store as
+well."""
 UNKNOWN = -1
 
 

@@ -72,8 +72,8 @@ def shared() -> BaseChannelLayer | None:
 def for_receiving() -> BaseChannelLayer | None:
     """A layer as ``shared``, for the event loop that receives with it.
 
-    A layer of channels_redis receives on one loop only, and a process may have several: that of its
-    server, those on which decisions are followed, and one that a forked child has inherited.
+    A layer of channels_redis receives on one loop only, and a process may have several: the loop of
+    its server, those that follow decisions, and one that a forked child has inherited.
     """
     layer = shared()
     try:

@@ -22,8 +22,8 @@ from django_mcp.pubsub.channel_layer import SITE, Message
 from django_mcp.runtime import background, pools
 
 REFRESH = 15.0
-"""Seconds after which a channel joins its group again: groups of a layer expire, and a layer that
-was restarted or flushed has lost them. Until then, ``catch_up`` finds what is missed."""
+"""Seconds until a channel joins its group again: groups of a layer expire, and a layer that
+was restarted or flushed has lost them. Until then, ``catch_up`` finds missed entries."""
 PAUSE = 1.0
 """Seconds before a channel receives again after its layer failed."""
 END = "django_mcp.end"

@@ -39,7 +39,7 @@ Write = Callable[[dict[str, Any]], None]
 REQUEST = "mailbox"
 """The purpose of the encryption of ids of requests to the client."""
 RESPONSE = "response"
-"""What stored responses are encrypted for."""
+"""The purpose of the encryption of stored responses."""
 
 
 class Route(Protocol):
@@ -77,8 +77,8 @@ class ResponseRoute(NamedTuple):
 class ExpectedResponse:
     """A response: a message to its group in the process that waits, or an event of the store.
 
-    The event is the only one of its stream. It is encrypted, because nothing but the waiting call
-    may read what the client's user says.
+    The event is the only one of its stream. It is encrypted, because only the waiting call may
+    read the answers of the client's user.
     """
 
     def __init__(

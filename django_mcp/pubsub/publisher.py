@@ -1,7 +1,7 @@
 """Publishing notifications to the sessions and streams they concern, on any worker.
 
-A message for one session is appended to its outbox, from which the active stream of the session
-takes it. A message for every session of a server is appended once to the log of the server, which
+A message for one session is appended to its outbox. The active stream of the session takes it from
+there. A message for every session of a server is appended once to the log of the server, which
 each session reads from its own position. The store comes first. Afterwards a hint on the message
 bus, which may be lost, tells the streams to read. A write that fails is logged, and not repeated.
 """

@@ -1,4 +1,4 @@
-"""Revocations on all workers: what their caches of authenticated principals must forget."""
+"""Revocations on all workers: principals that their caches must forget."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """Components that the site has switched off, on all workers.
 
 The table is the truth. Each worker reads it before it answers its first message, when another one
-publishes that it has changed, and every few seconds in case that was lost. What it reads it hands
-to the components of each server, which hide what is switched off as if it did not exist: a call
-asks for nothing more. A worker tells its clients of the lists that have changed once it has changed
+publishes that it has changed, and every few seconds in case that was lost. The components of each
+server get the result, and hide those that are switched off as if they did not exist: a call asks
+for nothing more. A worker tells its clients of the lists that have changed once it has changed
 them, so that the last notification follows the last worker.
 
 | a worker | hides | who moves it there |
 |---|---|---|
 | knows nothing | nothing | the start of the process |
-| has read | what the table says | the first read, a hint, the timer, a change in this process |
-| cannot read | what it hid before | a read that fails: it is logged, and the timer reads again |
+| has read | the rows of the table | the first read, a hint, the timer, a change in this process |
+| cannot read | the same as before | a read that fails: it is logged, and the timer reads again |
 """
 
 from __future__ import annotations

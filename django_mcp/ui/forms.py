@@ -1,6 +1,6 @@
 """form_view: a Django form that the user fills in, within the conversation.
 
-Two tools belong to it. The model calls the one that shows the form, and may fill in what it knows.
+Two tools belong to it. The model calls the one that shows the form, and may fill in fields.
 The page calls the other one, with the user's entries; the form validates them on the server.
 """
 
@@ -59,12 +59,12 @@ def form_view(
 
     ``TicketForm`` becomes the tool ``ticket_form``, which shows the form to the user, with the
     arguments as initial values, and the tool ``submit_ticket``, which only the view calls. It
-    validates the form and returns what ``on_valid(form, frame)`` returns; by default it saves a
+    validates the form and returns the result of ``on_valid(form, frame)``; by default it saves a
     ModelForm. Errors are shown at their fields. ``form_kwargs(frame)`` are keywords of the form.
 
-    ``fragment`` is the template of the form, with ``form``, and ``done`` that of the result of a
-    valid one. Further options are those of ``tool``; a permission is that of both tools. Raises
-    ConfigurationError for a form that cannot be a view, such as one with files.
+    ``fragment`` is the template of the form, with ``form``, and ``done`` the template of the result
+    of a valid one. Further options are options of ``tool``; a permission applies to both tools.
+    Raises ConfigurationError for a form that cannot be a view, such as one with files.
     """
     form_tools.check_form(form_class, on_valid)
     check_fields(form_class)

@@ -1,7 +1,7 @@
 """Views from Django templates: a page that is the same for everybody, and a fragment of results.
 
 The page is rendered once for each language of the site, without a request and without data of a
-call. What a tool returns is shown by the script of the page, or by a *fragment*: a template that is
+call. The script of the page shows the result of a tool, or a *fragment* does: a template that is
 rendered with the result, in the call, with autoescape.
 """
 
@@ -90,7 +90,7 @@ class TemplateView(View):
         return f"{self.uri}/{digest.hexdigest()[:VERSION_DIGITS]}"
 
     def page(self) -> str:
-        """Return the HTML of the page in the current language; raises what rendering raises."""
+        """Return the HTML of the page in the current language; raises the errors of rendering."""
         language = translation.get_language() or ""
         page = self._pages.get(language)
         if page is None or not self.is_constant:
@@ -105,7 +105,7 @@ class TemplateView(View):
         return {"view": self}
 
     def fragment_of(self, value: Any, arguments: Json) -> str:
-        """Return the fragment for a result; raises what rendering raises."""
+        """Return the fragment for a result; raises the errors of rendering."""
         if self.fragment is None:
             return View.fragment_of(self, value, arguments)
         context = {"view": self, **fragment_context(value, arguments)}
@@ -132,7 +132,7 @@ def template_view(
 
     ``template`` is the page, which has ``{% mcp_app %}`` in its head; by default it is a page with
     nothing but the fragment. ``fragment`` is a template that shows a result: its context are the
-    members of what the tool returned, the whole as ``result``, and the ``arguments``. The page
+    members of the result, the whole as ``result``, and the ``arguments``. The page
     of ``shop/mcp/cart.html`` is at ``ui://shop/cart``, followed by a hash of its contents.
 
     ``csp`` names the origins that the page needs, by ``"connect"``, ``"resource"``, ``"frame"``
@@ -163,7 +163,7 @@ def template_view(
 def site_languages() -> list[str]:
     """Return the languages that the site declares, its own one first.
 
-    Where LANGUAGES is not set, Django knows about a hundred, of which a site has few.
+    Where LANGUAGES is not set, Django knows about a hundred, and a site has few of them.
     """
     is_default = settings.LANGUAGES is global_settings.LANGUAGES
     declared = () if is_default else settings.LANGUAGES
@@ -208,4 +208,4 @@ approval_view = template_view(
     title=_("Approval"),
     prefers_border=True,
 )
-"""The view of a tool with an approval: what waits, and the link to the page of the decision."""
+"""The view of a tool with an approval: the call, and the link to the page of the decision."""

@@ -1,4 +1,4 @@
-"""System checks of the app ``django_mcp.contrib.skills``: what hosts refuse, and what misleads."""
+"""System checks of the app ``django_mcp.contrib.skills``: skills that hosts refuse or misread."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:|//|#")
 """Links with a scheme or a host, and those to a heading."""
 NAME = r"`([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?:\([^`]*\))?`"
 SPAN = re.compile(NAME)
-"""What looks like the name of a tool, or of one of its arguments."""
+"""Text that looks like the name of a tool, or of one of its arguments."""
 CALLED = re.compile(rf"\b(?:[Tt]ools?|[Cc]alls?)\s+{NAME}|{NAME}\s+tool\b")
-"""What can only be the name of a tool."""
+"""Text that can only be the name of a tool."""
 SIMILARITY = 0.85
 HINTS = {
     "E001": f"Begin {SKILL_FILE} with a line ---, then name: and description:, and a line ---.",

@@ -53,12 +53,13 @@ def skill(
     prompt: bool = False,
     **options: Unpack[Options],
 ) -> None:
-    """Say who may use the skills with these paths, and those in their folders.
+    """Say who may use the skills with these paths, and the skills in their folders.
 
-    The options are those of resources: ``permission``, ``scopes``, ``when_denied``, ``group`` and
-    others. ``server`` serves the skills instead of the default server; a list names several. With
-    ``prompt``, users of clients that know no skills find them as prompts. A skill below another
-    one has its own declaration, or else that of the nearest one above.
+    A skill has the options of a resource: ``permission``, ``scopes``, ``when_denied``, ``group``
+    and others. ``server`` serves the skills instead of the default server; a list names several.
+    With ``prompt``, users of clients that know no skills find them as prompts. A skill below
+    another one has its own declaration. Without one, the declaration of the nearest one above
+    applies.
 
     Raises ConfigurationError for a path that no folder of skills has.
     """

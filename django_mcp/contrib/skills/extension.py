@@ -78,7 +78,7 @@ async def _listed(frame: Frame) -> dict[str, Skill]:
 
 
 def _is_listed(path: str, skill: Skill, listed: dict[str, Skill]) -> bool:
-    """Whether what is at a path in the folder of a skill belongs to one that the caller is listed.
+    """Whether a path in the folder of a skill belongs to a skill that the caller is listed.
 
     A skill below it has its own permission.
     """
@@ -151,7 +151,7 @@ def _page(
 
 
 def _cache(frame: Frame) -> dict[str, Any]:
-    """What replaces the hints of the server: lists that depend on the caller are private."""
+    """The hints that replace those of the server: lists that depend on the caller are private."""
     if frame.message.method not in frame.revision.cacheable:
         return {}
     components = (

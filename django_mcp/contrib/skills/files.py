@@ -1,8 +1,9 @@
 """The files of a skill, with the digests of their bytes.
 
-A file is found by its URI among those that were listed: no path is made of what a client sends. So
-there is nothing to traverse, and no second spelling of a name. What differs between the machines of
-a site is left out: hidden files, caches and backups of editors. Symbolic links are not followed.
+A file is found by its URI among those that were listed: no path is made from input of a client. So
+there is nothing to traverse, and no second spelling of a name. Files that differ between the
+machines of a site are left out: hidden files, caches and backups of editors. Symbolic links are not
+followed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ IGNORED = re.compile(
     r"\..*|__pycache__|.*\.py[co]|.*~|#.*#|.*\.(?:bak|orig|rej|sw[a-p]|tmp)|Thumbs\.db|desktop\.ini",
     re.DOTALL,
 )
-"""Names of hidden files, caches, and what editors and systems leave behind."""
+"""Names of hidden files, caches, and leftovers of editors and systems."""
 
 TYPES = MimeTypes()
 """Those that Python knows, and not the machine: all workers answer alike."""

@@ -34,7 +34,7 @@ class Root(NamedTuple):
 
     folder: Path
     module: str
-    """What ``mcp_show`` prints as the source of its skills: the module of the app, or the path."""
+    """The source of its skills, for ``mcp_show``: the module of the app, or the path."""
     is_of_app: bool
 
 
@@ -63,7 +63,7 @@ class Skill:
 
     @property
     def source(self) -> str:
-        """What ``mcp_show`` prints: a module of its app, or its folder."""
+        """Its source, for ``mcp_show``: a module of its app, or its folder."""
         if not self.root.is_of_app:
             return str(self.folder)
         return ".".join([self.root.module, *self.path.split("/")])

@@ -1,8 +1,8 @@
 """The front matter of a SKILL.md: YAML between two lines ``---``, read as hosts read it.
 
 Hosts parse the file themselves and compare each field with the one that they were sent. So values
-have the types of the core schema of YAML 1.2 (section 10.3.2), to which libraries for JavaScript
-keep; PyYAML itself has those of YAML 1.1, where ``yes`` is true and a date is no string.
+have the types of the core schema of YAML 1.2 (section 10.3.2), as in libraries for JavaScript.
+PyYAML itself has the types of YAML 1.1, where ``yes`` is true and a date is not a string.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class SkillText(NamedTuple):
 
 @lru_cache(maxsize=256)
 def read(data: bytes) -> SkillText:
-    """Read the bytes of a SKILL.md; raises SkillError for what hosts refuse or read otherwise.
+    """Read the bytes of a SKILL.md; raises SkillError if hosts refuse or misread them.
 
     The value is kept: do not change it.
     """
@@ -120,7 +120,7 @@ def read(data: bytes) -> SkillText:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """Return front matter as JSON has it; raises SkillError for what JSON cannot carry."""
+    """Return front matter as JSON has it; raises SkillError for values that JSON does not have."""
     try:
         value = yaml.load(text, Loader=CoreLoader)
         if not isinstance(value, dict):
