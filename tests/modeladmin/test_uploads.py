@@ -17,7 +17,7 @@ from django_mcp.runtime.django_types.uploads import Uploads
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.modeladmin import backstage
 from tests.modeladmin.conftest import Ask
-from tests.modeladmin.test_reading import TICKET, read
+from tests.modeladmin.reading import TICKET, read
 from tests.outbound.conftest import NAME, Host, host
 from tests.uploads.files import LARGE, inline, of_host, serve
 
