@@ -51,13 +51,12 @@ def _fill_ports() -> None:
     from django_mcp.core.dispatch import invocation
     from django_mcp.core.frame import frame
     from django_mcp.core.frame.client import input_requests
-    from django_mcp.core.server import failures, in_process, notifications, tasks
+    from django_mcp.core.server import failures, in_process, notifications
     from django_mcp.pubsub import publisher, revocations
     from django_mcp.runtime import atomic_requests, context_managers, housekeeping
     from django_mcp.runtime.django_types import arguments as django_arguments
     from django_mcp.runtime.django_types import exceptions, forms, requests, values
     from django_mcp.tasks import store, submission
-    from django_mcp.tasks.port import DjangoTasks
     from django_mcp.transports.in_process import DjangoInProcessCaller
 
     arguments.ADAPTERS.fill(django_arguments.ADAPTERS)
@@ -72,7 +71,6 @@ def _fill_ports() -> None:
     frame.DJANGO_REQUEST.fill(requests.of_frame)
     input_requests.READ_FORM.fill(forms.input_schema_of)
     in_process.CALLER.fill(DjangoInProcessCaller())
-    tasks.TASKS.fill(DjangoTasks())
     invocation.RUN_QUERIES.fill(values.run_queries)
     invocation.AROUND_HANDLER.fill([atomic_requests.transactions, context_managers.around_call])
     cache.SUBSCRIBE.fill(revocations.subscribe)
@@ -92,10 +90,10 @@ def _install_extensions() -> None:
 def _own_extensions() -> list[Extension]:
     from django_mcp.core.dispatch import tool_search
     from django_mcp.extensions import Extension
-    from django_mcp.tasks import call_status
+    from django_mcp.tasks import extension as tasks
 
     views = Extension(name="django-mcp/views", add_to=_add_page)
-    return [tool_search.EXTENSION, views, call_status.EXTENSION]
+    return [tool_search.EXTENSION, views, tasks.EXTENSION]
 
 
 def _on_setting_changed(*, setting: str, **_: Any) -> None:

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.core.components.base import Component, Option
+from django_mcp.core.components.base import Component, ConfigurationError, Option
+from django_mcp.core.dispatch.methods import METHODS
 from django_mcp.core.dispatch.pagination import page as list_components
 from django_mcp.core.dispatch.visibility import find as find_component
 from django_mcp.core.protocol.texts import similar
@@ -50,6 +51,13 @@ ATTRIBUTE = "mcp_extension"
 
 def install(extensions: Iterable[Extension]) -> None:
     """Use these extensions on all servers, and no others."""
+    extensions = tuple(extensions)
+    for extension in extensions:
+        for method in extension.methods:
+            if method.name in METHODS:
+                raise ConfigurationError(
+                    f"{extension.name} has the method {method.name!r}, which the protocol has"
+                )
     INSTALLED.replace(extensions)
     for server in created:
         server.extend()

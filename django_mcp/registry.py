@@ -27,6 +27,7 @@ from django_mcp.core.components import signature
 from django_mcp.core.components.base import OPTIONS, Component, ConfigurationError, Problems
 from django_mcp.core.components.declaration import ViewPermission
 from django_mcp.core.protocol.revisions import NEWEST, Revision
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.options import ServerOptions
 from django_mcp.core.server.server import Server, created
 from django_mcp.runtime.signing import DjangoSigner
@@ -206,9 +207,10 @@ def get(name: str) -> Server:
 
 
 def check_declarations(server: Server) -> None:
-    """Raise ConfigurationError for a component whose code has no effect."""
+    """Raise ConfigurationError for a component whose code, or an option, has no effect."""
     check_decorators(server)
-    check_approvals(server)
+    for component in server.components.registered():
+        INSTALLED.check_read(component)
 
 
 def check_decorators(server: Server) -> None:
@@ -225,19 +227,6 @@ def check_decorators(server: Server) -> None:
             f"as the first decorator or, instead of a decorator of views, "
             f"{signature.PERMISSIONS}"
         )
-
-
-def check_approvals(server: Server) -> None:
-    """Raise ConfigurationError for an approval without the app that stores calls until then."""
-    if apps.is_installed("django_mcp.contrib.approvals"):
-        return
-    for component in server.components.registered():
-        if getattr(component, "approval", None) is not None:
-            raise ConfigurationError(
-                f"{component.source} has an approval, but the app that stores calls until they are "
-                'approved is not installed: add "django_mcp.contrib.approvals" to INSTALLED_APPS, '
-                "and run migrate"
-            )
 
 
 def make_ready(server: Server) -> None:

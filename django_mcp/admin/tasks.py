@@ -19,7 +19,6 @@ from django_mcp.core.protocol.tasks import Status
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin, as_json
-from django_mcp.tasks import port as tasks
 from django_mcp.tasks import store as task_store
 from django_mcp.tasks import submission
 from django_mcp.tasks.run import worker_of
@@ -105,7 +104,7 @@ class McpTaskAdmin(ReadOnlyAdmin):
         keys = list(queryset.values_list("pk", flat=True))
         # On this thread: another one would wait for the transaction that this one may be in.
         with pools.thread_sensitive():
-            count = sum(async_to_sync(tasks.cancel)(key) for key in keys)
+            count = sum(async_to_sync(submission.cancel)(key) for key in keys)
         text = ngettext("%d task was cancelled.", "%d tasks were cancelled.", count) % count
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
 

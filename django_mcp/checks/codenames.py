@@ -80,8 +80,7 @@ def _nearest(needed: str, names: Iterable[str]) -> str | None:
 
 
 def _named_by(component: Any) -> Iterator[str]:
-    approval = getattr(component, "approval", None)
-    of_approvers = getattr(approval, "permission", None)
-    for permission in (component.permission, of_approvers):
+    of_options = (getattr(value, "permission", None) for value in component.options.values())
+    for permission in (component.permission, *of_options):
         if isinstance(permission, str) and "." in permission:
             yield permission

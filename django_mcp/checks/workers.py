@@ -13,8 +13,8 @@ from django_mcp import conf, registry
 from django_mcp.checks.base import Found, check
 from django_mcp.conf import Backend
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.dispatch.task_calls import TASK_AFTER
 from django_mcp.tasks import runners
+from django_mcp.tasks.steps import TASK_AFTER
 
 IN_MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 LOCAL_CACHES = (

@@ -31,25 +31,26 @@ from pydantic import Field
 
 from django_mcp.core.components.base import Component, ConfigurationError
 from django_mcp.core.components.responses import ToolResponse
-from django_mcp.core.components.tool import ANSWER_WITHIN, ToolComponent, tool_component
-from django_mcp.core.dispatch import task_calls
+from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.core.dispatch.invocation import Answer
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import Json, ToolError
 from django_mcp.core.protocol.tasks import Status, Task, TaskEnded
 from django_mcp.core.server.extensions import CallPlan
 from django_mcp.core.server.server import Server
-from django_mcp.extensions import Extension, Option, Step
 from django_mcp.runtime.pages import absolute_url, page_url
-from django_mcp.tasks import calls, changes, port, store
+from django_mcp.tasks import calls, changes, methods, steps, store, submission
 
 QUESTION_PAGE = "django_mcp_elicitation:question"
 """The page where users answer questions: of an optional app."""
+ANSWER_WITHIN = "answer_within"
 STATUS_TOOL = "call_status"
 ID = re.compile(r"[\w-]{22,43}", re.ASCII)
 """Sixteen or 32 random bytes, in base64."""
 ON_A_PAGE: Json = {"elicitation": {"form": {}, "url": {}}}
 """The capabilities that a site with this page adds to a client."""
+STATUS_CALL = "django-mcp/status-call"
+"""The member of ``_meta`` with the parameters of the call of a status tool."""
 OWN = ("content", "structuredContent", "isError")
 """The members of a result which are the tool's."""
 FRAMEWORK = "io.modelcontextprotocol/"
@@ -82,6 +83,12 @@ def text(message: str, *, is_error: bool = False) -> dict[str, Any]:
     return {**result, "isError": True} if is_error else result
 
 
+def unfinished(message: str, status_tool: str, task_id: str) -> dict[str, Any]:
+    """Return the result of a call that runs on, with the call that says more for programs."""
+    params = {"name": status_tool, "arguments": {"id": task_id}}
+    return {**text(message), "_meta": {STATUS_CALL: params}}
+
+
 def kept(result: Json) -> dict[str, Any]:
     """Return what belongs to the result of the tool, and not to one response."""
     own = {name: member for name, member in result.items() if name in OWN}
@@ -107,7 +114,7 @@ async def answer_soon(
 ) -> Answer | None:
     """Run the call as a task, and answer in time; None where it may be a plain call.
 
-    It is a step before the handler, so that it follows the step of approvals.
+    It is a step before the handler, so that it follows steps that decide on the call.
     """
     tool = plan.component
     if not frame.exchange.may_start_tasks or _can_have_all(frame, tool):
@@ -115,20 +122,20 @@ async def answer_soon(
     has_page = bool(calls.user_key(frame.user)) and _has_question_page()
     new = calls.describe(frame, None, is_task=False)
     facts = {**new.call, "answered_for": ON_A_PAGE if has_page else {}}
-    task = await port.begin(new._replace(call=facts))
+    task = await submission.begin(new._replace(call=facts))
     try:
         task = await _wait(task, frame, tool.options[ANSWER_WITHIN])
     except asyncio.CancelledError:
         if frame.cancellation.requested:
             with suppress(TaskEnded):
-                await port.cancel(task.id)
+                await submission.cancel(task.id)
         raise
     return outcome(frame, task), frame
 
 
 def _can_have_all(frame: Frame, tool: ToolComponent) -> bool:
     """Whether the client can have a task, or answer the declared questions of the handler."""
-    if task_calls.terms_of(frame, tool) is not None:
+    if steps.terms_of(frame, tool) is not None:
         return True
     is_asked = "elicitation/create" in frame.revision.server_requests
     elicitation = (frame.get_client_capabilities() or {}).get("elicitation")
@@ -164,9 +171,9 @@ def outcome(frame: Frame, task: Task) -> dict[str, Any]:
     url = question_url(frame, task.id) if questions else None
     if url is not None:
         message = " ".join(_as_sentence(question) for question in questions)
-        return text(WAITING.format(**words, message=message, url=url))
+        return unfinished(WAITING.format(**words, message=message, url=url), STATUS_TOOL, task.id)
     message = f" {_as_sentence(task.message)}" if task.message else ""
-    return text(RUNNING.format(**words, message=message))
+    return unfinished(RUNNING.format(**words, message=message), STATUS_TOOL, task.id)
 
 
 def _as_sentence(message: str) -> str:
@@ -200,7 +207,7 @@ async def call_status(
 
     Returns the result of the call once it has ended, and until then its status.
     """
-    task = await port.DjangoTasks().get(frame, id) if ID.fullmatch(id) else None
+    task = await methods.find(frame, id) if ID.fullmatch(id) else None
     if task is None:
         raise ToolError("There is no call of yours with this id, or it is too long ago.")
     tool = frame.server.components.find(ToolComponent.kind, task.tool)
@@ -218,17 +225,3 @@ def add(server: Server, component: Component) -> None:
         tool = tool_component(call_status, title="Status of a call", read_only=True)
         # Whatever a connection selects or a server lists, its calls may run on.
         server.components.add(replace(tool, is_in_every_selection=True, always_load=True))
-
-
-EXTENSION = Extension(
-    name="django-mcp/call-status",
-    options=[
-        Option(
-            name=ANSWER_WITHIN,
-            read=read,
-            only_on_server="the session may be over when its call ends",
-        )
-    ],
-    before_handler=[Step(answer_soon)],
-    add_to=add,
-)

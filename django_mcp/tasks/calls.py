@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from django.contrib.auth import get_user_model
@@ -23,7 +23,6 @@ from django_mcp.core.auth.selection import Selection
 from django_mcp.core.concurrency.fair_slots import Slot
 from django_mcp.core.frame.client.base import Client
 from django_mcp.core.frame.client.bidirectional import BidirectionalClient
-from django_mcp.core.frame.client.task import PageClient, TaskClient, TaskRun
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.core.protocol.errors import Json
@@ -34,10 +33,14 @@ from django_mcp.models import McpTask
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import pools
 from django_mcp.stores.base import digest
+from django_mcp.tasks.clients import PageClient, TaskClient
 from django_mcp.tasks.store import NewTask
 from django_mcp.transports import frames
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import paths
+
+if TYPE_CHECKING:
+    from django_mcp.tasks.run import Run
 
 OWN_PARAMS = frozenset({"task", "inputResponses", "requestState"})
 """Parameters of the request that do not belong to its task."""
@@ -176,7 +179,7 @@ def _is_json(value: Any) -> bool:
 class Execution:
     """The parts of a Frame which belong to the process that runs the task."""
 
-    run: TaskRun | None
+    run: Run | None
     """None where nobody could answer an input request."""
     store_message: Callable[[Json], object] | None
     """Stores a notification; None where the form of the task has none."""
@@ -254,7 +257,7 @@ async def caller_of(key: str, facts: Mapping[str, Any]) -> Principal:
 
 
 def _client(
-    exchange: LoopExchange, private: Any, facts: Mapping[str, Any], run: TaskRun | None
+    exchange: LoopExchange, private: Any, facts: Mapping[str, Any], run: Run | None
 ) -> Client:
     """The client of a stored call; without a run, one that supports nothing."""
     params = facts["params"]

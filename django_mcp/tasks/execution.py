@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from django.utils import translation
 
 from django_mcp.core.concurrency.fair_slots import FairSlots
-from django_mcp.core.dispatch import approval, handle
+from django_mcp.core.dispatch import handle
 from django_mcp.core.dispatch.handle import Site
-from django_mcp.core.frame.client.task import TaskClient
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.session import Change
 from django_mcp.core.protocol import jsonrpc
@@ -33,6 +33,7 @@ from django_mcp.runtime import pools, request_scope
 from django_mcp.runtime.process import greenlets
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
+from django_mcp.tasks.clients import TaskClient
 from django_mcp.tasks.run import OUTAGE, UNLIMITED, Run, new_holder, until_available
 from django_mcp.transports import site
 
@@ -42,6 +43,11 @@ logger = logging.getLogger("django_mcp")
 JOBS: dict[str, Callable[[], Awaitable[object]]] = {}
 """Work of extensions that the runner of the site runs where tasks run, by a name which is submitted
 like the id of a task. It keeps its own rows: it may be submitted too often, or get lost."""
+
+GRANTS: dict[str, Callable[[McpTask, Mapping[str, Any]], Awaitable[None]]] = {}
+"""Functions of extensions that hold calls, by the name of the extension. Before a call runs that it
+has held, the function verifies the row and the stored call, and grants the run, or raises
+ValueError."""
 
 
 async def run(task_id: str, slots: FairSlots = UNLIMITED) -> None:
@@ -114,7 +120,7 @@ NOT_VERIFIED = "The stored call could not be verified, so nothing was done"
 
 
 async def _restore(row: McpTask, running: Run) -> Restored:
-    """The stored call; one that needs an approval is granted its run, after a check of it.
+    """The stored call; one that an extension has held is granted its run.
 
     The client of a call that was no task knows nothing of its run.
     """
@@ -126,10 +132,11 @@ async def _restore(row: McpTask, running: Run) -> Restored:
     execution = Execution(running if has_run else None, store_message, running.slot)
     restored = await calls.restore(row, facts, execution)
     running.cancellation = restored.frame.exchange
-    if facts.get("approval") is not None:
-        await approval.verify(row.id)
-        arguments = facts["params"].get("arguments", {})
-        approval.granted.set(approval.Grant(row.id, row.server, row.tool, arguments))
+    holder = facts.get("held_by")
+    if holder is not None:
+        if holder not in GRANTS:
+            raise ValueError(f"{holder} has held the call, and is not installed")
+        await GRANTS[holder](row, facts)
     return restored
 
 

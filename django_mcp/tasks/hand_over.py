@@ -16,7 +16,7 @@ requests from then on is stored. A synchronous handler that has found no thread 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -27,22 +27,22 @@ from django_mcp.core.concurrency.fair_slots import FairSlots, Slot
 from django_mcp.core.dispatch import handle
 from django_mcp.core.dispatch.invocation import Answer
 from django_mcp.core.frame.client.multi_round_trip import MultiRoundTripClient
-from django_mcp.core.frame.client.task import HandOver, HandOverClient
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import current_caller
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.errors import McpError
 from django_mcp.core.protocol.tasks import Task, TaskEnded
 from django_mcp.core.server.server import server_of
-from django_mcp.core.server.tasks import Call
 from django_mcp.runtime import background, pools, request_scope, rollback
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, store
+from django_mcp.tasks.clients import HandOver, HandOverClient
 from django_mcp.tasks.run import Run, new_holder
 from django_mcp.tasks.store import UNAVAILABLE
 from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
+Call = Callable[[Frame], Awaitable[Answer]]
 
 
 @cache

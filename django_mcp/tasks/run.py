@@ -127,6 +127,7 @@ class Run:
         notifications: Iterable[Json],
         /,
     ) -> None:
+        """Store progress soon; never blocks."""
         with self._lock:
             self._progress = (progress, total, message)
         self._add(notifications)
@@ -153,7 +154,10 @@ class Run:
     async def request_input(
         self, requests: Mapping[str, Json], timeout: float, /
     ) -> dict[str, Json]:
-        """Ask the client, and return its responses by the names of the requests."""
+        """Ask the client, and return its responses by the names of the requests.
+
+        Raises ClientError and TimeoutError.
+        """
         keys: dict[str, str] = {}
 
         def ask(task: Task) -> Task:

@@ -16,15 +16,43 @@ from functools import partial
 from typing import Any
 
 from django_mcp.core.log import log_repeated
-from django_mcp.core.protocol.tasks import Status
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.errors import TooManyRequests
+from django_mcp.core.protocol.tasks import Status, Task
 from django_mcp.pubsub import bus
 from django_mcp.runtime import background
+from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import changes, runners, store
-from django_mcp.tasks.run import OUTAGE, RETRY, until_available
+from django_mcp.tasks.run import OUTAGE, RETRY, new_holder, until_available
 from django_mcp.tasks.runners.base import RunnerUnavailable
-from django_mcp.tasks.store import UNAVAILABLE, Changed
+from django_mcp.tasks.store import UNAVAILABLE, Changed, NewTask
 
 NOT_SUBMITTED = "A task cannot be submitted to its runner"
+
+
+async def begin(new: NewTask) -> Task:
+    """Store a task, and have it run; raises TooManyRequests if its caller has too many."""
+    runner = runners.get()
+    # A process which runs the task itself is answerable for it from the beginning.
+    holder = new_holder() if runner.runs_here else None
+    try:
+        task = await store.get().create(new, holder=holder, is_started=False)
+    except StoreFull as error:
+        raise TooManyRequests(str(error)) from error
+    await submit(task.id)
+    return task
+
+
+async def cancel(task_id: str) -> bool:
+    """Cancel a task of any owner, for the site; False if it has ended or does not exist."""
+    try:
+        changed = await store.get().change(task_id, tasks.cancel)
+    except tasks.TaskEnded:
+        return False
+    if changed is None:
+        return False
+    await changes.publish(changed)
+    return True
 
 
 async def submit(task_id: str) -> None:

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, NoReturn, Self
 
 from django_mcp.core.components.outputs import OutputSchema
-from django_mcp.core.dispatch.approval import WAITS
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import AuthenticationRequired, Json, McpError
+from django_mcp.core.protocol.tasks import WAITS
 
 MAX_SHOWN = 2000
 """Characters of one message in the text of a failure."""

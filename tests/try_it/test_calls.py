@@ -244,8 +244,8 @@ def test_conversation_of_another_user_is_not_continued(browser: Browser) -> None
 
 def test_approval_is_followed_to_its_end(browser: Browser) -> None:
     page = run(browser, "pay")
-    assert page.status == "Waiting for approval"
-    assert page.press("look").status == "Waiting for approval"
+    assert page.status == "Waiting"
+    assert page.press("look").status == "Waiting"
     row = Approval.objects.current().get()
     approver = User.objects.create_superuser("approver")
     row.decide(approver, Decision.APPROVE, where="page")

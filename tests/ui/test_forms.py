@@ -172,13 +172,13 @@ def test_options_about_what_a_form_changes_are_those_of_the_tool_that_submits(
     show: Any = server.components.find("tool", "ticket_form")
     submit: Any = server.components.find("tool", "submit_ticket")
     assert show.annotations == {"readOnlyHint": True}
-    assert (show.approval, show.options, show.task_support) == (None, {}, "forbidden")
+    assert (show.options, show.task_support) == ({}, "forbidden")
     assert submit.annotations == {
         "destructiveHint": True,
         "idempotentHint": True,
         "openWorldHint": False,
     }
-    assert submit.approval.permission == "helpdesk.add_ticket"
+    assert submit.options["approval"].permission == "helpdesk.add_ticket"
     assert (submit.options["log_arguments"], submit.task_support) == (("subject",), "optional")
 
 

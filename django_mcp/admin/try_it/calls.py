@@ -23,7 +23,6 @@ from django_mcp import conf, registry
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.auth.selection import Selection
 from django_mcp.core.dispatch import handle
-from django_mcp.core.dispatch.task_calls import EXTENSION
 from django_mcp.core.frame.transport import Transport
 from django_mcp.core.protocol import jsonrpc, request_meta
 from django_mcp.core.protocol.errors import Json, McpError
@@ -33,6 +32,7 @@ from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, pools
+from django_mcp.tasks.steps import EXTENSION
 from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import ScopeTransport

@@ -6,7 +6,7 @@ The page carries it, encrypted and bound to its user, so that any worker answers
 |---|---|---|
 | asked | the call requests input (``questions``) | answers: the call is sent again |
 | task | the call continues as a task (``task``) | a look at the task; answers are sent to it |
-| held | the call waits for an approval, and is no task (``approval``) | a look at its status |
+| unfinished | the call runs on, and is no task (``status_call``) | a look at its status |
 | ended | there is a result or an error | a new call |
 """
 
@@ -18,15 +18,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from django_mcp.admin.try_it.calls import Message
-from django_mcp.core.dispatch import approval
 from django_mcp.core.protocol.errors import Json
 from django_mcp.runtime.signing import DjangoSigner
+from django_mcp.tasks.call_status import STATUS_CALL
 
 PURPOSE = "workbench"
 MAX_KEPT = 200_000
 """Characters of the earlier messages that a page carries; with more, it carries none of them."""
-APPROVAL_INTERVAL_MS = 5000
-"""Time between two looks at the status of an approval: each is a call that is counted."""
+STATUS_INTERVAL_MS = 5000
+"""Time between two calls of a status tool: each is counted."""
 TASK_INTERVAL_MS = 1000
 ACTIVE = frozenset({"working", "input_required"})
 """The statuses of a task that goes on."""
@@ -54,13 +54,13 @@ class Conversation:
     request_state: str | None = None
     questions: Mapping[str, Json] = field(default_factory=dict)
     task: str | None = None
-    approval: str | None = None
+    status_call: Json | None = None
     interval_ms: int = 0
     """Time until the page looks again; 0 where it does not."""
 
     @property
     def goes_on(self) -> bool:
-        return bool(self.questions or self.task or self.approval)
+        return bool(self.questions or self.task or self.status_call)
 
     @property
     def response(self) -> Json:
@@ -86,8 +86,7 @@ class Conversation:
         """Return the request that asks how the call goes on."""
         if self.task is not None:
             return Step("tasks/get", {"taskId": self.task})
-        arguments = {"id": self.approval}
-        return Step("tools/call", {"name": approval.STATUS_TOOL, "arguments": arguments})
+        return Step("tools/call", self.status_call or {})
 
     def cancel(self) -> list[Step]:
         return [Step("tasks/cancel", {"taskId": self.task}), self.look()]
@@ -116,9 +115,9 @@ class Conversation:
             )
         if "taskId" in result:
             return self._with_task(result)
-        held = _held(result)
-        if held is not None:
-            return replace(self._ended(), approval=held, interval_ms=APPROVAL_INTERVAL_MS)
+        status_call = (result.get("_meta") or {}).get(STATUS_CALL)
+        if status_call is not None:
+            return replace(self._ended(), status_call=status_call, interval_ms=STATUS_INTERVAL_MS)
         return self._ended()
 
     def _with_task(self, task: Json) -> Conversation:
@@ -136,7 +135,7 @@ class Conversation:
 
     def _ended(self) -> Conversation:
         return replace(
-            self, questions={}, request_state=None, task=None, approval=None, interval_ms=0
+            self, questions={}, request_state=None, task=None, status_call=None, interval_ms=0
         )
 
     # The page.
@@ -158,11 +157,3 @@ class Conversation:
         conversation = cls(**facts)
         is_own = (conversation.user, conversation.component) == (user, component)
         return conversation if is_own else None
-
-
-def _held(result: Json) -> str | None:
-    for block in result.get("content") or ():
-        held = approval.id_in(str(block.get("text", "")))
-        if held is not None:
-            return held
-    return None

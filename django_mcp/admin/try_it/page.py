@@ -160,7 +160,8 @@ class TryPage:
             form = SchemaForm(self._schema, name=ARGUMENTS, initial=self._initial)
         shown = None
         if conversation is not None and conversation.messages:
-            show = rendering.shown if conversation.approval is None else rendering.held
+            is_over = conversation.status_call is None
+            show = rendering.shown if is_over else rendering.unfinished
             shown = show(conversation.response)
             if form.is_bound and shown.tone == "error":
                 for text in (shown.text, *(block.text for block in shown.blocks)):

@@ -129,12 +129,12 @@ def _result(result: Json) -> Shown:
     )
 
 
-def held(response: Json) -> Shown:
-    """Return the parts of a call that waits for an approval."""
+def unfinished(response: Json) -> Shown:
+    """Return the parts of a call that runs on, or waits for a person."""
     texts = [block.text for block in _result(response["result"]).blocks]
     link = next(filter(None, map(first_link, texts)), "")
     blocks = [Block(kind="text", text=text) for text in texts]
-    return Shown(tone="waiting", title=_("Waiting for approval"), blocks=blocks, link=link)
+    return Shown(tone="waiting", title=_("Waiting"), blocks=blocks, link=link)
 
 
 def _repeats(block: Block, structured: Any) -> bool:
@@ -230,7 +230,7 @@ def safe_url(url: str) -> str:
 
 
 def first_link(text: str) -> str:
-    """Return the first web address in a text, such as the page of an approval."""
+    """Return the first web address in a text, such as the page on which a person answers."""
     for word in text.split():
         if word.startswith(("http://", "https://")):
             return safe_url(word.rstrip(".,;)"))

@@ -16,13 +16,15 @@ from django.urls import NoReverseMatch
 from django_mcp.contrib.approvals.models import Approval, Phase
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.components.views import FRAGMENT
-from django_mcp.core.dispatch.approval import WAITS
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.tasks import Status
+from django_mcp.core.protocol.tasks import WAITS, Status
 from django_mcp.runtime.pages import absolute_url
-from django_mcp.tasks.call_status import kept, text
+from django_mcp.tasks.call_status import kept, text, unfinished
 from django_mcp.tasks.store import LOST
 
+STATUS_TOOL = "approval_status"
+"""The tool that says what became of a call."""
+UNFINISHED = (Phase.WAITING, Phase.APPROVED, Phase.RUNNING)
 MESSAGES: dict[Phase, tuple[str, bool]] = {
     Phase.WAITING: (
         f"Nothing was done yet: this call of {{tool}} {WAITS}.{{page}} "
@@ -99,7 +101,10 @@ def describe(row: Approval, url: str | None) -> dict[str, Any]:
         "page": f" They can decide at {url}." if url else "",
         "reason": error.get("message", ""),
     }
-    return text(message.format_map(words), is_error=is_error)
+    message = message.format_map(words)
+    if row.phase in UNFINISHED:
+        return unfinished(message, STATUS_TOOL, row.pk)
+    return text(message, is_error=is_error)
 
 
 # The card.
@@ -111,7 +116,7 @@ def _card(row: Approval, url: str | None) -> str:
         "arguments": readable(row),
         "is_waiting": row.status == Status.HELD,
         "key": str(row.pk),
-        "may_change": row.phase in (Phase.WAITING, Phase.APPROVED, Phase.RUNNING),
+        "may_change": row.phase in UNFINISHED,
         "tone": TONES.get(row.phase, ""),
         "url": url,
     }

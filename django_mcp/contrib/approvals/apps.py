@@ -20,12 +20,8 @@ class ApprovalsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # These modules import models, so that they can be imported only now.
+        # It imports models, so that it can be imported only now.
         from django_mcp.contrib.approvals import checks  # noqa: F401 - the import registers them
-        from django_mcp.contrib.approvals.holding import StoredApprovals
-        from django_mcp.core.dispatch import approval
-
-        approval.APPROVALS.fill(StoredApprovals())
 
     def mcp_extension(self) -> Extension:
         from django_mcp.contrib.approvals.extension import APPROVALS

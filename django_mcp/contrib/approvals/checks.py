@@ -31,7 +31,7 @@ def check_approvals(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[C
 
 def _tools() -> Iterator[ToolComponent]:
     for entry in registry.registered_entries():
-        if isinstance(entry.component, ToolComponent) and entry.component.approval is not None:
+        if isinstance(entry.component, ToolComponent) and "approval" in entry.component.options:
             yield entry.component
 
 
@@ -53,7 +53,7 @@ def _permissions() -> Iterator[CheckMessage]:
     # Only the database knows whether a permission of an installed app exists.
     labels = {config.label for config in apps.get_app_configs()}
     for tool in _tools():
-        permission = None if tool.approval is None else tool.approval.permission
+        permission = tool.options["approval"].permission
         if isinstance(permission, str) and permission.partition(".")[0] not in labels:
             yield Warning(
                 f"Calls of the tool {tool.name!r} at {tool.source} need somebody with the "

@@ -1,34 +1,50 @@
-"""Holding a call until a person has approved it: the port of dispatch, over the database.
+"""Holding a call until a person has approved it: a step before the handler.
 
-``hold`` stores the call, or finds the row of a repeated one, and asks the caller if they may decide
-themselves. A task is answered with its description. A plain call waits a short time for its result.
+``hold`` stores the call as a task that waits for its start, or finds the row of a repeated one, and
+asks the caller if they may decide themselves. A task is answered with its description. A plain call
+waits a short time for its result. Once a person has approved it, its run makes the same call again,
+with a grant that lets it pass.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from inspect import isawaitable
 from secrets import token_urlsafe
 from typing import Any
 
 from django_mcp import conf
 from django_mcp.contrib.approvals import answers, prompts, signals
-from django_mcp.contrib.approvals.models import Approval, fingerprint
-from django_mcp.core.dispatch import task_calls, visibility
-from django_mcp.core.dispatch.approval import WAITS, Grant, HeldCall, granted
+from django_mcp.contrib.approvals.models import HOLDER, Approval, fingerprint
+from django_mcp.core.components.signature import is_async
+from django_mcp.core.components.tool import Approval as Declared
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.dispatch import visibility
 from django_mcp.core.dispatch.invocation import Answer
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.errors import Cancelled
-from django_mcp.core.protocol.tasks import ACTIVE, Status
+from django_mcp.core.protocol.errors import (
+    AuthenticationRequired,
+    Cancelled,
+    InternalError,
+    Json,
+)
+from django_mcp.core.protocol.tasks import ACTIVE, WAITS, Status
+from django_mcp.extensions import CallPlan
+from django_mcp.models import McpTask
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import StoreFull, digest
 from django_mcp.stores.retries import run_retried
-from django_mcp.tasks import calls, changes, hand_over, port, store, submission
+from django_mcp.tasks import calls, changes, hand_over, steps, store, submission
 from django_mcp.tasks.call_status import text
 from django_mcp.tasks.calls import CallerGone
+from django_mcp.tasks.steps import TaskTerms
 from django_mcp.tasks.store import Held, NewTask
 
 MAX_ARGUMENTS = 64_000
@@ -49,48 +65,151 @@ TOO_LARGE = (
 NO_ACCOUNT = "This call needs a caller who has an account on this site."
 
 
-class StoredApprovals:
-    """The ``Approvals`` of dispatch, in the database."""
+@dataclass(slots=True)
+class Grant:
+    """The right to make one approved call, in the run of the task ``task_id``."""
 
-    async def hold(self, call: HeldCall, /) -> Answer:
-        frame = call.frame
-        refusal = refusal_of(call)
-        if refusal is not None:
-            return text(refusal, is_error=True), frame
-        try:
-            row = await _of_repeated_call(call) or await _store(call)
-        except StoreFull:
-            return text(TOO_MANY, is_error=True), frame
-        if row.status == Status.HELD:
-            await _ask(call, row)
-            row = await read(row.pk)
-        if call.terms is not None:
-            return await _answer_with_task(frame, row)
-        if row.is_unstarted and not frame.client.is_multi_round_trip:
-            answer = await _run_with_client(call, row)
-            if answer is not None:
-                return answer
-        # A call that is decided has a result soon, unless this very run has to produce it.
-        waits = row.status != Status.HELD and not _is_running_here(row)
-        return await outcome(frame, row, waits=waits), frame
+    task_id: str
+    server: str
+    tool: str
+    arguments: Json
+    is_used: bool = False
 
-    async def verify(self, task_id: str, /) -> None:
-        row = await read(task_id)
-        row.require_approval()
+    def take(self, server: str, tool: str, arguments: Json) -> bool:
+        """Use the right for this call; False if it is another one, or the right was used."""
+        is_same = (self.server, self.tool, self.arguments) == (server, tool, arguments)
+        if self.is_used or not is_same:
+            return False
+        self.is_used = True
+        return True
+
+
+granted: ContextVar[Grant | None] = ContextVar("django_mcp.granted", default=None)
+"""The right of the task that runs in this context."""
+
+
+async def grant(row: McpTask, facts: Mapping[str, Any]) -> None:
+    """Grant the run of a stored call that was approved.
+
+    Raises ValueError unless it was approved, and is as it was then.
+    """
+    approval = await read(row.pk)
+    approval.require_approval()
+    arguments = facts["params"].get("arguments", {})
+    granted.set(Grant(row.pk, row.server, row.tool, arguments))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldCall:
+    """A call that somebody with ``permission`` has to approve."""
+
+    frame: Frame
+    plan: CallPlan
+    arguments: Json
+    validated: Any
+    permission: str
+    terms: TaskTerms | None
+    """How the call becomes a task for its client; None for a plain call."""
+
+    @property
+    def tool(self) -> ToolComponent:
+        tool: ToolComponent = self.plan.component
+        return tool
+
+    @property
+    def has_four_eyes(self) -> bool:
+        return declared(self.tool).four_eyes
+
+
+def declared(tool: ToolComponent) -> Declared:
+    """The option of a tool."""
+    approval: Declared = tool.options["approval"]
+    return approval
+
+
+async def hold(
+    frame: Frame, plan: CallPlan, arguments: dict[str, Any], validated: Any
+) -> Answer | None:
+    """Return the answer to a call that has to be approved, or None for one that may run now.
+
+    Raises InternalError where the author's function fails, and AuthenticationRequired for an
+    anonymous caller.
+    """
+    tool = plan.component
+    terms = steps.terms_of(frame, tool)
+    permission = await _needed_permission(frame, tool, arguments, validated)
+    if permission is None:
+        return None
+    if frame.principal.is_anonymous:
+        raise AuthenticationRequired(scopes=tool.scopes | frame.server.scopes)
+    call = HeldCall(
+        frame=frame,
+        plan=plan,
+        arguments=arguments,
+        validated=validated,
+        permission=permission,
+        terms=terms,
+    )
+    refusal = refusal_of(call)
+    if refusal is not None:
+        return text(refusal, is_error=True), frame
+    try:
+        row = await _of_repeated_call(call) or await _store(call)
+    except StoreFull:
+        return text(TOO_MANY, is_error=True), frame
+    if row.status == Status.HELD:
+        await _ask(call, row)
+        row = await read(row.pk)
+    if terms is not None:
+        return await _answer_with_task(frame, row)
+    if row.is_unstarted and not frame.client.is_multi_round_trip:
+        answer = await _run_with_client(call, row)
+        if answer is not None:
+            return answer
+    # A call that is decided has a result soon, unless this very run has to produce it.
+    waits = row.status != Status.HELD and not _is_running_here(row)
+    return await outcome(frame, row, waits=waits), frame
+
+
+async def _needed_permission(
+    frame: Frame, tool: ToolComponent, arguments: dict[str, Any], validated: Any
+) -> str | None:
+    """The permission that an approver needs; None for a call that may run now."""
+    right = granted.get()
+    if right is not None and right.take(frame.server.name, tool.name, arguments):
+        return None
+    try:
+        return await _permission(frame, declared(tool).permission, validated)
+    except Exception as error:
+        frame.server.report(f"The approval of the tool {tool.name!r} failed", error)
+        raise InternalError from error
+
+
+async def _permission(frame: Frame, approvers: Any, validated: Any) -> str | None:
+    """The permission that an approver needs; raises TypeError for any other value."""
+    if isinstance(approvers, str):
+        return approvers
+    if is_async(approvers):
+        returned: Any = approvers(validated, frame)
+    else:
+        returned = await frame.exchange.run_hook(approvers, validated, frame)
+    if isawaitable(returned):
+        returned = await returned
+    if returned is None or returned is False:
+        return None
+    if isinstance(returned, str) and "." in returned:
+        return returned
+    raise TypeError(f'{returned!r} is no permission: return "app_label.codename", None or False')
 
 
 def refusal_of(call: HeldCall) -> str | None:
     """Return why the call cannot be held, or None."""
     has_account = getattr(call.frame.user, "is_authenticated", False)
-    if _has_four_eyes(call) and not has_account:
+    if call.has_four_eyes and not has_account:
         return NO_ACCOUNT
     if len(json.dumps(call.arguments)) > MAX_ARGUMENTS:
         return TOO_LARGE
     return None
-
-
-def _has_four_eyes(call: HeldCall) -> bool:
-    return call.tool.approval is not None and call.tool.approval.four_eyes
 
 
 # The row.
@@ -164,7 +283,7 @@ def describe(call: HeldCall) -> tuple[NewTask, Held]:
     task = calls.describe(frame, ttl_ms, is_task=call.terms is not None)
     owner = task.owner if call.terms is not None else owner_of_call(frame)
     own_digest = fingerprint(task.server, task.tool, call.arguments, task.call["endpoint"])
-    four_eyes = _has_four_eyes(call)
+    four_eyes = call.has_four_eyes
     bound = {"permission": call.permission, "four_eyes": four_eyes, "owner": owner}
     task_id = token_urlsafe(16)
     columns = {
@@ -179,7 +298,7 @@ def describe(call: HeldCall) -> tuple[NewTask, Held]:
     new = task._replace(
         owner=owner,
         caller=digest("approval", frame.principal.key),
-        call={**task.call, "approval": bound},
+        call={**task.call, "held_by": HOLDER, "approval": bound},
         # Its result can be read for a while after the last decision.
         ttl_ms=task.ttl_ms + round(lifetime.total_seconds() * 1000),
         open_key=digest(owner, own_digest),
@@ -223,7 +342,7 @@ async def _withdraw(call: HeldCall, key: str) -> None:
     stops.
     """
     if call.frame.cancellation.requested and call.terms is not None:
-        await port.cancel(key)
+        await submission.cancel(key)
 
 
 async def _run_with_client(call: HeldCall, row: Approval) -> Answer | None:
@@ -239,7 +358,7 @@ async def _run_with_client(call: HeldCall, row: Approval) -> Answer | None:
 
     async def proceed(frame: Frame) -> Answer:
         granted.set(Grant(row.pk, row.server, row.tool, call.arguments, is_used=True))
-        return await call.proceed(frame)
+        return await call.plan.run_handler(frame, call.validated)
 
     return await hand_over.run_here(frame, proceed, row.pk)
 
@@ -259,7 +378,7 @@ async def _answer_with_task(frame: Frame, row: Approval) -> Answer:
         await submission.submit_approved(row.pk)
     task = await store.get().load(row.pk, row.owner)
     assert task is not None
-    return task_calls.created(frame, task), frame
+    return steps.created(frame, task), frame
 
 
 async def outcome(frame: Frame, row: Approval, *, waits: bool = False) -> dict[str, Any]:

@@ -47,6 +47,8 @@ from django_mcp.tasks.store import Changed
 
 MAX_COMMENT = 1000
 """Characters of the comment on a decision."""
+HOLDER = "django-mcp/approvals"
+"""The name of the extension, which stored calls have that it holds."""
 FINGERPRINT = "approval"
 CLIENT = "client"
 """Where a decision was made that a form of the client has brought."""

@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import Field
 
 from django_mcp.contrib.approvals import holding
+from django_mcp.contrib.approvals.answers import STATUS_TOOL
 from django_mcp.core.components.base import Component
 from django_mcp.core.components.responses import ToolResponse
 from django_mcp.core.components.tool import ToolComponent, tool_component
-from django_mcp.core.dispatch.approval import STATUS_TOOL
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.server.server import Server
@@ -44,7 +44,7 @@ def is_known(frame: Frame) -> bool:
 
 def add(server: Server, component: Component) -> None:
     """Add the tool to a server which was given a tool with an approval."""
-    if not isinstance(component, ToolComponent) or component.approval is None:
+    if not isinstance(component, ToolComponent) or "approval" not in component.options:
         return
     # Without building components that are deferred: apps may be getting ready.
     present = [item for item in server.components.registered() if item.key == STATUS_TOOL]

@@ -41,7 +41,7 @@ def of(row: Approval, reader: Any) -> Subject | None:
 def _named(row: Approval) -> Any:
     try:
         tool = registry.get(row.server).components.find(ToolComponent.kind, row.tool)
-        approval = tool.approval if isinstance(tool, ToolComponent) else None
+        approval = None if tool is None else tool.options.get("approval")
         if approval is None or approval.subject is None:
             return None
         return approval.subject(row.arguments)

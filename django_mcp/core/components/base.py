@@ -342,6 +342,9 @@ class Option:
     """The heading of the value in ``mcp_show`` and the workbench; None: it is not printed."""
     only_on_server: str | None = None
     """Why a component that is registered for one session cannot have it; None: it can."""
+    answers_with_text: bool = False
+    """Whether calls of a tool with it may be answered with a text in the place of a result, so that
+    the output schema of the tool is not listed."""
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name.startswith("_"):

@@ -99,6 +99,23 @@ class ComponentAttributes:
     complete: Any = None
 
 
+READ_BY = {
+    "answer_within": "django_mcp",
+    "approval": "django_mcp.contrib.approvals",
+    "log_arguments": "django_mcp.contrib.call_log",
+}
+"""The apps whose extensions read options that ``ToolOptions`` lists for type checkers."""
+
+
+def unread(option: str) -> str:
+    """The end of a message about an option of an extension that is not installed."""
+    app = READ_BY.get(option, "the app of the extension")
+    return (
+        f'which no installed app reads: add "{app}" to INSTALLED_APPS, run migrate, and register '
+        "components in the mcp modules of apps, which are imported when all apps are there"
+    )
+
+
 DECLARED: WeakSet[type[ComponentAttributes]] = WeakSet()
 """The classes that became components, for the check that finds forgotten ones."""
 
@@ -244,11 +261,16 @@ class ComponentSource:
         return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
     def _options_of_extensions(self) -> dict[str, Any]:
+        """Raises ConfigurationError for an option of an extension that is not installed."""
         values: dict[str, Any] = {}
-        for name, option in OPTIONS.of(self.kind).items():
+        installed = OPTIONS.of(self.kind)
+        for name in {**installed, **READ_BY}:
             value = self.raw(name)
-            if value is not None:
-                values[name] = option.read(value, self.where)
+            if value is None:
+                continue
+            if name not in installed:
+                raise ConfigurationError(f"{self.where} has {name}, {unread(name)}")
+            values[name] = installed[name].read(value, self.where)
         return values
 
     def _meta(self, options: Mapping[str, Any]) -> Json | None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from django_mcp.core.components import declaration, outputs, serializers, stored, views
 from django_mcp.core.components.arguments import file_names
 from django_mcp.core.components.base import (
+    OPTIONS,
     Component,
     ConfigurationError,
     UnserializableResult,
@@ -48,8 +49,6 @@ HOST_META = {
 """The options, and the members of ``_meta`` where hosts read them."""
 FILE_PARAMS = "openai/fileParams"
 """The member of ``_meta`` with the names of the arguments for which hosts send files."""
-ANSWER_WITHIN = "answer_within"
-"""The option of tools of which a client without tasks may be answered with a text."""
 MAX_RESULT_CHARS = 500_000
 """The most that a host accepts."""
 
@@ -109,7 +108,6 @@ class ToolComponent(Component):
     """Seconds after which a running call is continued as a task; None: as the server decides."""
     param_headers: Any = ()
     """The arguments that an HTTP client repeats in headers."""
-    approval: Approval | None = None
     search_hint: str | None = None
     """Words that ``find_tools`` finds it by, in addition to its name and description."""
     view: View | None = None
@@ -138,10 +136,12 @@ class ToolComponent(Component):
 
     def descriptor(self) -> dict[str, Any]:
         may_be_task = self.task_support != "forbidden"
+        options = OPTIONS.of(self.kind)
+        may_be_text = any(options[it].answers_with_text for it in options.keys() & self.options)
         described = self._describe(
             description=self.listed_description,
             inputSchema=self.input.schema,
-            outputSchema=None if self._may_answer_with_text else self.output_schema,
+            outputSchema=None if may_be_text else self.output_schema,
             execution={"taskSupport": self.task_support} if may_be_task else None,
         )
         if self.view is None and not self.app_only:
@@ -149,22 +149,12 @@ class ToolComponent(Component):
         shown = views.tool_meta(self.view, app_only=self.app_only)
         return {**described, "_meta": {**shown, **(self.meta or {})}}
 
-    @property
-    def _may_answer_with_text(self) -> bool:
-        """Whether a result may say that the call waits, or runs on: no schema describes it."""
-        return self.approval is not None or ANSWER_WITHIN in self.options
-
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ToolComponent:
         """The tool with the options and the ``handler`` in ``spec``; raises ConfigurationError.
 
         ``handler`` is a function or its path. Without it, a hook of the server answers the calls.
         """
-        if spec.get("approval") is not None:
-            raise ConfigurationError(
-                f"The tool {spec.get('name')!r} is registered for one session, which may be over "
-                "when a call is approved: declare tools with an approval on the server"
-            )
         if spec.get("ui") is not None:
             raise ConfigurationError(
                 f"The tool {spec.get('name')!r} is registered for one session, and hosts read "
@@ -227,7 +217,6 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         task_support=_task_support(source),
         task_after=_task_after(source),
         param_headers=param_headers,
-        approval=_approval(source),
         # A host has to know a tool to show its results, or to let a view call it.
         always_load=bool(source.get("always_load") or view or app_only),
         view=view,
@@ -345,21 +334,6 @@ def _task_support(source: ComponentSource) -> TaskSupport:
             '"forbidden", "optional" or "required"'
         )
     return cast("TaskSupport", support)
-
-
-def _approval(source: ComponentSource) -> Approval | None:
-    declared = source.raw("approval")
-    if declared is None:
-        return None
-    approval = declared if isinstance(declared, Approval) else Approval(declared)
-    permission = approval.permission
-    is_codename = isinstance(permission, str) and "." in permission
-    if is_codename or callable(permission):
-        return approval
-    raise ConfigurationError(
-        f'The approval of {source.where} is {permission!r}: write "app_label.codename", or a '
-        "function that takes the arguments and the Frame"
-    )
 
 
 def _task_after(source: ComponentSource) -> float | None:

@@ -48,7 +48,7 @@ def _function(extension: Extension, method: Method) -> Run:
 
     async def run(frame: Frame) -> Answer:
         server = frame.server
-        if extension.settings_for(server, frame.revision) is None:
+        if not extension.is_available(server, frame.revision):
             raise MethodNotFound(f"Method not found: {cut(method.name)}")
         if method.streams and not frame.exchange.may_listen:
             raise MethodNotFound("This server has no streams to listen on")
@@ -56,6 +56,8 @@ def _function(extension: Extension, method: Method) -> Run:
             extension.require(frame)
         sent = frame.message.params
         arguments = validate({key: sent[key] for key in sent.keys() - OF_REQUESTS})
+        if not method.runs_as_handler:
+            return await method.call(*arguments, frame), frame
         handler = HookHandler(method.call, is_async(method.call), method.requests_input)
         read = _unread if method.streams else _read
         invocation_of = Invocation.of(server, handler, read=read, failed=failed)

@@ -30,7 +30,6 @@ from django_mcp.core.dispatch.invocation import Result, raise_outcome
 from django_mcp.core.dispatch.methods import tools
 from django_mcp.core.frame.client import request_state
 from django_mcp.core.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
-from django_mcp.core.frame.client.task import PageClient
 from django_mcp.core.frame.transport import answering
 from django_mcp.core.protocol import jsonrpc, preencoded
 from django_mcp.core.protocol.errors import (
@@ -378,7 +377,7 @@ def require_urls(frame: Frame, error: UrlElicitationRequired) -> dict[str, Any] 
     """
     declared = frame.client.capabilities.get("elicitation")
     is_declared = isinstance(declared, dict) and "url" in declared
-    has_pages = frame.revision.has(Feature.URL_ELICITATION) or isinstance(frame.client, PageClient)
+    has_pages = frame.revision.has(Feature.URL_ELICITATION) or frame.client.shows_urls
     if not is_declared or not has_pages:
         return MissingClientCapability.of({"elicitation": {"url": {}}})
     if isinstance(frame.client, MultiRoundTripClient):

@@ -9,15 +9,13 @@ list             step              is there for
 BEFORE_ARGUMENTS check_permission  components with a permission or scopes
                  check_direct      tools that hosts offer to their views only
                  check_headers     tools with ``x-mcp-header`` in their schema
-                 start_task        tools that may run as tasks, where clients may request one
-BEFORE_HANDLER   hold              tools with ``approval``
 AROUND_HANDLER   transactions      handlers, if a database has ATOMIC_REQUESTS
                  ``around_call``   handlers of a server with this hook
 ``Invocation``   rollback          handlers with ``requests_input``
                  thread            handlers that are synchronous
 AFTER_RESULT     add_fragment      tools with a view that renders fragments
-every list       those of          components that use an extension (``server.extensions``), after
-                 extensions        the others
+every place      those of          components that use an extension (``server.extensions``), after
+                 extensions        the others: tasks, approvals
 ================ ================= ============================================================
 
 AROUND_HANDLER is in ``invocation``, and ``runtime`` adds its steps. The other lists are here, with
@@ -36,11 +34,10 @@ from django_mcp.core.components.base import Component, InvalidArguments, LargeAr
 from django_mcp.core.components.resource import TemplateComponent
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.components.views import FRAGMENT
-from django_mcp.core.dispatch import approval, invocation, result_size, task_calls, visibility
+from django_mcp.core.dispatch import invocation, result_size, visibility
 from django_mcp.core.dispatch.invocation import Invocation
 from django_mcp.core.protocol import headers
 from django_mcp.core.protocol.preencoded import PreEncodedResult
-from django_mcp.core.protocol.revisions import Feature
 from django_mcp.core.server import extensions
 
 if TYPE_CHECKING:
@@ -92,8 +89,16 @@ class Plan(NamedTuple):
                 return answer
         return await self.invocation.run(frame, validated)
 
-    async def run_approved(self, frame: Frame, validated: Any) -> Answer:
-        """Run a handler whose call a person approved, if the caller may still use it."""
+    async def accepts(self, arguments: Arguments) -> bool:
+        """Whether the arguments are valid."""
+        try:
+            await invocation.validate_large(self.component.input, arguments)
+        except InvalidArguments:
+            return False
+        return True
+
+    async def run_handler(self, frame: Frame, validated: Any) -> Answer:
+        """Run the handler without further steps, if the caller may still use the component."""
         await check_permission(frame, self)
         return await self.invocation.run(frame, validated)
 
@@ -201,18 +206,6 @@ def _has_headers(component: Component, revision: Revision) -> bool:
     return isinstance(component, ToolComponent) and bool(component.param_headers)
 
 
-def _may_be_task(component: Component, revision: Revision) -> bool:
-    if not isinstance(component, ToolComponent):
-        return False
-    # Where clients request tasks themselves, they may request one of any tool.
-    is_supported = component.task_support != "forbidden"
-    return revision.has(Feature.TASKS) or (is_supported and revision.has(Feature.TASKS_EXTENSION))
-
-
-def _has_approval(component: Component, revision: Revision) -> bool:
-    return isinstance(component, ToolComponent) and component.approval is not None
-
-
 def _has_fragment(component: Component, revision: Revision) -> bool:
     view = component.view if isinstance(component, ToolComponent) else None
     return view is not None and view.has_fragment
@@ -251,8 +244,6 @@ BEFORE_ARGUMENTS = Steps(
         (_is_guarded, check_permission),
         (_is_for_views, check_direct),
         (_has_headers, check_headers),
-        (_may_be_task, task_calls.start_task),
     ),
 )
-BEFORE_HANDLER = Steps("before_handler", ((_has_approval, approval.hold),))
 AFTER_RESULT = Steps("after_result", ((_has_fragment, add_fragment),))

@@ -13,7 +13,7 @@ from typing import Any
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import InvalidParams, Json
 from django_mcp.core.protocol.jsonrpc import RequestId
-from django_mcp.core.protocol.limits import MAX_IDENTIFIER, MAX_URI, too_long
+from django_mcp.core.protocol.limits import MAX_URI, too_long
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 UPDATED = "notifications/resources/updated"
@@ -30,11 +30,10 @@ _PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The lists, by their names in a filter, the resources and the tasks of a subscription."""
+    """The lists, by their names in a filter, and the resources of a subscription."""
 
     lists: frozenset[str] = frozenset()
     uris: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
     of_extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The members that extensions have added, by name."""
     categories: Mapping[str, str] = field(default_factory=lambda: LISTS)
@@ -44,8 +43,6 @@ class Filter:
         described: dict[str, Any] = {name: True for name in self.categories if name in self.lists}
         if self.uris:
             described["resourceSubscriptions"] = [*self.uris]
-        if self.tasks:
-            described["taskIds"] = [*self.tasks]
         described |= {name: [*values] for name, values in self.of_extensions.items()}
         return described
 
@@ -68,14 +65,13 @@ def read(
     if type(wanted) is not dict:
         raise InvalidParams("params.notifications must be an object: the filter of what to hear")
     uris = _strings(wanted, "resourceSubscriptions", "A URI", MAX_URI)
-    tasks = _strings(wanted, "taskIds", "An id", MAX_IDENTIFIER)
     for name in categories:
         if type(wanted.get(name, False)) is not bool:
             raise InvalidParams(f"params.notifications.{name} must be true or false")
     lists = frozenset(name for name in categories if wanted.get(name))
     added = {name: _strings(wanted, name, "A string", MAX_URI) for name in of_extensions}
     accepted = {name: values for name, values in added.items() if values}
-    return Filter(lists, uris, tasks, accepted, categories)
+    return Filter(lists, uris, accepted, categories)
 
 
 def _strings(wanted: Json, name: str, each: str, most: int) -> tuple[str, ...]:

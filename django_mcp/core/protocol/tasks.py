@@ -46,6 +46,8 @@ MAX_INPUT_REQUESTS = 1000
 RETURNED_ERROR = "The tool returned an error"
 """The status message of a task whose result says ``isError``. It has nothing of the result, which
 is encrypted where tasks are stored."""
+WAITS = "waits until a person has approved it"
+"""The words that tell the caller that a call is held."""
 MAX_STATUS_MESSAGE = 1000
 """Characters of a status message."""
 

@@ -35,11 +35,12 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django_mcp.core.components.base import OPTION_KINDS, OPTIONS, ConfigurationError, Option
+from django_mcp.core.components.declaration import unread
 from django_mcp.core.protocol import meta
 from django_mcp.core.protocol.errors import MissingClientCapability
 from django_mcp.core.protocol.revisions import BY_VERSION
@@ -78,7 +79,10 @@ class CallPlan(Protocol):
     def call(self, frame: Frame, arguments: dict[str, Any], /) -> Awaitable[Answer]:
         """Answer a call from its first step on."""
 
-    def run_approved(self, frame: Frame, validated: Any, /) -> Awaitable[Answer]:
+    def accepts(self, arguments: dict[str, Any], /) -> Awaitable[bool]:
+        """Whether the arguments are valid."""
+
+    def run_handler(self, frame: Frame, validated: Any, /) -> Awaitable[Answer]:
         """Run the handler without further steps, if the caller may still use the component."""
 
 
@@ -100,6 +104,9 @@ class Step(NamedTuple, Generic[Run_co]):
     run: Run_co
     uses: Callable[[Component, Revision], bool] | None = None
     """None: the components that have an option of the extension."""
+    decides: bool = False
+    """Whether it decides if the call may run. It stands before the steps of other extensions, and
+    before the step that makes a task of the call."""
 
 
 class Stream(Protocol):
@@ -140,6 +147,9 @@ class Method:
     streams: bool = False
     """Whether ``call`` returns a ``Serve``, once it has accepted the request. The request then has
     no time limit and does not count as a running one, like ``subscriptions/listen``."""
+    runs_as_handler: bool = True
+    """Whether ``call`` runs within ``ATOMIC_REQUESTS`` and ``around_call``, as handlers do. False
+    for an async function that waits for others; what it returns is the result, or an McpError."""
 
     def __post_init__(self) -> None:
         if not METHOD.fullmatch(self.name):
@@ -153,16 +163,13 @@ class Method:
 class ListenFilter:
     """A list of strings in the filter of ``subscriptions/listen``.
 
-    ``accept`` returns those that the caller may listen to. ``open`` is given them, and a function
-    that sends a notification on the stream; it returns what ends that, to be called when the stream
-    is closed.
+    ``accept`` returns those that the caller may listen to. ``open`` is given the stream, and them;
+    it returns what ends its notifications, to be called when the stream is closed.
     """
 
     name: str
     accept: Callable[[Frame, Sequence[str]], Awaitable[Sequence[str]]]
-    open: Callable[
-        [Frame, Sequence[str], Callable[[str, Json], None]], Awaitable[Callable[[], None]]
-    ]
+    open: Callable[[Stream, Sequence[str]], Awaitable[Callable[[], None]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +207,9 @@ class Extension:
     capability: str | None = None
     """The name of a capability that has the same settings, beside those of extensions: for clients
     that look for it there."""
+    of_capability: str | None = None
+    """The capability of the protocol that its methods and filters belong to, in the place of
+    ``settings``."""
     methods: Sequence[Method] = ()
     notifications: Collection[str] = ()
     """The notifications that it sends, in all revisions."""
@@ -249,6 +259,12 @@ class Extension:
         """The settings for clients of a server in a revision; None: it is not declared."""
         return None if self.settings is None else self.settings(server, revision)
 
+    def is_available(self, server: Server, revision: Revision) -> bool:
+        """Whether a server has its methods and filters."""
+        if self.of_capability is not None:
+            return server.capabilities.has(self.of_capability)
+        return self.settings_for(server, revision) is not None
+
     def is_declared_by(self, frame: Frame) -> bool:
         """Whether the client declares the extension."""
         extensions = (frame.get_client_capabilities() or {}).get("extensions")
@@ -296,7 +312,6 @@ class Extensions:
         _refuse_repeated("method", installed, lambda one: [each.name for each in one.methods])
         _refuse_repeated("filter", installed, lambda one: [each.name for each in one.filters])
         _refuse_repeated("kind", installed, lambda one: [each.name for each in one.kinds])
-        _refuse_known_methods(installed)
         OPTIONS.replace([each for one in installed for each in one.options])
         self._methods = {each.name: (one, each) for one in installed for each in one.methods}
         self.filters = {each.name: (one, each) for one in installed for each in one.filters}
@@ -319,8 +334,28 @@ class Extensions:
         return self.kinds[kind][1].category
 
     def steps(self, place: str, component: Component, revision: Revision) -> tuple[Any, ...]:
-        """The functions at a place (the name of a field) of the calls of a component."""
-        steps = []
+        """The functions at a place (the name of a field) of the calls of a component.
+
+        Raises ConfigurationError as ``check_read`` does.
+        """
+        self.check_read(component)
+        steps = self._steps(place, component, revision)
+        return tuple(step.run for step in sorted(steps, key=lambda step: not step.decides))
+
+    def check_read(self, component: Component) -> None:
+        """Raise ConfigurationError if no installed extension has an option of the component.
+
+        Its calls would run without the step for which the option was written.
+        """
+        others = sorted(component.options.keys() - OPTIONS.of(component.kind).keys())
+        if others:
+            raise ConfigurationError(f"{component.source} has {others[0]}, {unread(others[0])}")
+
+    def decide(self, component: Component, revision: Revision) -> bool:
+        """Whether a step before the handler decides if calls of a component may run."""
+        return any(step.decides for step in self._steps("before_handler", component, revision))
+
+    def _steps(self, place: str, component: Component, revision: Revision) -> Iterator[Step[Any]]:
         for extension in self.all:
             for step in getattr(extension, place):
                 if step.uses is None:
@@ -328,8 +363,7 @@ class Extensions:
                 else:
                     is_there = step.uses(component, revision)
                 if is_there:
-                    steps.append(step.run)
-        return tuple(steps)
+                    yield step
 
     def declared(self, server: Server, revision: Revision) -> dict[str, Any]:
         """The settings of the extensions that clients of a server are told of, by name."""
@@ -372,16 +406,6 @@ def _refuse_repeated(
                     f"Two extensions have the {what} {name!r}: {owners[name]} and {extension.name}"
                 )
             owners[name] = extension.name
-
-
-def _refuse_known_methods(extensions: Iterable[Extension]) -> None:
-    known = frozenset().union(*(revision.requests for revision in BY_VERSION.values()))
-    for extension in extensions:
-        for method in extension.methods:
-            if method.name in known:
-                raise ConfigurationError(
-                    f"{extension.name} has the method {method.name!r}, which the protocol has"
-                )
 
 
 INSTALLED = Extensions()

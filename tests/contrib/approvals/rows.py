@@ -9,7 +9,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
-from django_mcp.contrib.approvals.models import Approval, fingerprint
+from django_mcp.contrib.approvals.models import HOLDER, Approval, fingerprint
 from django_mcp.stores.base import digest
 from django_mcp.tasks import store
 from django_mcp.tasks.store import Held, NewTask
@@ -43,6 +43,7 @@ def described(
         "session_id": None,
         "changed": {"assigns": {}, "private": {}},
         "is_task": False,
+        "held_by": HOLDER,
         "approval": {"permission": PERMISSION, "four_eyes": four_eyes, "owner": owner},
     }
     new = NewTask(

@@ -18,7 +18,6 @@ from django_mcp.contrib.approvals.holding import RUN_WAIT
 from django_mcp.contrib.approvals.models import Approval, Decision, Phase
 from django_mcp.contrib.approvals.signals import approval_decided, approval_requested
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.core.ports import Port
 from django_mcp.core.protocol import tasks
 from django_mcp.tasks import execution, store
 from django_mcp.testing import Client, SyncClient, accept, cancel, decline
@@ -655,21 +654,24 @@ def test_tool_of_one_session_cannot_have_an_approval() -> None:
         Frame().register_tool("pay", approval=PERMISSION)
 
 
-async def test_call_fails_without_the_app(
-    server: Server, ann: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from django_mcp.core.dispatch import approval
-
-    monkeypatch.setattr(approval, "APPROVALS", Port("stores calls"))
-    async with Client(server, user=ann, raise_exceptions=True) as client:
-        with pytest.raises(
-            ConfigurationError, match=r'"django_mcp\.contrib\.approvals" to INSTALLED_APPS'
-        ):
-            await client.call_tool("pay", {"amount": 7})
-    async with Client(server, user=ann, raise_exceptions=False) as client:
-        with pytest.raises(McpError, match="nowhere to store a call that waits"):
-            await client.call_tool("pay", {"amount": 7})
+async def test_call_fails_without_the_app(server: Server, ann: User, settings: Any) -> None:
+    apps = [name for name in settings.INSTALLED_APPS if name != "django_mcp.contrib.approvals"]
+    clients = [Client(server, user=ann, raise_exceptions=raises) for raises in (True, False)]
+    settings.INSTALLED_APPS = apps
+    for connected, error in zip(clients, (ConfigurationError, McpError), strict=True):
+        async with connected as client:
+            with pytest.raises(error, match="no installed app reads|Internal error"):
+                await client.call_tool("pay", {"amount": 7})
     assert carried_out == []
+    with pytest.raises(ConfigurationError, match=r'"django_mcp\.contrib\.approvals" to INSTALLED'):
+        Client(server)
+
+
+def test_tool_is_refused_without_the_app(settings: Any) -> None:
+    apps = [name for name in settings.INSTALLED_APPS if name != "django_mcp.contrib.approvals"]
+    settings.INSTALLED_APPS = apps
+    with pytest.raises(ConfigurationError, match="has approval, which no installed app reads"):
+        Server("other").tool(name="pay", approval=PERMISSION)(lambda: None)
 
 
 def test_every_phase_without_a_result_has_a_message() -> None:

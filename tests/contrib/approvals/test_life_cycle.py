@@ -30,7 +30,7 @@ from django_mcp.contrib.approvals.models import (
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.tasks import LIFE_CYCLE, UNDECIDED, Status, TaskEnded
 from django_mcp.runtime import pools
-from django_mcp.tasks import port, store
+from django_mcp.tasks import store, submission
 from tests.contrib.approvals import rows
 from tests.contrib.approvals.worker import approver
 from tests.tasks.stored import pass_time
@@ -166,7 +166,7 @@ class ApprovalMachine(RuleBasedStateMachine):
     @rule()
     def cancel(self) -> None:
         expected = self.phase in OPEN and not self.is_over
-        assert self.run(port.cancel, self.key) is expected
+        assert self.run(submission.cancel, self.key) is expected
         self.settle()
         if expected:
             is_started = self.phase is Phase.RUNNING

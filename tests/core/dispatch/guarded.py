@@ -157,7 +157,7 @@ OTHERS: list[Use] = [
 ]
 """Requests that are answered alike, whatever components there are."""
 OF_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/list"})
-"""Methods that address no component, but a task of the caller: see ``methods/test_tasks``."""
+"""Methods that address no component, but a task of the caller: see ``tests/tasks/test_methods``."""
 
 
 SCOPES = st.frozensets(st.sampled_from(["a", "b", "mcp"]))

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from pydantic import BaseModel
 
-from django_mcp import Frame, McpError, Server, Tool, ToolError
+from django_mcp import Frame, McpError, Server, Tool, ToolError, registry
 from django_mcp.core.components.base import Component, ConfigurationError
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol.revisions import BY_VERSION
@@ -177,20 +177,71 @@ async def test_step_before_the_handler_may_answer() -> None:
             assert "copies" in (await client.call_tool("stopped", {"copies": 1})).text
 
 
+async def test_step_that_decides_stands_before_those_of_other_extensions() -> None:
+    ran: list[str] = []
+
+    def noting(word: str) -> Any:
+        async def note(frame: Frame, plan: CallPlan, arguments: Any, validated: Any) -> None:
+            ran.append(word)
+
+        return note
+
+    def is_tool(component: Component, revision: Any) -> bool:
+        return component.kind == "tool"
+
+    count = Extension(name=NAME, before_handler=[Step(noting("count"), is_tool)])
+    decide = Step(noting("decide"), is_tool, decides=True)
+    ask = Extension(name="com.example/ask", before_handler=[decide])
+    with installed(count, ask):
+        server = Server("shop")
+        server.tool(name="work")(lambda: 1)
+        async with Client(server) as client:
+            assert (await client.call_tool("work")).text == "1"
+    assert ran == ["decide", "count"]
+
+
+async def test_component_is_refused_when_its_extension_has_gone() -> None:
+    with installed(RECEIPTS):
+        server = Server("shop")
+        server.tool(name="print_receipt", rate=2)(lambda: 1)  # type: ignore[call-overload]
+        connected = Client(server, raise_exceptions=True)
+    async with connected as client:
+        with pytest.raises(ConfigurationError, match="has rate, which no installed app reads"):
+            await client.call_tool("print_receipt")
+    with pytest.raises(ConfigurationError, match="which no installed app reads"):
+        registry.configure(server)
+
+
+async def test_method_belongs_to_a_capability_of_the_protocol() -> None:
+    async def count(frame: Frame) -> dict[str, Any]:
+        return {"count": 1}
+
+    method = Method(name="com.example/count", call=count, runs_as_handler=False)
+    with installed(Extension(name=NAME, of_capability="prompts", methods=[method])):
+        server = Server("shop")
+        async with Client(server) as client:
+            with pytest.raises(ErrorResponse, match="Method not found"):
+                await client.request("com.example/count")
+        server.prompt(name="greet")(lambda: "Hello")
+        async with Client(server) as client:
+            assert (await client.request("com.example/count"))["count"] == 1
+            assert NAME not in client.capabilities.get("extensions", {})
+
+
 async def test_filter_of_listen_sends_what_the_caller_may_have() -> None:
     closed: list[str] = []
 
     async def accept(frame: Frame, values: Sequence[str]) -> list[str]:
         return [value for value in values if value != "secret"]
 
-    async def opened(
-        frame: Frame, values: Sequence[str], send: Callable[[str, Any], None]
-    ) -> Callable[[], None]:
-        background.spawn(later(values, send))
+    async def opened(stream: Stream, values: Sequence[str]) -> Callable[[], None]:
+        # Before the client has the acknowledgement: it is sent after that.
+        stream.send("notifications/receipts/sent", {"of": [*values]})
+        background.spawn(later(stream))
         return lambda: closed.extend(values)
 
-    async def later(values: Sequence[str], send: Callable[[str, Any], None]) -> None:
-        send("notifications/receipts/sent", {"of": [*values]})
+    async def later(stream: Stream) -> None:
+        stream.send("notifications/receipts/later", {"to": stream.frame.principal.subject})
 
     listened = ListenFilter(name="receipts", accept=accept, open=opened)
     extension = Extension(name=NAME, settings=lambda *_: {}, filters=[listened])
@@ -198,7 +249,9 @@ async def test_filter_of_listen_sends_what_the_caller_may_have() -> None:
         client = Client(Server("shop"), version="2026-07-28")
         async with client, client.listen(receipts=["a", "secret"]):
             sent = await client.wait_for("notifications/receipts/sent")
+            later_sent = await client.wait_for("notifications/receipts/later")
     assert sent["of"] == ["a"]
+    assert later_sent["to"] == ""
     assert closed == ["a"]
 
 

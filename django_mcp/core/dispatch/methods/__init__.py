@@ -16,7 +16,6 @@ from django_mcp.core.dispatch.methods import (
     prompts,
     resources,
     subscriptions,
-    tasks,
     tools,
 )
 from django_mcp.core.dispatch.pagination import page
@@ -43,11 +42,6 @@ METHODS: Mapping[str, Method] = {
     "completion/complete": completion.complete,
     "logging/setLevel": lifecycle.set_level,
     "subscriptions/listen": subscriptions.listen,
-    "tasks/get": tasks.get,
-    "tasks/result": tasks.result,
-    "tasks/list": tasks.list_,
-    "tasks/update": tasks.update,
-    "tasks/cancel": tasks.cancel,
 }
 
 WITHOUT_COMPONENTS = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
@@ -59,7 +53,6 @@ NAMESPACES: Mapping[str, str] = {
     "prompts": "prompts",
     "completion": "completions",
     "logging": "logging",
-    "tasks": "tasks",
 }
 """The capability which a server must declare for the methods of a namespace."""
 

@@ -14,6 +14,7 @@ from django_mcp.core.dispatch.plan import Plan
 from django_mcp.core.protocol.errors import InternalError, InvalidParams, McpError
 from django_mcp.core.protocol.limits import cut
 from django_mcp.core.server import failures
+from django_mcp.core.server.extensions import INSTALLED
 
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer
@@ -44,7 +45,7 @@ def make_plan(server: Server, prompt: PromptComponent, revision: Revision) -> Pl
         before_arguments=plan.BEFORE_ARGUMENTS.of(prompt, revision),
         validate=prompt.validate_input,
         invalid=_invalid,
-        before_handler=plan.BEFORE_HANDLER.of(prompt, revision),
+        before_handler=INSTALLED.steps("before_handler", prompt, revision),
         invocation=Invocation.of(server, handler, read=read, failed=partial(_failed, prompt)),
     )
 

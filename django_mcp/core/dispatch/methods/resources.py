@@ -14,6 +14,7 @@ from django_mcp.core.dispatch.plan import Plan
 from django_mcp.core.protocol.errors import InternalError, McpError, ResourceNotFound
 from django_mcp.core.protocol.limits import MAX_URI
 from django_mcp.core.server import failures
+from django_mcp.core.server.extensions import INSTALLED
 
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer
@@ -67,7 +68,7 @@ def make_plan(server: Server, component: Readable, revision: Revision) -> Plan:
         unknown=ResourceNotFound.at,
         before_arguments=plan.BEFORE_ARGUMENTS.of(component, revision),
         validate=component.validate_input if has_handler else partial(_uri_of, component),
-        before_handler=plan.BEFORE_HANDLER.of(component, revision),
+        before_handler=INSTALLED.steps("before_handler", component, revision),
         invocation=Invocation.of(server, handler, read=read_value, failed=failed),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from django_mcp.core.dispatch import task_calls, visibility
+from django_mcp.core.dispatch import visibility
 from django_mcp.core.dispatch.invocation import string_param
 from django_mcp.core.frame.session import Change
 from django_mcp.core.protocol import initialize, subscriptions
@@ -15,21 +15,19 @@ from django_mcp.core.protocol.errors import (
     InvalidParams,
     Json,
     MethodNotFound,
-    MissingClientCapability,
     ResourceNotFound,
 )
 from django_mcp.core.protocol.limits import MAX_URI
 from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.core.server.extensions import INSTALLED
-from django_mcp.core.server.tasks import TASKS
 
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer
     from django_mcp.core.frame.frame import Frame
 
 MAX_SUBSCRIPTIONS = 1000
-"""Resources and tasks of one session, or of one listen stream: each is compared with every
-notification."""
+"""Resources of one session, or strings of the filter of one listen stream: each is compared with
+every notification."""
 
 
 async def listen(frame: Frame) -> Answer:
@@ -38,9 +36,7 @@ async def listen(frame: Frame) -> Answer:
         raise MethodNotFound("This server has no streams to listen on")
     wanted = subscriptions.read(frame.message.params, INSTALLED.filters, INSTALLED.lists)
     of_extensions = chain.from_iterable(wanted.of_extensions.values())
-    _check_count(frame, (*wanted.uris, *wanted.tasks, *of_extensions))
-    if wanted.tasks and not task_calls.is_declared(frame):
-        raise MissingClientCapability.of(task_calls.EXTENSION)
+    _check_count(frame, (*wanted.uris, *of_extensions))
     # The stream keeps the client's description while it is open, so that its size is checked.
     info = frame.get_client_info()
     capabilities = frame.get_client_capabilities()
@@ -63,10 +59,8 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
     if challenges:
         raise AuthenticationRequired.for_all(challenges)
     readable = [uri for uri, access in access_by_uri.items() if access.is_permitted]
-    tasks = await _own_tasks(frame, wanted.tasks)
     of_extensions = await _accepted(frame, wanted.of_extensions)
-    categories = wanted.categories
-    return Filter(frozenset(lists), tuple(readable), tasks, of_extensions, categories)
+    return Filter(frozenset(lists), tuple(readable), of_extensions, wanted.categories)
 
 
 def _announces(frame: Frame, capabilities: Json, name: str) -> bool:
@@ -85,20 +79,11 @@ async def _accepted(
     accepted: dict[str, tuple[str, ...]] = {}
     for name, values in wanted.items():
         extension, listen_filter = INSTALLED.filters[name]
-        if extension.settings_for(frame.server, frame.revision) is None:
+        if not extension.is_available(frame.server, frame.revision):
             continue
         if own := tuple(await listen_filter.accept(frame, values)):
             accepted[name] = own
     return accepted
-
-
-async def _own_tasks(frame: Frame, ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those ids that name tasks of the caller."""
-    if not ids or not frame.server.capabilities.has("tasks"):
-        return ()
-    port = TASKS.get()
-    own = [task_id for task_id in ids if await port.get(frame, task_id) is not None]
-    return tuple(own)
 
 
 async def subscribe(frame: Frame) -> Answer:
@@ -131,7 +116,7 @@ def _uri(frame: Frame) -> str:
 def _check_count(frame: Frame, uris: Collection[str]) -> None:
     if len(uris) > MAX_SUBSCRIPTIONS:
         raise InvalidParams(
-            f"A client may subscribe to at most {MAX_SUBSCRIPTIONS} resources and tasks"
+            f"A client may subscribe to at most {MAX_SUBSCRIPTIONS} resources, or other things"
         )
 
 

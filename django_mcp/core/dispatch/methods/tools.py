@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.core.components import results
 from django_mcp.core.components.base import InvalidArguments, InvalidOutput, UnserializableResult
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.dispatch import invocation, plan, result_size, task_calls
+from django_mcp.core.dispatch import invocation, plan, result_size
 from django_mcp.core.dispatch.invocation import Invocation
 from django_mcp.core.dispatch.plan import Plan
 from django_mcp.core.protocol.errors import (
@@ -24,6 +24,7 @@ from django_mcp.core.protocol.limits import MAX_IDENTIFIER, cut
 from django_mcp.core.protocol.preencoded import PreEncodedResult
 from django_mcp.core.protocol.revisions import Structured
 from django_mcp.core.server import failures
+from django_mcp.core.server.extensions import INSTALLED
 
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer, Result
@@ -70,7 +71,7 @@ def make_plan(server: Server, tool: ToolComponent, revision: Revision) -> Plan:
         before_arguments=plan.BEFORE_ARGUMENTS.of(tool, revision),
         validate=tool.input.validate,
         invalid=_invalid,
-        before_handler=plan.BEFORE_HANDLER.of(tool, revision),
+        before_handler=INSTALLED.steps("before_handler", tool, revision),
         invocation=Invocation.of(server, handler, read=read, failed=partial(_failed, tool)),
     )
 
@@ -83,11 +84,6 @@ def unknown(name: str) -> InvalidParams:
 async def _invalid(
     frame: Frame, tool_plan: Plan, arguments: dict[str, Any], error: InvalidArguments
 ) -> Answer:
-    tool = tool_plan.component
-    terms = task_calls.terms_of(frame, tool) if tool.approval is not None else None
-    if terms is not None:
-        # The client has requested a task, so the task is what fails.
-        return await task_calls.answer(frame, terms, tool_plan, arguments)
     return error_result(f"Invalid arguments: {error}"), frame
 
 

@@ -3,8 +3,8 @@
 Sending never blocks and works from synchronous and asynchronous handlers; the async twins, such as
 ``alog``, also wait until the stream has room. Input requests have three implementations with one
 interface: ``bidirectional`` sends them on the open stream and waits for the response;
-``multi_round_trip`` ends the call and reads the responses when the client calls again; ``task``
-stores them until the client reads the task.
+``multi_round_trip`` ends the call and reads the responses when the client calls again; the clients
+of tasks store them until the client reads the task.
 
 An input request passes through these methods; the last one is the implementation:
 ``elicit`` and its like → ``_one`` or ``_all``, which block → ``_aone`` → ``_aall``, which checks
@@ -105,6 +105,8 @@ class Client(ABC):
 
     is_multi_round_trip = False
     """Whether an input request ends the call, so that the handler runs again."""
+    shows_urls = False
+    """Whether its user can visit a URL although its revision has no request for it."""
 
     _server: Server
     _revision: Revision

@@ -1,15 +1,15 @@
 """The client of a tool call that runs as a task: its messages and requests are stored.
 
-``TaskRun`` is the interface to the stored task. A call of the stateless revision that may be
-continued as a task has a ``HandOverClient``, which requests input by multi round-trips until then.
+A call of the stateless revision that may be continued as a task has a ``HandOverClient``, which
+requests input by multi round-trips until then.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.client.base import MAX_PROGRESS, Client
@@ -25,34 +25,15 @@ from django_mcp.core.protocol import jsonrpc
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.exchange import Exchange
-    from django_mcp.core.protocol.errors import Json
+    from django_mcp.tasks.run import Run
 
 T = TypeVar("T")
-
-
-class TaskRun(Protocol):
-    """A running task, as its handler's client uses it."""
-
-    def report(
-        self,
-        progress: float,
-        total: float | None,
-        message: str | None,
-        notifications: Iterable[Json],
-        /,
-    ) -> None:
-        """Store progress soon; never blocks, from any thread."""
-
-    async def request_input(
-        self, requests: Mapping[str, Json], timeout: float, /
-    ) -> dict[str, Json]:
-        """Return the results of the client by name; raises ClientError and TimeoutError."""
 
 
 class TaskClient(Client):
     """The client of a call that runs as a task from its start."""
 
-    def __init__(self, run: TaskRun, *facts: Any) -> None:
+    def __init__(self, run: Run, *facts: Any) -> None:
         super().__init__(*facts)
         self._run = run
 
@@ -76,6 +57,8 @@ class PageClient(TaskClient):
     Its user answers on a page of the site, if there is one, so that its revision does not count.
     """
 
+    shows_urls = True
+
     def _supports(self, request: InputRequest[Any]) -> bool:
         return not input_requests.missing(request, self.capabilities)
 
@@ -91,11 +74,11 @@ class HandOver:
     """
 
     def __init__(self) -> None:
-        self.run: TaskRun | None = None
+        self.run: Run | None = None
         self.requires_input = False
         self.lock = threading.RLock()
 
-    def begin(self, run: TaskRun) -> bool:
+    def begin(self, run: Run) -> bool:
         """Continue the call as a task; False if it ends with an input request."""
         with self.lock:
             if not self.requires_input:
@@ -149,7 +132,7 @@ class HandOverClient(MultiRoundTripClient):
 
 
 def _report(
-    client: Client, run: TaskRun, progress: float, total: float | None, message: str | None
+    client: Client, run: Run, progress: float, total: float | None, message: str | None
 ) -> None:
     exchange = client._exchange
     if not exchange.progress < progress <= MAX_PROGRESS or exchange.has_ended:
@@ -163,7 +146,7 @@ def _report(
 
 
 async def _answers(
-    client: Client, run: TaskRun, requests: InputRequests, timeout: float
+    client: Client, run: Run, requests: InputRequests, timeout: float
 ) -> dict[str, Any]:
     """Return the responses; invalid ones are requested again."""
     answers: dict[str, Any] = {}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from django_mcp.core.components.base import Component
+from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.dispatch.invocation import Answer
+from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.errors import (
     InvalidParams,
@@ -13,15 +17,11 @@ from django_mcp.core.protocol.errors import (
     MissingClientCapability,
 )
 from django_mcp.core.protocol.limits import cut
-from django_mcp.core.protocol.revisions import Feature
+from django_mcp.core.protocol.revisions import Feature, Revision
 from django_mcp.core.protocol.tasks import Task
-from django_mcp.core.server.tasks import TASKS
-
-if TYPE_CHECKING:
-    from django_mcp.core.components.tool import ToolComponent
-    from django_mcp.core.dispatch.invocation import Answer
-    from django_mcp.core.dispatch.plan import Plan
-    from django_mcp.core.frame.frame import Frame
+from django_mcp.core.server.extensions import INSTALLED
+from django_mcp.extensions import CallPlan
+from django_mcp.tasks import calls, hand_over, submission
 
 TASK_AFTER = 5.0
 """Seconds until a running call is continued as a task: somebody who waits for longer wants to
@@ -100,27 +100,54 @@ def is_declared(frame: Frame) -> bool:
     return isinstance(extensions, dict) and isinstance(extensions.get(tasks.EXTENSION), dict)
 
 
-async def start_task(frame: Frame, plan: Plan, arguments: dict[str, Any]) -> Answer | None:
-    """Answer with a task if the call becomes one; a call that waits for an approval goes on.
+def may_be_task(component: Component, revision: Revision) -> bool:
+    """Whether calls of a component may become tasks in a revision."""
+    if not isinstance(component, ToolComponent):
+        return False
+    # Where clients request tasks themselves, they may request one of any tool.
+    is_supported = component.task_support != "forbidden"
+    return revision.has(Feature.TASKS) or (is_supported and revision.has(Feature.TASKS_EXTENSION))
 
-    It is a step of a plan.
+
+async def start_task(frame: Frame, plan: CallPlan, arguments: dict[str, Any]) -> Answer | None:
+    """Answer with a task if the call becomes one; it is a step before the arguments are validated.
+
+    A call on which another step decides goes on to that, unless its arguments are invalid: the
+    client has requested a task, so the task is what fails.
     """
     terms = terms_of(frame, plan.component)
-    if terms is None or plan.component.approval is not None:
+    if terms is None:
+        return None
+    if INSTALLED.decide(plan.component, frame.revision) and await plan.accepts(arguments):
         return None
     return await answer(frame, terms, plan, arguments)
 
 
-async def answer(frame: Frame, terms: TaskTerms, plan: Plan, arguments: dict[str, Any]) -> Answer:
+def is_decided(component: Component, revision: Revision) -> bool:
+    """Whether calls of a component may become tasks once another step has decided on them."""
+    return may_be_task(component, revision) and INSTALLED.decide(component, revision)
+
+
+async def start_decided(
+    frame: Frame, plan: CallPlan, arguments: dict[str, Any], validated: Any
+) -> Answer | None:
+    """Answer with a task if a call that may run becomes one; it is a step before the handler."""
+    terms = terms_of(frame, plan.component)
+    return None if terms is None else await answer(frame, terms, plan, arguments)
+
+
+async def answer(
+    frame: Frame, terms: TaskTerms, plan: CallPlan, arguments: dict[str, Any]
+) -> Answer:
     """Return the answer to a call which becomes a task, or to one that ended before."""
-    port = TASKS.get()
     if not terms.after:
-        return created(frame, await port.start(frame, terms.ttl_ms)), frame
+        task = await submission.begin(calls.describe(frame, terms.ttl_ms))
+        return created(frame, task), frame
 
     def call(inner: Frame) -> Awaitable[Answer]:
         return plan.call(inner, arguments)
 
-    outcome = await port.run_or_hand_over(frame, call, terms.after)
+    outcome = await hand_over.run(frame, call, terms.after)
     if isinstance(outcome, Task):
         return created(frame, outcome), frame
     return outcome
