@@ -15,11 +15,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.core.components.base import Component, ConfigurationError, Option
 from django_mcp.core.dispatch.methods import METHODS
 from django_mcp.core.dispatch.pagination import page as list_components
+from django_mcp.core.dispatch.plan import Plan as CallPlan
 from django_mcp.core.dispatch.visibility import find as find_component
 from django_mcp.core.protocol.texts import similar
 from django_mcp.core.server.extensions import (
     INSTALLED,
-    CallPlan,
     Extension,
     Kind,
     ListenFilter,

@@ -331,20 +331,35 @@ def lines_of_code(path: Path) -> int:
     )
 
 
-def methods(node: ast.ClassDef) -> set[str]:
-    return {each.name for each in node.body if isinstance(each, FUNCTIONS)}
+def members(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> set[str]:
+    """The methods and attributes of a class, with those of its bases in the package."""
+    found = {each.name for each in node.body if isinstance(each, FUNCTIONS)}
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign | ast.Assign):
+            found |= {
+                each.id for each in find(statement, ast.Name) if isinstance(each.ctx, ast.Store)
+            }
+    for attribute in find(node, ast.Attribute):
+        if isinstance(attribute.ctx, ast.Store) and ast.unparse(attribute.value) == "self":
+            found.add(attribute.attr)
+    for base in node.bases:
+        name = ast.unparse(base).partition("[")[0]
+        if name in classes and classes[name] is not node:
+            found |= members(classes[name], classes)
+    return found
 
 
 def lonely_protocols(classes: list[ast.ClassDef]) -> list[str]:
-    """The protocols whose methods at most one class of the package has, with functions aside."""
+    """The protocols whose members at most one class of the package has, with functions aside."""
     protocols = [each for each in classes if "Protocol" in {ast.unparse(b) for b in each.bases}]
     others = [each for each in classes if each not in protocols]
+    by_name = {each.name: each for each in others}
     lonely = []
     for protocol in protocols:
-        wanted = methods(protocol) - {"__init__"}
+        wanted = members(protocol, {}) - {"__init__"}
         named = [each for each in others if protocol.name in {ast.unparse(b) for b in each.bases}]
-        fitting = [each for each in others if wanted and wanted <= methods(each)]
-        if len({each.name for each in named + fitting}) <= 1 and wanted != {"__call__"}:
+        fitting = [each for each in others if wanted and wanted <= members(each, by_name)]
+        if len({id(each) for each in named + fitting}) <= 1 and wanted != {"__call__"}:
             lonely.append(protocol.name)
     return lonely
 

@@ -36,8 +36,8 @@ from django_mcp.core.dispatch.invocation import Answer
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import Json, ToolError
 from django_mcp.core.protocol.tasks import Status, Task, TaskEnded
-from django_mcp.core.server.extensions import CallPlan
 from django_mcp.core.server.server import Server
+from django_mcp.extensions import CallPlan
 from django_mcp.runtime.pages import absolute_url, page_url
 from django_mcp.tasks import calls, changes, methods, steps, store, submission
 

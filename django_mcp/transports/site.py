@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from inspect import isawaitable
+from types import ModuleType
 from typing import Any
 
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, signals, stores
-from django_mcp.core.dispatch.handle import Site, Telemetry
+from django_mcp.core.dispatch.handle import Site
 from django_mcp.core.frame.client import request_state
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.session import Change, Session, address
@@ -44,7 +45,7 @@ def get() -> Site:
     )
 
 
-def _telemetry() -> Telemetry | None:
+def _telemetry() -> ModuleType | None:
     """The module that makes spans, if the site has configured an SDK before its first message.
 
     It is not asked at each message: the API would take 3 % of a call for its answer.

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
+
+if TYPE_CHECKING:
+    from django_mcp.core.components.base import Component
 
 MAX_GROUPS = 64
 """Groups of one selection: each is looked up."""
@@ -22,17 +25,6 @@ MISSPELT = {
     "read-only": "read_only",
 }
 """Ignoring one of these would offer components that the user meant to exclude."""
-
-
-class Selectable(Protocol):
-    """A component, as far as a selection reads it."""
-
-    @property
-    def group(self) -> str | None: ...
-    @property
-    def reads_only(self) -> bool: ...
-    @property
-    def is_in_every_selection(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +39,7 @@ class Selection:
     bound: Selection | None = None
     """The selection of the caller's token, whatever the connection selects."""
 
-    def includes(self, component: Selectable) -> bool:
+    def includes(self, component: Component) -> bool:
         if component.is_in_every_selection:
             return True
         if self.read_only and not component.reads_only:
@@ -56,7 +48,7 @@ class Selection:
             return False
         return self.is_within_bound(component)
 
-    def is_within_bound(self, component: Selectable) -> bool:
+    def is_within_bound(self, component: Component) -> bool:
         """Whether the token of the caller is for this component."""
         return self.bound is None or self.bound.includes(component)
 

@@ -33,11 +33,11 @@ class LoopExecutor(Executor):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         caller = None if self._caller is None else self._caller()
-        self._pool.add((_Outcome(loop, future), function, args, kwargs), caller)
+        self._pool.add((LoopOutcome(loop, future), function, args, kwargs), caller)
         return future
 
 
-class _Outcome:
+class LoopOutcome:
     """Passes a result from a thread to the event loop, which may have been closed meanwhile."""
 
     __slots__ = ("_future", "_loop")

@@ -45,25 +45,16 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Executor, Future
 from math import inf
 from os import register_at_fork
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from django_mcp.core.concurrency.loop_executor import LoopOutcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-
-class Outcome(Protocol):
-    """Takes the result of a function, as a future does."""
-
-    def set_running_or_notify_cancel(self) -> bool:
-        """Return whether the function is to be called."""
-
-    def set_result(self, result: Any, /) -> None: ...
-    def set_exception(self, error: Any, /) -> None: ...
-    def cancel(self) -> Any: ...
-
-
-Job = tuple[Outcome, Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+Job = tuple["Future[Any] | LoopOutcome", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 """A function to call, its arguments, and the receiver of its result."""
 
 WATCH_INTERVAL = 1.0
@@ -330,7 +321,10 @@ def _start(thread: threading.Thread) -> bool:
 
 
 def _run(
-    future: Outcome, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    future: Future[Any] | LoopOutcome,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> None:
     if not future.set_running_or_notify_cancel():
         return

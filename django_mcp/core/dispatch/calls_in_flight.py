@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Protocol
 
 from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.core.frame.exchange import Exchange
@@ -23,13 +22,6 @@ TICK = 0.05
 MAX_PER_PROCESS = 1000
 """Calls of all callers in one process. Each takes memory while it waits; another process, or the
 same one a moment later, answers sooner than one that has so many."""
-
-
-class Limits(Protocol):
-    """The settings of the site which bound calls."""
-
-    @property
-    def max_in_flight(self) -> int: ...
 
 
 class CallsInFlight:
@@ -52,11 +44,14 @@ class CallsInFlight:
         self.is_ticking = True
         loop.call_later(TICK, self._tick, loop)
 
-    def begin(self, call: Exchange, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
-        """Add a call; raises TooManyRequests, ServerBusy and ServerStopping."""
+    def begin(self, call: Exchange, most: int, loop: asyncio.AbstractEventLoop) -> None:
+        """Add a call; ``most`` are the calls of one caller.
+
+        Raises TooManyRequests, ServerBusy and ServerStopping.
+        """
         count = len(self.calls)
-        if self._counts is not None or count >= limits.max_in_flight or count >= MAX_PER_PROCESS:
-            self._count(call, limits)
+        if self._counts is not None or count >= most or count >= MAX_PER_PROCESS:
+            self._count(call, most)
         self.calls[call] = None
         if not self.is_ticking:
             self.start_ticking(loop)
@@ -83,7 +78,7 @@ class CallsInFlight:
         for call in (*self.calls, *self.arriving):
             call.tick()
 
-    def _count(self, call: Exchange, limits: Limits) -> None:
+    def _count(self, call: Exchange, most: int) -> None:
         if self._is_closed and not call.is_bound_here:
             raise ServerStopping
         if len(self.calls) >= MAX_PER_PROCESS:
@@ -91,7 +86,7 @@ class CallsInFlight:
         if self._counts is None:
             self._counts = Counter(map(_caller, self.calls))
         caller = _caller(call)
-        if self._counts[caller] >= limits.max_in_flight:
+        if self._counts[caller] >= most:
             raise TooManyRequests
         self._counts[caller] += 1
 

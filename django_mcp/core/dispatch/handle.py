@@ -22,6 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.core.dispatch import call_log, dispatcher
@@ -53,7 +54,6 @@ from django_mcp.core.server.server import server_of
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
     from django_mcp.core.frame.session import Change, Session
-    from django_mcp.core.frame.transport import Transport
     from django_mcp.core.protocol.jsonrpc import RequestInfo
     from django_mcp.core.server.server import Server
 
@@ -79,16 +79,6 @@ Answer = Callable[["Frame", "Site"], Awaitable[bytes]]
 """A step: it returns the response to a request."""
 
 
-class Telemetry(Protocol):
-    """The module ``dispatch.telemetry``, which imports an optional package."""
-
-    async def traced(self, answer_next: Answer, frame: Frame, site: Site, /) -> bytes:
-        """What ``answer_next`` returns, which is measured."""
-
-    def session_ended(self, session: Session, transport: Transport | None, /) -> None:
-        """Measure a session that its client or the server has ended."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     start: Callable[[Server], Awaitable[None]]
@@ -106,8 +96,9 @@ class Site:
     """Notifies the client of a session of the changes that it has to know."""
     signals: Mapping[str, Signal]
     """The signals which are sent when a call of a method is over."""
-    telemetry: Telemetry | None = None
-    """Makes a span of each request; None where the site does not use OpenTelemetry."""
+    telemetry: ModuleType | None = None
+    """``dispatch.telemetry``, which makes a span of each request; None where the site does not use
+    OpenTelemetry."""
 
 
 def answer(frame: Frame, site: Site) -> Awaitable[bytes]:

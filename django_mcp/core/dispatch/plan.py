@@ -58,6 +58,8 @@ async def _raise(
 
 
 class Plan(NamedTuple):
+    """How a component is called in a revision."""
+
     component: Any
     """A Component, of the kind that its method makes plans for."""
     unknown: Callable[[str], McpError]

@@ -8,19 +8,16 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.meta import check_keys
 
+if TYPE_CHECKING:
+    from datetime import date
+
 Role = Literal["user", "assistant"]
 ROLES = ("user", "assistant")
-
-
-class Dated(Protocol):
-    """A date or a datetime, which this package does not import."""
-
-    def isoformat(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class Annotations:
 
     audience: Sequence[Role] | None = None
     priority: float | None = None
-    last_modified: str | Dated | None = None
+    last_modified: str | date | None = None
 
     def __post_init__(self) -> None:
         audience = () if self.audience is None else self.audience

@@ -48,8 +48,9 @@ from django_mcp.core.protocol.texts import similar
 
 if TYPE_CHECKING:
     from django_mcp.core.components.base import Component
+    from django_mcp.core.dispatch.plan import Plan
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.protocol.errors import Json, McpError
+    from django_mcp.core.protocol.errors import Json
     from django_mcp.core.protocol.jsonrpc import Request
     from django_mcp.core.protocol.revisions import Revision
     from django_mcp.core.server.server import Server
@@ -65,31 +66,10 @@ Result = Any
 Answer = tuple[Result, "Frame"]
 
 
-class CallPlan(Protocol):
-    """How a component is called in a revision."""
-
-    @property
-    def component(self) -> Any:
-        """The Component, of a kind with such a step."""
-
-    @property
-    def unknown(self) -> Callable[[str], McpError]:
-        """The error for a key that the caller knows no component by."""
-
-    def call(self, frame: Frame, arguments: dict[str, Any], /) -> Awaitable[Answer]:
-        """Answer a call from its first step on."""
-
-    def accepts(self, arguments: dict[str, Any], /) -> Awaitable[bool]:
-        """Whether the arguments are valid."""
-
-    def run_handler(self, frame: Frame, validated: Any, /) -> Awaitable[Answer]:
-        """Run the handler without further steps, if the caller may still use the component."""
-
-
-BeforeArguments = Callable[["Frame", CallPlan, dict[str, Any]], Awaitable["Answer | None"]]
+BeforeArguments = Callable[["Frame", "Plan", dict[str, Any]], Awaitable["Answer | None"]]
 """It is given the arguments as they were sent. It returns the answer to the call, or None where the
 call goes on."""
-BeforeHandler = Callable[["Frame", CallPlan, dict[str, Any], Any], Awaitable["Answer | None"]]
+BeforeHandler = Callable[["Frame", "Plan", dict[str, Any], Any], Awaitable["Answer | None"]]
 """Like BeforeArguments; it is given the valid arguments as well."""
 AfterResult = Callable[["Frame", "Component", Any, dict[str, Any]], dict[str, Any]]
 """It is given the handler's return value and the result, and returns the result. It runs where the
@@ -112,9 +92,8 @@ class Step(NamedTuple, Generic[Run_co]):
 class Stream(Protocol):
     """The stream of notifications that a request has opened."""
 
-    @property
-    def frame(self) -> Frame:
-        """The Frame of the request, with the rights that its caller has now."""
+    frame: Frame
+    """The Frame of the request, with the rights that its caller has now."""
 
     def send(self, method: str, params: Json, /) -> None:
         """Send a notification, with the id of the request in its ``_meta``."""
@@ -279,6 +258,12 @@ class Extension:
         """Whether a component has an option of the extension."""
         return any(option.name in component.options for option in self.options)
 
+    def has_step(self, step: Step[Any], component: Component, revision: Revision) -> bool:
+        """Whether a step of the extension is there for calls of a component."""
+        if step.uses is not None:
+            return step.uses(component, revision)
+        return self.is_used_by(component)
+
 
 def _check_versions(where: str, versions: Iterable[str]) -> None:
     for version in versions:
@@ -339,7 +324,12 @@ class Extensions:
         Raises ConfigurationError as ``check_read`` does.
         """
         self.check_read(component)
-        steps = self._steps(place, component, revision)
+        steps = [
+            step
+            for extension in self.all
+            for step in getattr(extension, place)
+            if extension.has_step(step, component, revision)
+        ]
         return tuple(step.run for step in sorted(steps, key=lambda step: not step.decides))
 
     def check_read(self, component: Component) -> None:
@@ -353,17 +343,12 @@ class Extensions:
 
     def decide(self, component: Component, revision: Revision) -> bool:
         """Whether a step before the handler decides if calls of a component may run."""
-        return any(step.decides for step in self._steps("before_handler", component, revision))
-
-    def _steps(self, place: str, component: Component, revision: Revision) -> Iterator[Step[Any]]:
-        for extension in self.all:
-            for step in getattr(extension, place):
-                if step.uses is None:
-                    is_there = extension.is_used_by(component)
-                else:
-                    is_there = step.uses(component, revision)
-                if is_there:
-                    yield step
+        return any(
+            extension.has_step(step, component, revision)
+            for extension in self.all
+            for step in extension.before_handler
+            if step.decides
+        )
 
     def declared(self, server: Server, revision: Revision) -> dict[str, Any]:
         """The settings of the extensions that clients of a server are told of, by name."""

@@ -6,23 +6,16 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.protocol import jsonrpc
-from django_mcp.core.protocol.revisions import Revision
 from django_mcp.core.server.server import Server
 from django_mcp.testing.asgi import Message
 from django_mcp.transports.session_engine import CLIENT_CANCELLED
 
-
-class Listener(Protocol):
-    """The client of a connection."""
-
-    @property
-    def revision(self) -> Revision: ...
-    def receive_notification(self, message: Message) -> None: ...
-    async def answer_request(self, message: Message) -> Message: ...
+if TYPE_CHECKING:
+    from django_mcp.testing.client import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +39,7 @@ class Connection(ABC):
 
     name: ClassVar[str]
 
-    def __init__(self, facts: Facts, listener: Listener) -> None:
+    def __init__(self, facts: Facts, listener: Client) -> None:
         self.facts = facts
         self.listener = listener
         self.session_id: str | None = None

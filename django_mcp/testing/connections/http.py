@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django_mcp import registry, routing
 from django_mcp.core.auth.base import Principal
@@ -16,8 +16,11 @@ from django_mcp.core.protocol.errors import McpError
 from django_mcp.core.protocol.revisions import Feature
 from django_mcp.core.server.server import Server
 from django_mcp.testing.asgi import Exchange, Message, http_scope
-from django_mcp.testing.connections.base import Connection, Facts, Listener, cancelled
+from django_mcp.testing.connections.base import Connection, Facts, cancelled
 from django_mcp.transports.http.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from django_mcp.testing.client import Client
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class HttpConnection(Connection):
 
     name = "http"
 
-    def __init__(self, facts: Facts, listener: Listener) -> None:
+    def __init__(self, facts: Facts, listener: Client) -> None:
         super().__init__(facts, listener)
         if facts.principal is None:
             self._application = routing.endpoint(facts.server)

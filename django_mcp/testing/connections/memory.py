@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from math import inf
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AnonymousUser
 
@@ -27,19 +27,22 @@ from django_mcp.pubsub import announcements, bus, pending_requests, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import Message, http_scope
-from django_mcp.testing.connections.base import Connection, Facts, Listener, forever
+from django_mcp.testing.connections.base import Connection, Facts, forever
 from django_mcp.transports import frames, site
 from django_mcp.transports.connection.request import ConnectionExchange, yield_once
 from django_mcp.transports.http.request import ScopeTransport
 from django_mcp.transports.session_engine import CLIENT_CANCELLED, NO_BATCHES, SessionEngine
 
+if TYPE_CHECKING:
+    from django_mcp.testing.client import Client
+
 
 class MemoryExchange(ConnectionExchange):
     """A message whose client responds in the same task."""
 
-    listener: Listener
+    listener: Client
 
-    def connect_to(self, listener: Listener) -> None:
+    def connect_to(self, listener: Client) -> None:
         self.listener = listener
         self.connect(self._receive, ConnectionRoute(), yield_once)
 
@@ -66,7 +69,7 @@ class MemoryConnection(Connection):
 
     name = "memory"
 
-    def __init__(self, facts: Facts, listener: Listener) -> None:
+    def __init__(self, facts: Facts, listener: Client) -> None:
         super().__init__(facts, listener)
         self._store = MemorySessionStore(
             idle_timeout=inf, initialize_timeout=inf, limit_per_principal=1

@@ -6,15 +6,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import McpError
 from django_mcp.core.protocol.jsonrpc import Request, RequestId
 from django_mcp.runtime import background
 from django_mcp.testing.asgi import TIMEOUT, Message
-from django_mcp.testing.connections.base import Connection, Facts, Listener, cancelled
+from django_mcp.testing.connections.base import Connection, Facts, cancelled
 from django_mcp.transports.connection import stdio
+
+if TYPE_CHECKING:
+    from django_mcp.testing.client import Client
 
 
 class StdioConnection(Connection):
@@ -25,7 +28,7 @@ class StdioConnection(Connection):
 
     name = "stdio"
 
-    def __init__(self, facts: Facts, listener: Listener) -> None:
+    def __init__(self, facts: Facts, listener: Client) -> None:
         super().__init__(facts, listener)
         self.strays: list[Message] = []
         """Responses to unknown requests."""

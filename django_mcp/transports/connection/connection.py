@@ -263,7 +263,7 @@ class Connection:
             frame = frames.of_request(exchange, request, self.session)
             self._in_flight.begin(exchange)
             try:
-                calls_in_flight(loop).begin(exchange, conf.get(), loop)
+                calls_in_flight(loop).begin(exchange, conf.get().max_in_flight, loop)
             except McpError:
                 self._in_flight.end(exchange)
                 raise

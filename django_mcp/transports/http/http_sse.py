@@ -35,7 +35,7 @@ from django_mcp.transports.http import paths, sse_stream
 from django_mcp.transports.http.endpoint import Endpoint, Verb
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
-from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
+from django_mcp.transports.http.sse_stream import SseStream
 
 STREAM = "sse"
 """The last part of the path to read from."""
@@ -139,7 +139,7 @@ class Stream(SseStream):
 
     _connection: Connection | None = None
 
-    def __init__(self, http: AuthenticatedRequest) -> None:
+    def __init__(self, http: HttpExchange) -> None:
         super().__init__(http)
         self._used_at = self._loop.time()
 

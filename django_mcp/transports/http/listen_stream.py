@@ -10,6 +10,8 @@ The stream has the states of ``SseStream``, and its filter the states of ``Subsc
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import sse
 from django_mcp.core.protocol.errors import TooManyRequests
@@ -17,7 +19,10 @@ from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.core.server.extensions import INSTALLED, Serve
 from django_mcp.transports import subscription
 from django_mcp.transports.http import sse_stream
-from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
+from django_mcp.transports.http.sse_stream import SseStream
+
+if TYPE_CHECKING:
+    from django_mcp.transports.http.response import HttpExchange
 
 METHOD = "subscriptions/listen"
 
@@ -30,7 +35,7 @@ def is_opened_by(method: str) -> bool:
 class ListenStream(SseStream):
     kind = "listen"
 
-    def __init__(self, http: AuthenticatedRequest, frame: Frame, wanted: Filter | Serve) -> None:
+    def __init__(self, http: HttpExchange, frame: Frame, wanted: Filter | Serve) -> None:
         super().__init__(http)
         self._subscription = subscription.of(frame, wanted, self._send_message, self.end)
 

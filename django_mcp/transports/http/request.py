@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl
 
 from django.core.signals import setting_changed
@@ -29,8 +29,8 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 WAITING_THREAD = "django_mcp.waiting_thread"
-"""The key of a ``WaitingThread`` in the scope of a request for which a thread of its server waits,
-as under WSGI."""
+"""The key of ``wsgi.waiting_thread`` in the scope of a request for which a thread of its server
+waits, and may run its handler."""
 
 MAX_ORIGIN_LENGTH = 300
 """Bytes of a Host or an Origin. A DNS name has at most 253; longer values are not cached."""
@@ -55,14 +55,6 @@ class HttpError(Exception):
 
 class ClientDisconnected(Exception):
     """The client has disconnected before its message was complete."""
-
-
-class WaitingThread(Protocol):
-    """The thread of a server that waits for a response, and may run its handler: a port."""
-
-    def runner(self, exchange: Any, handler: Hashable) -> Callable[..., Awaitable[Any]]:
-        """Return what runs the synchronous ``handler`` of a call, which sends nothing before its
-        response."""
 
 
 class HttpRequest:

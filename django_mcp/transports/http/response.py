@@ -238,7 +238,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         """Count as a call from now on; raises TooManyRequests or ServerBusy if it is too many."""
         self._is_arriving = False
         self._ticks = 0
-        self._in_flight.begin(self, conf.get(), self.loop)
+        self._in_flight.begin(self, conf.get().max_in_flight, self.loop)
 
     def stop(self) -> None:
         """Be no call any more: its response is known."""

@@ -18,20 +18,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django_mcp import conf
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import sse
-from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, request_scope
-from django_mcp.transports.http.request import HeaderPairs, HttpError, Receive
+from django_mcp.transports.http.request import HeaderPairs, HttpError
 from django_mcp.transports.http.stream_writer import StreamWriter
+
+if TYPE_CHECKING:
+    from django_mcp.transports.http.response import HttpExchange
 
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
@@ -55,26 +57,6 @@ PROBES = (0.0, 0.5, 1.0)
 first write to a client that has gone succeeds, and its network answers that it has gone."""
 
 
-class AuthenticatedRequest(Protocol):
-    """The HTTP request of a stream, as far as the stream needs it."""
-
-    server: Server
-    principal: Principal
-    receive: Receive
-
-    @property
-    def stream_key(self) -> str:
-        """The key that counts the open streams of the caller."""
-
-    @property
-    def occupies_thread(self) -> bool: ...
-
-    def send(self, message: dict[str, Any], /) -> Awaitable[None]: ...
-
-    async def reauthenticate(self) -> Principal:
-        """Authenticate the request again; raises HttpError if access was revoked."""
-
-
 class State(Enum):
     OPEN = auto()
     ENDING = auto()
@@ -87,7 +69,7 @@ class SseStream:
     ends_with_call: ClassVar[bool] = False
     """Whether the stream lasts no longer than a call."""
 
-    def __init__(self, http: AuthenticatedRequest) -> None:
+    def __init__(self, http: HttpExchange) -> None:
         self.principal = http.principal
         self.counted_as = http.stream_key
         self.task: asyncio.Task[Any] | None = None

@@ -143,6 +143,7 @@ class Bridge:
             return
 
     def loop_ended(self) -> None:
+        """End the wait of the thread with LoopEnded; called in any thread."""
         self._to_thread.put(Ended(LoopEnded()))
 
     def wake(self) -> None:

@@ -20,12 +20,15 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from os import register_at_fork
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.concurrency.shared_loop import SharedLoop
 from django_mcp.runtime.context_managers import move_locals
 from django_mcp.runtime.process import greenlets
 from django_mcp.transports.wsgi.environ import MAX_READING, RequestBody
+
+if TYPE_CHECKING:
+    from django_mcp.transports.wsgi.bridge import Bridge
 
 LOOK_EVERY = 5.0
 """Seconds between two looks at the bodies that are being read."""
@@ -37,20 +40,13 @@ class LoopEnded(Exception):
     """The event loop has ended, and cannot answer."""
 
 
-class Waiting(Protocol):
-    """A thread that waits for the event loop."""
-
-    def loop_ended(self) -> None:
-        """End its wait with LoopEnded; called in any thread."""
-
-
 class EventLoopThread:
     def __init__(self) -> None:
         self.loop = SharedLoop(move_locals)
         self.has_ended = False
         self.reading: set[RequestBody] = set()
         """The bodies that threads of the server wait for."""
-        self._waiting: set[Waiting] = set()
+        self._waiting: set[Bridge] = set()
         self._tasks: set[asyncio.Task[None] | None] = set()
         """The loop itself has only weak references to its tasks."""
         self._thread = threading.Thread(target=self._run, name="django_mcp-loop", daemon=True)
@@ -80,14 +76,14 @@ class EventLoopThread:
         """Note that the current task ends: a callback of its own would take 3 µs."""
         self._tasks.discard(asyncio.current_task(self.loop))
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: Bridge) -> None:
         """Call ``loop_ended`` if the loop ends; raises LoopEnded if it has ended."""
         self._waiting.add(waiting)
         # In this order: ``_run`` first sets ``has_ended``, and then wakes those that were added.
         if self.has_ended:
             raise LoopEnded
 
-    def discard(self, waiting: Waiting) -> None:
+    def discard(self, waiting: Bridge) -> None:
         self._waiting.discard(waiting)
 
     def _abandon_slow(self) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -16,11 +14,6 @@ from django_mcp.core.protocol.errors import ServerBusy, TooManyRequests
 from tests.constants import SetConstants
 
 
-@dataclass(frozen=True)
-class Limits:
-    max_in_flight: int = 2
-
-
 def call(subject: str = "", address: str = "10.0.0.1") -> Exchange:
     made = Exchange()
     made.principal = Principal(scheme="token", subject=subject)
@@ -28,9 +21,9 @@ def call(subject: str = "", address: str = "10.0.0.1") -> Exchange:
     return made
 
 
-async def begin(in_flight: CallsInFlight, *calls: Exchange, **limits: Any) -> None:
+async def begin(in_flight: CallsInFlight, *calls: Exchange, max_in_flight: int = 2) -> None:
     for each in calls:
-        in_flight.begin(each, Limits(**limits), asyncio.get_running_loop())
+        in_flight.begin(each, max_in_flight, asyncio.get_running_loop())
 
 
 @pytest.mark.parametrize(

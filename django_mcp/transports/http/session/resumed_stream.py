@@ -15,6 +15,7 @@ import asyncio
 import secrets
 from enum import Enum, auto
 from math import inf
+from typing import TYPE_CHECKING
 
 from django_mcp import stores
 from django_mcp.core.frame.session import Session
@@ -23,7 +24,9 @@ from django_mcp.core.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.transports.http.session import event_log
 from django_mcp.transports.http.session.stream import SessionStream, method_of
-from django_mcp.transports.http.sse_stream import AuthenticatedRequest
+
+if TYPE_CHECKING:
+    from django_mcp.transports.http.response import HttpExchange
 
 RESUME_AGAIN = 0.3
 """Seconds until a resumed stream publishes that again: a new call subscribes after a moment."""
@@ -42,7 +45,7 @@ class ResumedStream(SessionStream):
 
     ends_with_call = True
 
-    def __init__(self, http: AuthenticatedRequest, session: Session, last_event: EventId) -> None:
+    def __init__(self, http: HttpExchange, session: Session, last_event: EventId) -> None:
         super().__init__(http, session)
         self._name = last_event.stream
         self._number = last_event.sequence

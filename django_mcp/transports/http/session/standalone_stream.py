@@ -35,7 +35,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django_mcp import conf, stores
 from django_mcp.core.auth.base import Principal
@@ -59,8 +59,10 @@ from django_mcp.transports.http.session.active_stream import (
 )
 from django_mcp.transports.http.session.response import RETRY
 from django_mcp.transports.http.session.stream import SessionStream, method_of
-from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.keepalive import Keepalive
+
+if TYPE_CHECKING:
+    from django_mcp.transports.http.response import HttpExchange
 
 MayRead = Callable[[Principal, Session, str], Awaitable[bool]]
 """Whether the principal of a session may read a resource."""
@@ -101,7 +103,7 @@ class StandaloneStream(SessionStream):
 
     def __init__(
         self,
-        http: AuthenticatedRequest,
+        http: HttpExchange,
         session: Session,
         resumed: StreamPosition | None,
         server: Server,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from django_mcp import stores
 from django_mcp.core.frame.session import Session
@@ -22,7 +23,10 @@ from django_mcp.core.protocol import jsonrpc, sse
 from django_mcp.pubsub import catch_up, publisher
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
+from django_mcp.transports.http.sse_stream import SseStream
+
+if TYPE_CHECKING:
+    from django_mcp.transports.http.response import HttpExchange
 
 RELOAD_AGAIN = 2.0
 """Seconds until a session is loaded again that the store could not load."""
@@ -33,7 +37,7 @@ class SessionStream(SseStream, ABC):
 
     kind = "get"
 
-    def __init__(self, http: AuthenticatedRequest, session: Session) -> None:
+    def __init__(self, http: HttpExchange, session: Session) -> None:
         super().__init__(http)
         self._session = session
         self._reader: asyncio.Task[None] | None = None
