@@ -88,9 +88,9 @@ def _install_extensions() -> None:
 
 
 def _own_extensions() -> list[Extension]:
-    from django_mcp.core.dispatch import tool_search
     from django_mcp.extensions import Extension
     from django_mcp.tasks import extension as tasks
+    from django_mcp.tool_search import extension as tool_search
 
     views = Extension(name="django-mcp/views", add_to=_add_page)
     return [tool_search.EXTENSION, views, tasks.EXTENSION]

@@ -35,7 +35,6 @@ from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.texts import resolved
 from django_mcp.core.server import extensions
 from django_mcp.core.server.component_lists import ComponentsOfKind, EncodedLists, InOrder
-from django_mcp.core.server.tool_index import ToolIndex, ToolIndexes
 
 if TYPE_CHECKING:
     from django_mcp.core.protocol.revisions import Revision
@@ -100,7 +99,6 @@ class ComponentCollection:
         self._encoded = EncodedLists()
         self._tested: dict[Callable[[Any], bool], bool] = {}
         self._by_group: dict[str, list[Component]] | None = None
-        self._tool_indexes = ToolIndexes()
 
     def defer(
         self,
@@ -292,10 +290,6 @@ class ComponentCollection:
         if selection is None and not loaded_only:
             return components.in_order()
         return components.selected(selection, loaded_only=loaded_only)
-
-    def tool_index(self, tools: Sequence[Component] | None = None) -> ToolIndex:
-        """Return the index of these tools, by default all, which is built once."""
-        return self._tool_indexes.of(self.of_kind(ToolComponent.kind) if tools is None else tools)
 
     def registered_at(self, kind: str, key: str) -> Component | None:
         """Return a declared component, without building those that are deferred."""

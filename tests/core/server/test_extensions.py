@@ -223,9 +223,9 @@ async def test_method_belongs_to_a_capability_of_the_protocol() -> None:
             with pytest.raises(ErrorResponse, match="Method not found"):
                 await client.request("com.example/count")
         server.prompt(name="greet")(lambda: "Hello")
-        async with Client(server) as client:
+        async with Client(server, version="2025-11-25") as client:
             assert (await client.request("com.example/count"))["count"] == 1
-            assert NAME not in client.capabilities.get("extensions", {})
+            assert "extensions" not in client.initialize_result["capabilities"]
 
 
 async def test_filter_of_listen_sends_what_the_caller_may_have() -> None:

@@ -172,10 +172,6 @@ class ToolIndexes:
         self._indexes: OrderedDict[tuple[Component, ...], ToolIndex] = OrderedDict()
         """By their tools, the one that was used least recently first."""
 
-    def __deepcopy__(self, memo: Any) -> ToolIndexes:
-        """Return an empty one: a test case copies the server of its class, and its tools."""
-        return ToolIndexes()
-
     def of(self, tools: Sequence[Component]) -> ToolIndex:
         """Return the index of these tools, which is built once."""
         key = (*tools,)

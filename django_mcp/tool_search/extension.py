@@ -7,7 +7,8 @@ permissions, validation, tasks, approvals, middleware and logs concern that tool
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
@@ -17,10 +18,11 @@ from django_mcp.core.dispatch import visibility
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.protocol.jsonrpc import Request
-from django_mcp.core.server.extensions import Extension
+from django_mcp.core.server.server import Server, server_of
+from django_mcp.extensions import Extension
+from django_mcp.tool_search.index import ToolIndexes
 
-if TYPE_CHECKING:
-    from django_mcp.core.server.server import Server
+INDEXES: WeakKeyDictionary[Server, ToolIndexes] = WeakKeyDictionary()
 
 FIND = "find_tools"
 CALL = "call_tool"
@@ -58,7 +60,7 @@ async def find_tools(
     if not selected.is_public:
         tools = await visibility.listed(frame, tools, len(tools))
     # In a thread: for thousands of tools, building the index takes a second.
-    index = await frame.exchange.run_hook(components.tool_index, tools)
+    index = await frame.exchange.run_hook(indexes_of(server_of(frame)).of, tools)
     matching: list[Component] = []
     for part in index.ranked(query):
         matching += [tool for tool in part if not _is_left_out(tool)]
@@ -66,6 +68,10 @@ async def find_tools(
             break
     described = [components.descriptor(frame.revision, tool) for tool in matching[:limit]]
     return {"tools": [{name: it[name] for name in SHOWN if name in it} for it in described]}
+
+
+def indexes_of(server: Server) -> ToolIndexes:
+    return INDEXES.setdefault(server, ToolIndexes())
 
 
 def _is_left_out(tool: Component) -> bool:

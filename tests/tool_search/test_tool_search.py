@@ -12,16 +12,21 @@ import pytest
 from django_mcp import Frame, Header, Server
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.tool import tool_component
-from django_mcp.core.server.tool_index import words_of
 from django_mcp.testing import Client
 from django_mcp.testing.results import ErrorResponse
+from django_mcp.tool_search.extension import indexes_of
+from django_mcp.tool_search.index import ToolIndex, words_of
 from tests.core.dispatch.guarded import Member
-from tests.core.server.tool_catalogue import MORE_QUESTIONS, QUESTIONS, catalogue, few_tools
+from tests.tool_search.catalogue import MORE_QUESTIONS, QUESTIONS, catalogue, few_tools
 from tests.wire.messages import STATELESS
 
 SESSION = "2025-11-25"
 VERSIONS = [SESSION, STATELESS]
 BOTH = ["call_tool", "find_tools"]
+
+
+def index_of(server: Server) -> ToolIndex:
+    return indexes_of(server).of(server.components.of_kind("tool"))
 
 
 @pytest.fixture
@@ -278,7 +283,7 @@ def test_words_are_compared_without_endings(text: str, expected: str) -> None:
 def test_questions_in_words_find_the_right_tool_among_the_first_five(
     questions: dict[str, str], fewest: int
 ) -> None:
-    index = catalogue().components.tool_index()
+    index = index_of(catalogue())
     hits = []
     for question, name in questions.items():
         first = [tool.name for part in index.ranked(question) for tool in part][:5]
@@ -292,7 +297,7 @@ def test_tool_that_deletes_ranks_first_only_if_that_is_asked() -> None:
     server = Server("office")
     for verb in ("delete", "close", "archive"):
         server.tool(name=f"{verb}_ticket", description="Of a ticket.")(nothing)
-    index = server.components.tool_index()
+    index = index_of(server)
     (ordered,) = index.ranked("ticket")
     assert ordered[-1].name == "delete_ticket"
     (ordered,) = index.ranked("remove the ticket")
@@ -306,7 +311,7 @@ def test_parameters_do_not_outweigh_the_name_of_a_tool() -> None:
         filters = [f"{other}_{n}" for other in nouns if other != noun for n in range(60)]
         schema: dict[str, Any] = {"type": "object", "properties": {name: {} for name in filters}}
         server.tool(name=f"list_{noun}", description="Of the site.", input_schema=schema)(nothing)
-    index = server.components.tool_index()
+    index = index_of(server)
     for noun in nouns:
         first = next(tool for part in index.ranked(f"show the {noun}s") for tool in part)
         assert first.name == f"list_{noun}"
