@@ -119,7 +119,9 @@ async def answer_soon(
     tool = plan.component
     if not frame.exchange.may_start_tasks or _can_have_all(frame, tool):
         return None
-    has_page = bool(calls.user_key(frame.user)) and _has_question_page()
+    # Whatever the path of the page is.
+    is_included = page_url(QUESTION_PAGE, task_id="-") is not None
+    has_page = is_included and bool(calls.user_key(frame.user))
     new = calls.describe(frame, None, is_task=False)
     facts = {**new.call, "answered_for": ON_A_PAGE if has_page else {}}
     task = await submission.begin(new._replace(call=facts))
@@ -140,11 +142,6 @@ def _can_have_all(frame: Frame, tool: ToolComponent) -> bool:
     is_asked = "elicitation/create" in frame.revision.server_requests
     elicitation = (frame.get_client_capabilities() or {}).get("elicitation")
     return tool.requests_input and is_asked and isinstance(elicitation, dict)
-
-
-def _has_question_page() -> bool:
-    """Whether the site has the page, whatever its path is."""
-    return page_url(QUESTION_PAGE, task_id="-") is not None
 
 
 async def _wait(task: Task, frame: Frame, seconds: float) -> Task:

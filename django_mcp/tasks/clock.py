@@ -42,3 +42,9 @@ def _seconds_ahead_of_utc() -> int:
 def after(duration: timedelta) -> ExpressionWrapper[Any]:
     """The time of the database after a duration, for an INSERT, an UPDATE or a condition."""
     return ExpressionWrapper(Now() + duration, output_field=DateTimeField())
+
+
+def timestamp(moment: Any) -> float:
+    """Seconds since 1970 of a time that Django has read."""
+    aware: datetime = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return aware.timestamp()

@@ -111,18 +111,14 @@ async def run_here(
         answer = await asyncio.shield(work)
     except asyncio.CancelledError:
         if frame.cancellation.requested:
-            await _cancel(task_id)
+            with suppress(TaskEnded, *UNAVAILABLE):
+                await rows.change(task_id, tasks.cancel)
             work.cancel()
             await asyncio.wait({work}, timeout=CLEAN_UP)
         raise
     # The row has the result before the client, unless the database is away.
     await asyncio.wait({following}, timeout=CLEAN_UP)
     return answer
-
-
-async def _cancel(task_id: str) -> None:
-    with suppress(TaskEnded, *UNAVAILABLE):
-        await store.get().change(task_id, tasks.cancel)
 
 
 async def _await_long_call(call: Call, frame: Frame) -> Answer:

@@ -137,7 +137,10 @@ class Run:
 
     def _add(self, messages: Iterable[Json]) -> None:
         with self._lock:
-            related = [self._with_related_task(message) for message in messages]
+            related = [
+                {**each, "params": tasks.with_related(each.get("params") or {}, self.id)}
+                for each in messages
+            ]
             self._messages = [*self._messages, *related][-MAX_MESSAGES:]
             if self._is_scheduled:
                 return
@@ -147,9 +150,6 @@ class Run:
 
     def _spawn_flush(self) -> None:
         background.spawn(self._flush())
-
-    def _with_related_task(self, message: Json) -> Json:
-        return {**message, "params": tasks.with_related(message.get("params") or {}, self.id)}
 
     async def request_input(
         self, requests: Mapping[str, Json], timeout: float, /

@@ -175,7 +175,7 @@ class TaskStore:
         try:
             with transaction.atomic(using=self._alias):
                 self._insert(row)
-                call = {**new.call, "deadline": _timestamp(row.lease_until)}
+                call = {**new.call, "deadline": clock.timestamp(row.lease_until)}
                 row.call = signing.encrypt(TABLE, held.task_id, "call", call)
                 row.save(using=self._alias, update_fields=["call"])
         except IntegrityError:
@@ -441,12 +441,6 @@ def _end_by_time(row: McpTask) -> Apply:
         return partial(tasks.expire, text=EXPIRED.format(tool=row.tool))
     is_started = row.started_at is not None or bool(row.lease_by)
     return partial(tasks.fail, error=LOST if is_started else NOT_STARTED)
-
-
-def _timestamp(moment: Any) -> float:
-    """Seconds since 1970 of a time that Django has read."""
-    aware: datetime = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-    return aware.timestamp()
 
 
 def live(rows: models.QuerySet[McpTask]) -> models.QuerySet[McpTask]:

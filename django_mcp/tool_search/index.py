@@ -110,7 +110,7 @@ class Texts(NamedTuple):
     @classmethod
     def of(cls, tool: Component) -> Texts:
         words = _words(tool)
-        return cls(_weighted(words), _length(words), _deletes(tool))
+        return cls(_weighted(words), _length(words), DELETING in words_of(tool.name))
 
 
 class ToolIndex:
@@ -200,10 +200,6 @@ def _shares(tools: Sequence[Texts]) -> dict[str, dict[int, float]]:
             share = count * (K1 + 1) / (count + norm)
             shares.setdefault(word, {})[number] = share
     return shares
-
-
-def _deletes(tool: Component) -> bool:
-    return DELETING in words_of(tool.name)
 
 
 def candidates(shares: Sequence[Mapping[int, float]]) -> Sequence[int]:

@@ -19,8 +19,7 @@ from django_mcp.core.auth.base import Principal
 from django_mcp.core.auth.selection import Selection
 from django_mcp.core.components.base import scope_names
 from django_mcp.core.dispatch import dispatcher, handle
-from django_mcp.core.frame.client.bidirectional import BidirectionalClient
-from django_mcp.core.frame.client.null import NULL_CLIENT
+from django_mcp.core.frame.client.bidirectional import NULL_CLIENT, BidirectionalClient
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import Transport
 from django_mcp.core.protocol import jsonrpc, request_meta

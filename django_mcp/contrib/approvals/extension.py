@@ -1,16 +1,31 @@
-"""Approvals as an extension: the option ``approval`` of tools, and the step that holds calls."""
+"""Approvals as an extension: the option ``approval`` of tools, the step that holds calls, and the
+tool ``approval_status`` for models that look at a call of their user again.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from dataclasses import replace
+from typing import Annotated, Any
 
-from django_mcp.contrib.approvals import holding, status_tool
+from pydantic import Field
+
+from django_mcp.contrib.approvals import holding
+from django_mcp.contrib.approvals.answers import STATUS_TOOL
 from django_mcp.contrib.approvals.models import HOLDER
 from django_mcp.contrib.approvals.models import Approval as Row
-from django_mcp.core.components.base import ConfigurationError
-from django_mcp.core.components.tool import Approval
+from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.components.responses import ToolResponse
+from django_mcp.core.components.tool import Approval, ToolComponent, tool_component
+from django_mcp.core.frame.frame import Frame
+from django_mcp.core.protocol.errors import ToolError
+from django_mcp.core.server.server import Server
 from django_mcp.extensions import Extension, Option, Step
 from django_mcp.tasks import execution
+from django_mcp.tasks.call_status import StoredResult
+
+ID = re.compile(r"[\w-]{22}", re.ASCII)
+"""Sixteen random bytes, in base64."""
 
 
 def read(value: Any, where: str) -> Approval:
@@ -23,6 +38,38 @@ def read(value: Any, where: str) -> Approval:
         f'The approval of {where} is {permission!r}: write "app_label.codename", or a function '
         "that takes the arguments and the Frame"
     )
+
+
+async def approval_status(
+    id: Annotated[str, Field(description="The id from the result of the call that waits")],
+    frame: Frame,
+) -> ToolResponse:
+    """Look at a call that waits for the approval of a person.
+
+    Returns the result of the call once it was approved and carried out. Until then, and if it was
+    declined or has expired, returns its status.
+    """
+    row = await holding.find_own(frame, id) if ID.fullmatch(id) else None
+    if row is None:
+        raise ToolError("There is no call of yours with this id that waits, or has waited.")
+    return StoredResult(result=await holding.outcome(frame, row))
+
+
+def is_known(frame: Frame) -> bool:
+    """Only callers who are known can have calls that wait."""
+    return not frame.principal.is_anonymous
+
+
+def add(server: Server, component: Component) -> None:
+    """Add the tool to a server which was given a tool with an approval."""
+    if not isinstance(component, ToolComponent) or "approval" not in component.options:
+        return
+    # Without building components that are deferred: apps may be getting ready.
+    present = [item for item in server.components.registered() if item.key == STATUS_TOOL]
+    if not any(item.handler is approval_status for item in present):
+        tool = tool_component(approval_status, title="Status of an approval", permission=is_known)
+        # Whatever a connection selects or a server lists, its calls may wait.
+        server.components.add(replace(tool, is_in_every_selection=True, always_load=True))
 
 
 def prune() -> str:
@@ -40,7 +87,7 @@ APPROVALS = Extension(
         )
     ],
     before_handler=[Step(holding.hold, decides=True)],
-    add_to=status_tool.add,
+    add_to=add,
     prune=prune,
 )
 execution.GRANTS[HOLDER] = holding.grant

@@ -167,7 +167,9 @@ async def hold(
         if answer is not None:
             return answer
     # A call that is decided has a result soon, unless this very run has to produce it.
-    waits = row.status != Status.HELD and not _is_running_here(row)
+    right = granted.get()
+    is_running_here = right is not None and right.task_id == row.pk
+    waits = row.status != Status.HELD and not is_running_here
     return await outcome(frame, row, waits=waits), frame
 
 
@@ -361,12 +363,6 @@ async def _run_with_client(call: HeldCall, row: Approval) -> Answer | None:
         return await call.plan.run_handler(frame, call.validated)
 
     return await hand_over.run_here(frame, proceed, row.pk)
-
-
-def _is_running_here(row: Approval) -> bool:
-    """Whether the run of this approval makes the call: it would wait for itself."""
-    grant = granted.get()
-    return grant is not None and grant.task_id == row.pk
 
 
 # The result.

@@ -26,13 +26,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
 from django.db import models, router, transaction
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import conf
@@ -243,7 +242,7 @@ class Approval(McpTask):
     def _is_late(self, deadline: float) -> bool:
         """Whether the row expires, or was decided on, after the call did."""
         last = self.lease_until if self.decided_at is None else self.decided_at
-        return last is None or _timestamp(last) > deadline
+        return last is None or clock.timestamp(last) > deadline
 
     def require_approval(self) -> None:
         """Raise ValueError unless the call was approved, and is as it was then."""
@@ -343,11 +342,6 @@ class Approval(McpTask):
             return tasks.decline(task, message)
 
         return store.get().change_here(self.pk, decline, follow=note)
-
-
-def _timestamp(moment: datetime) -> float:
-    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-    return aware.timestamp()
 
 
 def fingerprint(server: str, tool: str, arguments: Mapping[str, Any], endpoint: str) -> str:

@@ -82,7 +82,8 @@ async def _ask_by_form(frame: Frame, row: Approval) -> None:
         response = await frame.client.aelicit(message, DECISION_FORM, key=key)
     except UNANSWERED:
         return
-    if not response.accepted or time.time() - _asked_at(key) < MIN_TIME:
+    asked_at = int(key.partition(SEPARATOR)[2]) / 1000  # Also that of an earlier round trip.
+    if not response.accepted or time.time() - asked_at < MIN_TIME:
         return
     decision = Decision(response.content["decision"])
     comment = str(response.content.get("comment") or "")
@@ -101,11 +102,6 @@ def _has_decision(response: Json) -> bool:
 def id_in(key: str) -> str:
     """Return the id of the approval in the key of an input request."""
     return key.removeprefix(KEY).partition(SEPARATOR)[0]
-
-
-def _asked_at(key: str) -> float:
-    """Return when the form was requested, by its key: a client that repeats its call brings it."""
-    return int(key.partition(SEPARATOR)[2]) / 1000
 
 
 async def _ask_by_page(frame: Frame, row: Approval) -> None:

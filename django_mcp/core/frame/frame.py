@@ -17,7 +17,7 @@ from django_mcp.core.components.prompt import PromptComponent
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.frame.cancellation import NULL_CANCELLATION, Cancellation
-from django_mcp.core.frame.client.null import NULL_CLIENT
+from django_mcp.core.frame.client.bidirectional import NULL_CLIENT
 from django_mcp.core.frame.exchange import NULL_EXCHANGE, Exchange
 from django_mcp.core.frame.session import Change
 from django_mcp.core.frame.transport import TRANSPORTS, HttpTransport, Transport

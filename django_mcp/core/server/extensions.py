@@ -135,7 +135,8 @@ class Method:
             raise ConfigurationError(
                 f"The method {self.name!r} has no namespace: write one, as in 'receipts/send'"
             )
-        _check_versions(f"The method {self.name!r}", self.revisions)
+        for version in self.revisions:
+            _check_known(f"The method {self.name!r}", version, BY_VERSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,11 +264,6 @@ class Extension:
         if step.uses is not None:
             return step.uses(component, revision)
         return self.is_used_by(component)
-
-
-def _check_versions(where: str, versions: Iterable[str]) -> None:
-    for version in versions:
-        _check_known(where, version, BY_VERSION)
 
 
 def _check_known(where: str, name: str, known: Collection[str]) -> None:

@@ -1,4 +1,7 @@
-"""Input requests in revisions with sessions: sent on the open stream of the call or session."""
+"""Input requests in revisions with sessions: sent on the open stream of the call or session.
+
+The client of a Frame made by hand is here as well.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.client.base import Client
 from django_mcp.core.frame.client.input_requests import InputRequests
+from django_mcp.core.frame.exchange import NULL_EXCHANGE
+from django_mcp.core.protocol.revisions import NEWEST
 
 
 class BidirectionalClient(Client):
@@ -31,3 +36,25 @@ class BidirectionalClient(Client):
 
 ATTEMPTS = 3
 """How often input is requested while the responses are invalid."""
+
+
+class NullClient(BidirectionalClient):
+    """Drops notifications; an input request raises ConnectionError."""
+
+    def __init__(self) -> None:
+        super().__init__(None, NEWEST, {}, NULL_EXCHANGE)  # type: ignore[arg-type]
+
+    def log(self, *args: Any, **options: Any) -> None:
+        """Do nothing."""
+
+    def _require(self, requests: InputRequests) -> None:
+        raise ConnectionError(
+            "This Frame was made by hand and has no client: use django_mcp.testing.Client to test "
+            "a handler which requests input"
+        )
+
+    def __reduce__(self) -> str:
+        return "NULL_CLIENT"
+
+
+NULL_CLIENT = NullClient()
