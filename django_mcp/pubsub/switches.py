@@ -31,8 +31,7 @@ from django.db import DatabaseError, connections, models, router, transaction
 from django.utils import timezone
 
 from django_mcp import registry
-from django_mcp.core.concurrency.loop_timer import LoopTimer
-from django_mcp.core.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.concurrency.loops import LoopTimer, PerLoop, running_loop
 from django_mcp.core.concurrency.thread_pool import PoolEnded
 from django_mcp.core.log import log_repeated
 from django_mcp.pubsub import bus, catch_up, channel_layer

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
-from django_mcp.core.concurrency.loop_timer import LoopTimer
+from django_mcp.core.concurrency.loops import LoopTimer
 from django_mcp.core.ports import Port
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.runtime import pools

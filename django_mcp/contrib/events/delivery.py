@@ -90,8 +90,7 @@ from django_mcp.contrib.events.models import (
     Subscription,
 )
 from django_mcp.contrib.events.webhooks import Message, Outcome
-from django_mcp.core.concurrency.loop_timer import LoopTimer
-from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.concurrency.loops import LoopTimer, PerLoop
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import ServerBusy
