@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.files.base import File
-from django.core.files.uploadedfile import InMemoryUploadedFile
+from django.core.files.uploadedfile import InMemoryUploadedFile, UploadedFile
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from pydantic import AwareDatetime, Base64Bytes, BaseModel
+from pydantic import AwareDatetime, Base64Bytes, BaseModel, Field
 
 from django_mcp import ConfigurationError, Frame, Lookup, Server
 from django_mcp.core.components.tool import tool_component
@@ -224,3 +225,46 @@ def test_parameter_for_another_file_names_what_takes_files(kind: type[Any]) -> N
 
     with pytest.raises(ConfigurationError, match=r"'?file'?.*annotate UploadedFile"):
         tool_component(store)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        dict[str, Group],
+        list[Group | None],
+        list[list[Group]],
+        tuple[Group, int],
+        tuple[Group, User],
+        tuple[Group, UploadedFile],  # type: ignore[type-arg]
+        Iterable[Group],
+        Annotated[dict[str, UploadedFile], Field(max_length=2)] | None,  # type: ignore[type-arg]
+    ],
+    ids=str,
+)
+def test_rows_and_files_that_would_not_be_looked_up_are_refused(annotation: Any) -> None:
+    def store(given: Any) -> None:
+        """Store."""
+
+    store.__annotations__["given"] = annotation
+    with pytest.raises(ConfigurationError, match="argument given has rows or files where"):
+        tool_component(store)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        list[Group] | None,
+        tuple[Group, ...],
+        tuple[Group, Group],
+        Sequence[Group],
+        Annotated[list[Annotated[Group, Lookup(own_groups)]], Field(max_length=2)],
+        Group | int,
+    ],
+    ids=str,
+)
+def test_rows_that_are_looked_up_together_are_taken(annotation: Any) -> None:
+    def store(given: Any) -> None:
+        """Store."""
+
+    store.__annotations__["given"] = annotation
+    assert tool_component(store).input_schema["required"] == ["given"]

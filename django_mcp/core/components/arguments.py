@@ -204,13 +204,59 @@ def _with_members(annotation: Any, members: tuple[Any, ...]) -> Any:
     return origin[changed] if copy_with is None else copy_with(changed)
 
 
-def is_deferred(annotation: Any) -> bool:
-    """Return whether values of an annotation become Deferred ones."""
-    members = get_args(annotation)
-    metadata = members[1:] if get_origin(annotation) is Annotated else ()
-    if any(getattr(item, "defers", False) for item in metadata):
+COLLECTIONS = (list, tuple, set, frozenset)
+"""Where several Deferred values may be: they are looked up together."""
+
+
+def is_deferred(name: str, annotation: Any) -> bool:
+    """Return whether values of the argument ``name`` become Deferred ones.
+
+    Raises ConfigurationError for those that ``deferring`` does not find, such as the values of a
+    dict.
+    """
+    if not _has_deferred(annotation):
+        return False
+    if not _is_resolved(annotation):
+        raise ConfigurationError(
+            f"The argument {name} has rows or files where they cannot be looked up: they are an "
+            "argument, or all members of a list, a tuple or a set. Write an argument of its own, "
+            "or take keys, and look the rows up"
+        )
+    return True
+
+
+def _has_deferred(annotation: Any) -> bool:
+    return _defers(annotation) or any(map(_has_deferred, get_args(annotation)))
+
+
+def _defers(annotation: Any) -> bool:
+    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return any(getattr(item, "defers", False) for item in metadata)
+
+
+def _is_resolved(annotation: Any) -> bool:
+    """Whether ``deferring`` finds all Deferred values of an annotation."""
+    if _defers(annotation) or not _has_deferred(annotation):
         return True
-    return any(map(is_deferred, members))
+    origin, members = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _is_resolved(members[0])
+    if origin in (Union, types.UnionType):
+        return all(map(_is_resolved, members))
+    # ``get_several`` of the first looks all of them up.
+    kinds = [_kind(member) for member in members if member is not ...]
+    return origin in (*COLLECTIONS, Sequence) and all(kind and kind == kinds[0] for kind in kinds)
+
+
+def _kind(annotation: Any) -> list[Any]:
+    """The type of a Deferred value with its metadata, to be compared; empty for another one."""
+    if get_origin(annotation) is not Annotated:
+        return []
+    if _defers(annotation):
+        return [each for each in get_args(annotation) if not getattr(each, "defers", False)]
+    inner, *metadata = get_args(annotation)
+    kind = _kind(inner)
+    return [*kind, *metadata] if kind else []
 
 
 def deferring(invoke: Invoke, is_async: bool, names: Sequence[str]) -> Invoke:
@@ -245,7 +291,7 @@ async def _avalue(given: Any, frame: Any, stack: ExitStack) -> Any:
 
 def _several(given: Any) -> list[Any]:
     """The Deferred arguments in a collection."""
-    members = [*given] if isinstance(given, list | tuple | set | frozenset) else []
+    members = [*given] if isinstance(given, COLLECTIONS) else []
     return members if all(isinstance(member, Deferred) for member in members) else []
 
 

@@ -252,7 +252,7 @@ def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConve
     """Calls ``function`` with each validated argument under its name."""
     invoke = _invoke(function, signature.frame)
     runs_async = is_async(function)
-    deferred = [p.name for p in signature.parameters if is_deferred(adapted(p.annotation))]
+    deferred = [p.name for p in signature.parameters if is_deferred(p.name, adapted(p.annotation))]
     if deferred:
         invoke = deferring(invoke, runs_async, deferred)
     return CallConvention(function, invoke, runs_async, signature.frame is not None)
