@@ -1,7 +1,7 @@
-"""The call of a tool: views of the admin run for its caller, and what they answered.
+"""The call of a tool: views of the admin that run for its caller, and their answers.
 
-A view runs on a copy of the ModelAdmin, whose hooks also note what was saved and which change list
-was made: what the site overrides runs as in the browser. The whole call runs once within the
+A view runs on a copy of the ModelAdmin, which also notes the object that was saved and the change
+list that was made: overridden methods run as in the browser. The whole call runs once within the
 middleware that VIEW_MIDDLEWARE names.
 """
 
@@ -55,7 +55,7 @@ class Page:
     is_sent: bool = False
 
     def path(self, call: Call) -> str:
-        """Return its path; that of the index for a model that the admin does not have."""
+        """Return its path; for a model that the admin does not have, the path of the index."""
         path = None
         model_admin = None if self.model is None else call.models.registered(self.model)
         if model_admin is not None:
@@ -66,7 +66,7 @@ class Page:
 
 @dataclass(slots=True)
 class Visit:
-    """One run of a view: its request, and what it answered."""
+    """One run of a view: its request and its answer."""
 
     request: AdminRequest
     response: HttpResponseBase | None = None
@@ -75,7 +75,7 @@ class Visit:
     changelist: ChangeList | None = None
     lookup_error: Exception | None = None
     index: str | None = None
-    """The page to which views redirect that do not find their object."""
+    """The target of the redirect of a view that does not find its object."""
 
     @property
     def context(self) -> Mapping[str, Any]:
@@ -130,6 +130,7 @@ class Call:
         seen = self.around
         request = requests.build(self.frame, self.user, path, of_message=seen, **options)
         request.current_app = self.models.site.name
+        requests.set_match(request)
         return request
 
     def file(self, place: str, position: Any) -> Any:
@@ -205,13 +206,14 @@ class Call:
 
 
 class _Operation:
-    """What a tool does, as the view within the middleware around views."""
+    """The function of a tool, as the view within the middleware around views."""
 
-    def __init__(self, call: Call, function: Callable[[Call], Any]) -> None:
+    def __init__(self, call: Call, page: Page, function: Callable[[Call], Any]) -> None:
         self.error: Exception | None = None
         self.is_done = False
         self.result: Any = None
         self._call = call
+        self._page = page
         self._function = function
 
     def match(self, request: AdminRequest) -> ResolverMatch:
@@ -241,11 +243,24 @@ class _Operation:
             self.is_done = True
         except ToolError as error:
             # A page with errors is no failure, so middleware sees none.
-            self.error = error
+            self.error = self._for_caller(call, error)
+        except PermissionDenied as error:
+            self.error = self._for_caller(call, error)
+            raise
         except Exception as error:
             self.error = error
             raise
         return HttpResponse()
+
+    def _for_caller(self, call: Call, error: Exception) -> Exception:
+        """Return an error; for a model that is hidden from the caller, say that it is unknown."""
+        label = self._page.model
+        model_admin = None if label is None else call.models.registered(label)
+        if label is None or model_admin is None:
+            return error
+        if call.models.is_known(call.request, model_admin, self._page.pk):
+            return error
+        return call.models.unknown(call.request, label)
 
 
 def run(
@@ -255,16 +270,21 @@ def run(
     *arguments: P.args,
     **options: P.kwargs,
 ) -> R:
-    """Return what a function returns for a call, within the middleware around views.
+    """Return the result of a function for a call, within the middleware around views.
 
     Middleware sees one request, for the page that a browser would open or send. Requests to the
-    views of the admin have what it has set. Raises what the function raises, and ToolError for
-    what middleware answers instead.
+    views of the admin have the attributes that it has set. Raises the errors of the function, and
+    ToolError if middleware answers instead.
     """
-    operation = _Operation(call, lambda inner: function(inner, *arguments, **options))
+    operation = _Operation(call, page, lambda inner: function(inner, *arguments, **options))
     data: Any = MultiValueDict() if page.is_sent else None
     request = call.build(page.path(call), data=data)
-    response = view_middleware.call(request, operation.match(request))
+    try:
+        response = view_middleware.call(request, operation.match(request))
+    except PermissionDenied:
+        if isinstance(operation.error, ToolError):
+            raise operation.error from None
+        raise
     if operation.error is not None:
         raise operation.error
     if operation.is_done and response.status_code < 400:
@@ -275,7 +295,7 @@ def run(
 
 
 def _recorder(model_admin: AnyModelAdmin, visit: Visit) -> Any:
-    """Return a copy of a ModelAdmin whose hooks also note what they are given."""
+    """Return a copy of a ModelAdmin that also notes the arguments of its hooks."""
     recorder: Any = copy.copy(model_admin)
     respond_to_add = recorder.response_add
     respond_to_change = recorder.response_change
@@ -308,7 +328,7 @@ def _recorder(model_admin: AnyModelAdmin, visit: Visit) -> Any:
 def _with_program(log: Any, admin_request: AdminRequest) -> Any:
     """Return a method that logs a change together with the program that asked for it.
 
-    Django shows what it knows of a message, so the page of the history stays as it is.
+    Django shows the parts of a message that it knows, so the page of the history stays as it is.
     """
 
     def log_with_program(request: Any, obj: Any, message: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The models of an admin that its tools offer, and the names by which callers choose them."""
+"""The models of an admin that its tools offer, and their names for callers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ tokens, could approve their own calls, or stay after they are sent away."""
 
 DECIDED_BY_PEOPLE = frozenset({"django_mcp_approvals"})
 """Apps that tools only read, also if ``include`` names them: a program that calls tools in the name
-of somebody could otherwise approve what waits for this person."""
+of somebody could otherwise approve calls that wait for this person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,14 @@ class Models:
         """Return the ModelAdmin of a model; raises ToolError for an unknown one."""
         model_admin = self.registered(label)
         if model_admin is None:
-            names = [name for name, _ in self.visible(request)]
-            remedy = texts.did_you_mean(label, names, "see the list of models.")
-            raise ToolError(f"There is no model {label[:80]!r} in this admin: {remedy}")
+            raise self.unknown(request, label)
         return model_admin
+
+    def unknown(self, request: HttpRequest, label: str) -> ToolError:
+        """Return the error for a model that the admin does not have, or hides from the caller."""
+        names = [name for name, _ in self.visible(request)]
+        remedy = texts.did_you_mean(label, names, "see the list of models.")
+        return ToolError(f"There is no model {label[:80]!r} in this admin: {remedy}")
 
     def registered(self, label: str) -> AnyModelAdmin | None:
         """Return the ModelAdmin of a model that is offered, or None."""
@@ -73,8 +77,14 @@ class Models:
             if (model_admin := self.of_model(model)) is not None:
                 yield model_admin
 
+    def named(self) -> list[str]:
+        """Return the labels of all models, if ``include`` has them one by one; else none."""
+        if not all("." in name for name in self.include):
+            return []
+        return [name for name in self.include if self._is_offered(apps.get_model(name))]
+
     def visible(self, request: HttpRequest) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the models of the index page of the admin, with what the caller may do."""
+        """Yield the models of the index page of the admin, with the permissions of the caller."""
         for app in self.site.get_app_list(request):
             for entry in app["models"]:
                 model = entry.get("model")
@@ -90,6 +100,13 @@ class Models:
         if not model_admin.has_module_permission(request):
             return False
         return any(model_admin.get_model_perms(request).values())
+
+    def is_known(self, request: HttpRequest, model_admin: AnyModelAdmin, pk: Any) -> bool:
+        """Whether the caller may do anything with a model, or see the object with this key."""
+        if any(model_admin.get_model_perms(request).values()):
+            return True
+        obj = None if pk is None else model_admin.get_object(request, str(pk))
+        return obj is not None and model_admin.has_view_or_change_permission(request, obj)
 
     def _is_offered(self, model: Any) -> bool:
         names = {model._meta.app_label, model._meta.label}

@@ -1,7 +1,7 @@
-"""The request with which a tool calls a view of the admin, in the name of the caller.
+"""The request of a tool to a view of the admin, in the name of the caller.
 
-What the site's own middleware has set on the request of the message is passed on: the tenant, the
-language, the session. Data, path and messages are those of the call.
+It has the attributes that the site's own middleware has set on the request of the message: the
+tenant, the language, the session. It has its own data, path and messages.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AdminRequest(requests.RequestOfTool):
         return self.mcp_match
 
     def view_of(self, match: ResolverMatch) -> Any:
-        """What identifies a page: Django's own attributes of the function, and its name."""
+        """The identity of a page: Django's own attributes of the function, and its name."""
         view = match.func
         owner = getattr(view, "model_admin", getattr(view, "admin_site", None))
         return view if owner is None else (owner, view.__name__)
@@ -76,7 +76,7 @@ class CollectedMessages(BaseStorage):
 
 
 class EmptySession(SessionBase):
-    """The session of a caller without a browser: what a view writes into it is lost."""
+    """The session of a caller without a browser: values that a view writes into it are lost."""
 
     def exists(self, session_key: str) -> bool:
         return False
@@ -104,9 +104,9 @@ def build(
     data: MultiValueDict[str, Any] | None = None,
     files: MultiValueDict[str, Any] | None = None,
 ) -> AdminRequest:
-    """Return the request of a caller to a path; with ``data`` it is a POST.
+    """Return the request of a caller to a path, without its match; with ``data`` it is a POST.
 
-    ``of_message`` is the request that middleware has seen, by default that of the message.
+    ``of_message`` is the request that middleware has seen, by default the request of the message.
     """
     request = AdminRequest()
     of_message = frame.django_request if of_message is None else of_message
@@ -131,12 +131,22 @@ def build(
     # No browser sends this request: there is nothing to forge.
     request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]
     request.LANGUAGE_CODE = translation.get_language() or settings.LANGUAGE_CODE
-    _set_match(request)
     return request
 
 
+def set_match(request: AdminRequest) -> None:
+    """Set the match, by which inlines know their parent; None where the admin has no URLs.
+
+    It imports the URLs of the site, which a list of tools does not need.
+    """
+    try:
+        request.resolver_match = resolve(request.path_info, getattr(request, "urlconf", None))
+    except Resolver404:
+        request.resolver_match = None
+
+
 def messages_of(request: AdminRequest) -> list[str]:
-    """Return what the view told its user, as plain text."""
+    """Return the messages of a view to its user, as plain text."""
     storage = request._messages  # type: ignore[attr-defined]
     return [_plain(message) for message in storage]
 
@@ -179,11 +189,3 @@ def _meta(request: AdminRequest, frame: Frame, of_message: HttpRequest) -> dict[
         "SERVER_PORT": port or ("443" if is_secure else "80"),
         "REMOTE_ADDR": requests.address_of(frame),
     }
-
-
-def _set_match(request: AdminRequest) -> None:
-    """Set what inlines read to know their parent; nothing where the admin has no URLs."""
-    try:
-        request.resolver_match = resolve(request.path_info, getattr(request, "urlconf", None))
-    except Resolver404:
-        request.resolver_match = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import User
 
 from django_mcp import Server
@@ -12,6 +13,7 @@ from django_mcp.contrib.approvals.models import Approval
 from django_mcp.modeladmin import admin_tools
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Customer, Ticket
+from tests.modeladmin import backstage
 from tests.modeladmin.conftest import Ask, Staff
 from tests.modeladmin.reading import TICKET, read
 
@@ -159,6 +161,70 @@ def test_model_of_another_admin_is_unknown(ask: Ask, root: User) -> None:
     result.assert_error("There is no model")
     for label in ("", "x", "helpdesk.", ".Ticket", "helpdesk.Ticket.x"):
         ask(root, "search", model=label).assert_error("There is no model")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("describe_model", {}),
+        ("describe_model", {"pk": 1}),
+        ("search", {}),
+        ("search", {"ordering": ["nothing"]}),
+        ("search", {"filters": {"o": "1"}}),
+        ("get", {"pk": 1}),
+        ("history", {"pk": 1}),
+        ("history", {"pk": 999}),
+        ("autocomplete", {"field": "name"}),
+        ("add", {"values": {"name": "x"}}),
+        ("change", {"pk": 1}),
+        ("change", {"pk": 1, "values": {"id": 7}}),
+        ("change", {"pk": 1, "values": {"name": "x"}}),
+        ("delete", {"pk": 1}),
+        ("run_action", {"action": "nothing", "pks": [1]}),
+    ],
+)
+def test_model_that_is_hidden_from_the_caller_is_as_unknown_as_another(
+    ask: Ask, staff: Staff, acme: Customer, tool: str, arguments: dict[str, Any]
+) -> None:
+    sam = staff("helpdesk.view_ticket")
+    if arguments.get("pk") == 1:
+        arguments = {**arguments, "pk": acme.pk}
+    hidden = ask(sam, tool, model="helpdesk.Customer", **arguments)
+    unknown = ask(sam, tool, model="helpdesk.Nothing", **arguments)
+    assert hidden.is_error
+    assert hidden.text == unknown.text.replace("Nothing", "Customer")
+
+
+def test_caller_whom_an_object_is_shown_reads_the_errors_of_its_form(
+    site_server: Server, acme: Customer, hidden: Customer
+) -> None:
+    """The index hides the model from them, and they may change this object."""
+    owner = User.objects.create_user("owner", is_staff=True)
+    with SyncClient(site_server, user=owner) as client:
+        shown = {"model": "helpdesk.Customer", "pk": acme.pk}
+        client.call("get", **shown).assert_ok()
+        client.call("change", **shown, values={"name": ""}).assert_error("name: ")
+        result = client.call("get", model="helpdesk.Customer", pk=hidden.pk)
+    result.assert_error("There is no model")
+
+
+class CustomersByObject(admin.ModelAdmin):  # type: ignore[type-arg]
+    fields = ["name"]
+
+    def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        return obj is not None and obj.name == "Acme"
+
+    has_change_permission = has_view_permission
+
+
+@pytest.fixture
+def site_server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The tools of an admin whose permissions are those of single objects."""
+    registered: dict[Any, Any] = backstage.site._registry
+    monkeypatch.setitem(registered, Customer, CustomersByObject(Customer, backstage.site))
+    server = Server("objects")
+    admin_tools(backstage.site, server=server, prefix="")
+    return server
 
 
 def test_row_is_not_overwritten_by_another_key(ask: Ask, root: User, ticket: Ticket) -> None:
