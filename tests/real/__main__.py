@@ -1,10 +1,12 @@
 """Installs projects beside this package, and compares its tools with their REST APIs or admins.
 
-Run as `python -m tests.real`; environments in .bench/real are used again.
+Run as `python -m tests.real`, or with the names of some projects; environments in .bench/real are
+used again.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -73,8 +75,14 @@ PROJECTS = (
 
 def main() -> None:
     supervise()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="PROJECT")
+    names = parser.parse_args().names
+    by_name = {project.name: project for project in PROJECTS}
+    if unknown := [name for name in names if name not in by_name]:
+        parser.error(f"there is no project {unknown[0]!r}: there are {', '.join(by_name)}")
     failed = []
-    for project in PROJECTS:
+    for project in [by_name[name] for name in names] or PROJECTS:
         print(f"--- {project.package}", flush=True)
         install(project)
         if not is_equal(project):
