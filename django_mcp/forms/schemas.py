@@ -1,7 +1,7 @@
 """The JSON Schemas of form fields, as arguments of tools.
 
-They may be any JSON Schema, unlike those of elicitation (``runtime.django_types.forms``). Nothing
-here reads the database: a form is declared before its tables exist.
+They may be any JSON Schema; elicitation has less (``runtime.django_types.forms``). Nothing here
+reads the database: a form is declared before its tables exist.
 """
 
 from __future__ import annotations

@@ -49,14 +49,14 @@ def form_tool(
     key and the text of the object. Both run in a transaction. An invalid form is an error with the
     messages of each field.
 
-    The options are those of ``tool``. The name is that of the class without ``Form``, the
+    It has the options of ``tool``. The name is the name of the class without ``Form``, the
     description its docstring. Raises ConfigurationError for a form that cannot be a tool.
     """
     check_form(form_class, on_valid)
     runner = FormRunner(form_class, on_valid or save, form_kwargs or no_kwargs)
     declared: Any = {
         "name": default_name(form_class),
-        # Its own docstring: ``inspect.getdoc`` would return that of the base class.
+        # Its own docstring: ``inspect.getdoc`` also reads the base class.
         "description": inspect.cleandoc(form_class.__doc__ or ""),
         "input_schema": input_schema(form_class, has_kwargs=form_kwargs is not None),
         "output_schema": SAVED if on_valid is None else None,
@@ -103,7 +103,7 @@ class FormRunner:
             return self._finish(self._form_class(**kwargs, data=data), frame)
 
     def _transaction(self) -> AbstractContextManager[Any]:
-        """A transaction in the database to which the objects of the form are written."""
+        """A transaction in the database that stores the objects of the form."""
         options = getattr(self._form_class, "_meta", None)
         model = getattr(options, "model", None)
         return transaction.atomic(None if model is None else router.db_for_write(model))
@@ -131,7 +131,7 @@ class FormRunner:
 
 
 def check_form(form_class: Any, on_valid: OnValid | None) -> None:
-    """Raise ConfigurationError for what is no form class, or what could not be processed."""
+    """Raise ConfigurationError unless it is a form class that can be processed."""
     if not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
         raise ConfigurationError(f"{form_class!r} is no form class: give a forms.Form or ModelForm")
     if on_valid is None and not issubclass(form_class, forms.BaseModelForm):
@@ -199,9 +199,9 @@ def form_data(
 ) -> tuple[Any, MultiValueDict[str, Any]]:
     """Return data and files of a form as a browser sends them; raises ToolError.
 
-    An argument that is left out has the value with which a browser would show the form. ``shown``
-    are the fields that its page shows, where it does not show all: others are not sent. Values of
-    files are received already.
+    An argument that is left out has its value in the form that a browser shows. ``shown`` are the
+    fields that its page shows, where it does not show all: others are not sent. Files are received
+    already.
     """
     if unknown := [name for name in arguments if name not in form.fields]:
         raise ToolError(f"{unknown[0]}: this form does not have the field")
@@ -259,7 +259,7 @@ def html_names(field: forms.Field, key: str) -> list[str]:
 
 
 def suffixes(widget: forms.MultiWidget) -> list[str]:
-    """Return what the inputs of a widget have after the name of their field."""
+    """Return the ends of the names of the inputs, after the name of their field."""
     names: list[str] = getattr(widget, "widgets_names")  # noqa: B009 - unknown to django-stubs
     return names
 
@@ -271,7 +271,7 @@ def initial_value(form: Any, name: str) -> Any:
 
 
 def field_value(field: forms.Field, value: Any) -> Any:
-    """Return an argument as the value with which the widget of its field is rendered."""
+    """Return an argument as the value that the widget of its field renders."""
     if value is None:
         return None
     if isinstance(field, forms.JSONField):
@@ -299,7 +299,7 @@ def widget_values(
     None that is given empties the field: a browser sends an empty input, not none at all.
     """
     widget = field.widget if widget is None else widget
-    widget = getattr(widget, "widget", widget)  # The admin wraps those of relations.
+    widget = getattr(widget, "widget", widget)  # The admin wraps widgets of relations.
     if isinstance(widget, forms.MultiWidget):
         if value is not None or is_given:
             parts = widget.decompress(value) or [None] * len(widget.widgets)
@@ -314,7 +314,7 @@ def widget_values(
 
 
 def _several(field: forms.Field, widget: Any, values: list[Any]) -> list[Any]:
-    """Return what a widget sends for several values: an input of text has all of them in one."""
+    """Return several values as a widget sends them: an input of text has all of them in one."""
     if not isinstance(widget, forms.TextInput):
         return values
     text = field.prepare_value(values)
