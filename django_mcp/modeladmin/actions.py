@@ -1,7 +1,7 @@
-"""Actions on selected objects, in two steps, with the pages by which some of them go on.
+"""Actions on selected objects, in two steps, and the pages that some of them return.
 
-An action that returns a page is asked for by a request without the values of this page, which by
-convention changes nothing; the second request is what the page would send.
+The first request asks for the page of an action, without its values: by convention, it changes
+nothing. The second request sends the page.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from django.utils.datastructures import MultiValueDict
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.messages import tool_error
 from django_mcp.forms.tool import error_lines
-from django_mcp.modeladmin import deletion, descriptions, html_forms, lists, pages, previews, values
+from django_mcp.modeladmin import changes, descriptions, html_forms, lists, pages, previews, values
 from django_mcp.modeladmin.calls import Call, Visit
-from django_mcp.modeladmin.changes import lock
 from django_mcp.modeladmin.lists import Filters, filter_query
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.previews import Preview
@@ -41,7 +40,7 @@ def run(
     confirm: str | None,
     may_ask: bool,
 ) -> Any:
-    """Return a preview, or run an action whose preview is confirmed."""
+    """Return a preview, or run an action after its preview is confirmed."""
     model_admin = call.find_to_write(label)
     query = filter_query(filters)
     preview = _preview(call, model_admin, action, pks, query)
@@ -51,7 +50,7 @@ def run(
     call = call.refreshed()
     using = router.db_for_write(model_admin.model)
     with transaction.atomic(using=using):
-        lock(model_admin, pks, using)
+        changes.lock(model_admin, pks, using)
         previews.check_unchanged(preview, _preview(call, model_admin, action, pks, query))
         result = _ActionRun(call, model_admin, action, pks, query, given).result()
     if isinstance(result, dict) and "page" in result and confirm is not None:
@@ -84,10 +83,10 @@ def _preview(
     if action == DELETE_SELECTED:
         result: Any = model_admin.get_deleted_objects(objects, visit.request)
         deleted, counts, perms_lacking, protected = result
-        deletion.raise_refused(perms_lacking, protected)
-        shown |= deletion.consequences(deleted, dict(counts))
+        changes.raise_refused(perms_lacking, protected)
+        shown |= changes.consequences(deleted, dict(counts))
         facts = [shown["deleted"], shown["counts"]]
-        question += deletion.question(dict(counts))
+        question += changes.deletion_question(dict(counts))
     return Preview(
         subject=(action, model_admin.opts.label, sorted(map(str, pks)), query),
         shown=shown,
@@ -114,7 +113,7 @@ def _selected(visit: Visit, pks: Sequence[str]) -> list[Any]:
 
 
 class _ActionRun:
-    """The requests by which a browser runs an action."""
+    """The requests that a browser sends to run an action."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""System checks of the tools of an admin: what they need and do not have."""
+"""System checks of the tools of an admin: URLs, models, forms and middleware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an admin has: its models, the pages and the actions of each, and what the caller may do."""
+"""Descriptions of an admin: its models, their pages and actions, and the caller's permissions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VIEWS = ("changelist_view", "add_view", "change_view", "delete_view", "history_v
 
 
 def models(call: Call) -> dict[str, Any]:
-    """Return the models of the index page, by app, with what the caller may do."""
+    """Return the models of the index page, by app, with the permissions of the caller."""
     entries = [
         {
             "model": label,
@@ -33,7 +33,7 @@ def models(call: Call) -> dict[str, Any]:
 
 
 def model(call: Call, label: str, pk: str | None, facets: bool) -> dict[str, Any]:
-    """Return what is known of a model: its list, its form, its inlines and its actions."""
+    """Return the description of a model: its list, its form, its inlines and its actions."""
     model_admin = call.find(label)
     if pk is None and not call.models.is_visible(call.request, model_admin):
         raise PermissionDenied
@@ -76,7 +76,7 @@ def _names(model_admin: AnyModelAdmin) -> dict[str, str]:
 
 
 def _form(call: Call, model_admin: AnyModelAdmin, pk: str | None) -> dict[str, Any]:
-    """The form of one object, or that of a new one."""
+    """The form of one object, or of a new one."""
     if pk is None and not model_admin.has_add_permission(call.request):
         return {"form": "You may add none. Give pk to see the form of an object."}
     try:

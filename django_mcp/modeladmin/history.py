@@ -1,4 +1,4 @@
-"""What was done in the admin: the history of an object, and the caller's own last actions."""
+"""Changes in the admin: the history of an object, and the caller's own last actions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _entry(entry: LogEntry) -> dict[str, Any]:
 
 
 def _program(message: str) -> str:
-    """Return the program by which a change was made, if it was made by a tool."""
+    """Return the program that made a change, if it was made by a tool."""
     try:
         parts = json.loads(message) if message.startswith("[") else []
     except ValueError:

@@ -21,12 +21,12 @@ NOT_TEXT = ("script", "style", "select", "textarea", "option")
 
 @dataclass(slots=True)
 class Input:
-    """What a form sends under one name."""
+    """The values that a form sends under one name."""
 
     name: str
     kind: str
     values: list[str] = field(default_factory=list)
-    """Those with which the page shows it."""
+    """The values when the page is opened."""
     choices: dict[str, str] = field(default_factory=dict)
     is_required: bool = False
     is_multiple: bool = False
@@ -83,7 +83,7 @@ class HtmlForm:
     def sent(
         self, given: Mapping[str, Any], file_at: Callable[[str, Any], Any]
     ) -> tuple[MultiValueDict[str, Any], MultiValueDict[str, Any]]:
-        """Return what a browser sends, filled in with ``given``; raises ToolError.
+        """Return the data and the files of the form, filled in with ``given``; raises ToolError.
 
         ``file_at`` returns the file for a value.
         """
@@ -127,7 +127,7 @@ def _text(value: Any) -> str:
 
 
 def of_page(html: str) -> HtmlForm | None:
-    """Return the form by which a page goes on with an action, or None."""
+    """Return the form that goes on with an action, or None."""
     reader = _Reader()
     reader.feed(html)
     forms = [each for each in reader.forms if each.method == "post"]
@@ -255,7 +255,7 @@ STARTS = {
 
 
 def described(form: HtmlForm) -> dict[str, Any]:
-    """Return what a page asks for, for the caller."""
+    """Return the text, the fields and the buttons of a page, for the caller."""
     fields = form.fields
     required = [name for name, each in fields.items() if each.is_required]
     several = [*form.buttons] if len(form.buttons) > 1 else []

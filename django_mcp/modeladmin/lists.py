@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 from django.contrib.admin.utils import label_for_field
 from django.contrib.admin.views.main import ChangeList
+from django.http import HttpRequest
 
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import options, values
@@ -84,31 +85,31 @@ def _as_parameter(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def columns_of(call: Call, model_admin: AnyModelAdmin) -> list[Any]:
-    return [*model_admin.get_list_display(call.request)]
+def columns_of(request: HttpRequest, model_admin: AnyModelAdmin) -> list[Any]:
+    return [*model_admin.get_list_display(request)]
 
 
 def _order(call: Call, model_admin: AnyModelAdmin, ordering: Sequence[str]) -> str:
-    names = [values.column_name(each) for each in columns_of(call, model_admin)]
-    sortable = _sortable(call, model_admin)
+    names = [values.column_name(each) for each in columns_of(call.request, model_admin)]
+    names_to_sort_by = sortable(call.request, model_admin)
     # The column of the checkboxes is there if there are actions.
     first = 1 if model_admin.get_actions(call.request) else 0
     terms = []
     for term in ordering:
         name = term.removeprefix("-")
-        if name not in sortable:
-            raise ToolError(
-                f"{name[:80]}: the list is sorted by {', '.join(sortable) or 'nothing'}."
-            )
+        if name not in names_to_sort_by:
+            columns = ", ".join(names_to_sort_by) or "nothing"
+            raise ToolError(f"{name[:80]}: the list is sorted by {columns}.")
         sign = "-" if term.startswith("-") else ""
         terms.append(f"{sign}{names.index(name) + first}")
     return ".".join(terms)
 
 
-def _sortable(call: Call, model_admin: AnyModelAdmin) -> list[str]:
-    columns = columns_of(call, model_admin)
-    sortable = model_admin.get_sortable_by(call.request)
-    allowed = columns if sortable is None else [each for each in columns if each in sortable]
+def sortable(request: HttpRequest, model_admin: AnyModelAdmin) -> list[str]:
+    """Return the names of the columns that can order a list."""
+    columns = columns_of(request, model_admin)
+    chosen = model_admin.get_sortable_by(request)
+    allowed = columns if chosen is None else [each for each in columns if each in chosen]
     changelist: Any = object.__new__(ChangeList)
     changelist.lookup_opts = model_admin.opts
     changelist.model_admin = model_admin
@@ -145,14 +146,14 @@ def described(call: Call, model_admin: AnyModelAdmin, facets: bool) -> dict[str,
     """Return the columns, the filters and the search of a list."""
     visit = visit_list(call, model_admin, {"_facets": "1"} if facets else {})
     changelist: Any = visit.changelist
-    columns = columns_of(call, model_admin)
+    columns = columns_of(call.request, model_admin)
     labels = {
         values.column_name(each): str(label_for_field(each, model_admin.model, model_admin))
         for each in columns
     }
     described = {
         "columns": labels,
-        "sortable": _sortable(call, model_admin),
+        "sortable": sortable(call.request, model_admin),
         "search": _search_help(call, model_admin),
         "filters": [*_filters(changelist)],
         "count": changelist.result_count,
@@ -187,7 +188,7 @@ def _choice(choice: Mapping[str, Any]) -> dict[str, Any]:
 def autocomplete(
     call: Call, label: str, field: str, text: str, pk: str | None, limit: int
 ) -> dict[str, Any]:
-    """Return what may be chosen in a field of a page."""
+    """Return the options of a field of a page."""
     model_admin = call.find(label)
     view = "add_view" if pk is None else "change_view"
     page = ObjectPage(call.visit(model_admin, view, pk))

@@ -1,7 +1,7 @@
-"""What may be chosen in a field of a form: keys and labels of the rows that the page offers.
+"""The options of a field of a form: keys and labels of the rows that the page offers.
 
-A field with autocompletion, or one in which a browser opens a list of the other model, offers what
-the caller may see there; other fields offer what their page lists.
+A field with autocompletion, or with a list of the other model that a browser opens, offers the rows
+that the caller may see there; other fields offer the rows of their page.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin.calls import Call
 
 MAX_SCANNED = 5_000
-"""Rows of a plain field whose labels are compared: a page with more of them is not usable."""
+"""Rows of a plain field that are searched: a page with more of them is not usable."""
 
 Option = tuple[Any, str]
 
 
 def matching(call: Call, field: Any, text: str, page: int = 1) -> Iterator[Option]:
-    """Yield the options of a field whose labels match; raises ToolError for a field without any."""
+    """Yield the options of a field that match a text; raises ToolError for a field without any."""
     widget = getattr(field.widget, "widget", field.widget)
     if isinstance(widget, AutocompleteMixin):
         return _autocompleted(call, widget, text, page)
@@ -43,7 +43,7 @@ def matching(call: Call, field: Any, text: str, page: int = 1) -> Iterator[Optio
 
 
 def key(field: Any, row: Any) -> Any:
-    """Return the key by which a field chooses a row."""
+    """Return the key of a row in a field."""
     value = field.prepare_value(row)
     return value if isinstance(value, int | str) else str(value)
 

@@ -23,13 +23,13 @@ from django_mcp.modeladmin.html_forms import FILE
 
 DELETE = "DELETE"
 ROW_KEYS = ("pk", "delete")
-"""What a row of an inline has besides its fields."""
+"""The members of a row of an inline besides its fields."""
 MANAGEMENT = ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")
 
 
 @dataclass(slots=True)
 class Sent:
-    """What a browser would send, and which argument each form of an inline came from."""
+    """The data of a page, and the argument that each form of an inline came from."""
 
     data: MultiValueDict[str, Any] = field(default_factory=MultiValueDict)
     files: MultiValueDict[str, Any] = field(default_factory=MultiValueDict)
@@ -42,7 +42,7 @@ class Sent:
 
 
 class ObjectPage:
-    """The page on which an object is added or changed."""
+    """The page to add or to change an object."""
 
     def __init__(self, visit: Visit) -> None:
         self.adminform = visit.required("adminform")
@@ -80,7 +80,7 @@ class ObjectPage:
     def sent(
         self, call: Call, given: Mapping[str, Any], rows: Mapping[str, Sequence[Mapping[str, Any]]]
     ) -> Sent:
-        """Return what a browser sends after somebody has filled in the page; raises ToolError."""
+        """Return the data of the page after somebody has filled it in; raises ToolError."""
         sent = Sent()
         arguments = _arguments(call, "", self.adminform, given)
         sent.add(form_data(self.form, arguments, _sent_names(self.adminform)))

@@ -1,12 +1,12 @@
-"""Two steps for what cannot be undone: a preview, and the call that confirms it.
+"""Two steps for operations that cannot be undone: a preview, and the call that confirms it.
 
 | the client | the first call | then |
 |---|---|---|
 | can ask its user | asks them | runs, if they agree and nothing has changed |
 | cannot | returns a preview and ``confirm`` | a second call with ``confirm`` runs |
 
-``confirm`` is signed for its caller, the operation and the objects, and has a digest of what the
-caller saw. The second step computes it again, and is refused if anything has changed.
+``confirm`` is signed for its caller, the operation and the objects, with a digest of the preview.
+The second step computes the digest again, and is refused if anything has changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from django_mcp.modeladmin.calls import Call
 
 PURPOSE = "modeladmin"
 MAX_AGE = 24 * 3600.0
-"""Seconds for which a preview can be confirmed: a person may have to approve the call."""
+"""Seconds until a preview expires: a person may have to approve the call."""
 MAX_QUESTION = 2_000
 CONFIRMATION = {
     "type": "object",
@@ -36,14 +36,14 @@ CHANGED = "Something has changed since the preview. Nothing was done: call again
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What an operation would do."""
+    """The effects of an operation before it runs."""
 
     subject: Sequence[Any]
     """The operation, the model and the objects, as JSON."""
     shown: Mapping[str, Any]
-    """What the caller sees."""
+    """The result of the first call."""
     state: str
-    """A digest of the objects and of what would happen to them."""
+    """A digest of the objects and of the effects on them."""
     question: str
 
     @property
@@ -63,7 +63,7 @@ def digest(objects: Sequence[Model], *facts: Any) -> str:
 def confirmed(
     call: Call, preview: Preview, confirm: str | None, *, may_ask: bool
 ) -> dict[str, Any] | None:
-    """Return None if the operation may run, else what the tool returns; raises ToolError."""
+    """Return None if the operation may run, else the result of the tool; raises ToolError."""
     if confirm is not None:
         _check(call, preview, confirm)
         return None

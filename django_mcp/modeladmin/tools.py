@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
+from django.contrib.admin import ModelAdmin
 from django.core.files.uploadedfile import UploadedFile
 from pydantic import Field
 
@@ -14,14 +15,13 @@ from django_mcp.modeladmin import (
     actions,
     calls,
     changes,
-    deletion,
     descriptions,
     history,
     lists,
     requests,
 )
 from django_mcp.modeladmin.calls import Call, Page
-from django_mcp.modeladmin.models import Models
+from django_mcp.modeladmin.models import AnyModelAdmin, Models
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +52,7 @@ Confirm = Annotated[str | None, Field(description="Of the preview that a first c
 class HasAdminPermission:
     """The permission of the tools: whether the admin lets the caller in.
 
-    What they may do with which model is decided at the call, by the ModelAdmin.
+    At the call, the ModelAdmin decides by its permissions.
     """
 
     is_of_caller = True
@@ -66,6 +66,36 @@ class HasAdminPermission:
     def __call__(self, frame: Frame) -> bool:
         request = requests.build(frame, frame.user, "/")
         return bool(self._models.site.has_permission(request))
+
+
+class HasModelPermission(HasAdminPermission):
+    """The permission of a tool of one model: whether the caller sees the model, and may use it so.
+
+    A ModelAdmin that has permissions of objects refuses them at the call.
+    """
+
+    def __init__(self, models: Models, model_admin: AnyModelAdmin, tool: str) -> None:
+        super().__init__(models)
+        self._model_admin = model_admin
+        self._hook = OF_ONE_MODEL[tool]
+        self._may_differ = tool in OF_OBJECTS and _has_object_permissions(model_admin)
+        self.__module__ = type(model_admin).__module__
+        self.__qualname__ = f"{type(model_admin).__qualname__}.{self._hook}"
+
+    def __call__(self, frame: Frame) -> bool:
+        request = requests.build(frame, frame.user, "/")
+        if not self._models.site.has_permission(request):
+            return False
+        if not self._models.is_visible(request, self._model_admin):
+            return False
+        return self._may_differ or bool(getattr(self._model_admin, self._hook)(request))
+
+
+def _has_object_permissions(model_admin: AnyModelAdmin) -> bool:
+    """Whether a ModelAdmin overrides a permission: Django's are the same for all objects."""
+    kind: Any = type(model_admin)
+    hooks = ("has_view_permission", "has_change_permission", "has_delete_permission")
+    return any(getattr(kind, hook) is not getattr(ModelAdmin, hook) for hook in hooks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +129,7 @@ class AdminTools:
         return calls.run(call, page, function, *arguments, **options)
 
     def list_models(self, frame: Frame) -> dict[str, Any]:
-        """List the models of the site's admin, and what you may do with each."""
+        """List the models of the site's admin, with your permissions for each."""
         return self._run(frame, Page(), descriptions.models)
 
     def describe_model(
@@ -110,7 +140,7 @@ class AdminTools:
         facets: Annotated[bool, Field(description="Count the objects of each filter")] = False,
     ) -> dict[str, Any]:
         """Describe a model: columns, filters and search of its list, the fields and inlines of its
-        form, and its actions. Without pk, the form is that of a new object."""
+        form, and its actions. Without pk, it has the form of a new object."""
         page = Page("changelist", model) if pk is None else Page("change", model, pk)
         return self._run(frame, page, descriptions.model, model, _key(pk), facets)
 
@@ -137,7 +167,7 @@ class AdminTools:
     def history(
         self, model: Label, pk: Key, frame: Frame, page: Annotated[int, Field(ge=1)] = 1
     ) -> dict[str, Any]:
-        """Return who changed an object in the admin, when, and what."""
+        """Return the changes of an object in the admin, with their times and users."""
         arguments = (model, str(pk), page)
         return self._run(frame, Page("history", model, pk), history.of_object, *arguments)
 
@@ -156,7 +186,7 @@ class AdminTools:
         pk: Annotated[Key | None, Field(description="For the form of this object")] = None,
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
     ) -> dict[str, Any]:
-        """Return what may be chosen in a field: keys and labels that match a text."""
+        """Return the options of a field: keys and labels that match a text."""
         page = Page("add", model) if pk is None else Page("change", model, pk)
         arguments = (model, field, text, _key(pk), limit)
         return self._run(frame, page, lists.autocomplete, *arguments)
@@ -190,10 +220,10 @@ class AdminTools:
     def delete(
         self, model: Label, pk: Key, frame: Frame, confirm: Confirm = None
     ) -> dict[str, Any]:
-        """Delete an object. The first call returns what else would be deleted, and confirm; the
+        """Delete an object. The first call returns all that would be deleted, and confirm; the
         second call, with confirm, deletes. If the client can ask the user, one call does both."""
         page = Page("delete", model, pk, is_sent=True)
-        return self._run(frame, page, deletion.delete, model, str(pk), confirm, self.asks)
+        return self._run(frame, page, changes.delete, model, str(pk), confirm, self.asks)
 
     def run_action(
         self,
@@ -239,6 +269,18 @@ TOOLS: Mapping[str, Mapping[str, Any]] = {
     "run_action": IN_TWO_STEPS,
 }
 """The tools by name, with their options."""
+
+
+OF_ONE_MODEL: Mapping[str, str] = {
+    "search": "has_view_or_change_permission",
+    "get": "has_view_or_change_permission",
+    "add": "has_add_permission",
+    "change": "has_change_permission",
+    "delete": "has_delete_permission",
+    "run_action": "get_actions",
+}
+"""The tools that each model can have of its own, with the hook that says who sees them."""
+OF_OBJECTS = ("get", "change", "delete")
 
 
 def handler(tools: AdminTools, name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What the pages of the admin show of an object, as JSON.
+"""The values of an object that the pages of the admin show, as JSON.
 
 A value that only a person may see, such as the hash of a password, is left out.
 """
@@ -57,7 +57,7 @@ def is_secret(field: forms.Field) -> bool:
 def displayed(
     name: Any, obj: Any, model_admin: Any, form: Any = None, longest: int | None = None
 ) -> Any:
-    """Return what a list or a read-only field shows of an object; raises Secret."""
+    """Return the value of a column of a list, or of a read-only field; raises Secret."""
     if form is not None and name in form.fields and is_secret(form.fields[name]):
         raise Secret
     if name == "password" and isinstance(obj, AbstractBaseUser):
@@ -93,7 +93,7 @@ def of_field(field: Any, obj: Any, value: Any) -> Any:
 
 
 def of_bound_field(form: Any, name: str) -> Any:
-    """Return the value with which a page shows a field that can be changed; raises Secret."""
+    """Return the value of a field that can be changed, as its page shows it; raises Secret."""
     field = form.fields[name]
     if is_secret(field):
         raise Secret
@@ -115,7 +115,7 @@ def of_bound_field(form: Any, name: str) -> Any:
 
 
 def shown_fields(adminform: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the fields that a form of the admin shows, with what the page knows of them."""
+    """Yield the names of the fields that a form of the admin shows, each with its field."""
     for fieldset in adminform:
         for line in fieldset:
             for field in line:

@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 
 from django_mcp import ConfigurationError, Server, registry
-from django_mcp.modeladmin import admin_tools, checks
+from django_mcp.modeladmin import admin_tools, checks, declaration, requests
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Ticket
 from tests.modeladmin import backstage
@@ -79,6 +79,23 @@ def test_options_are_those_of_all_tools_or_of_one(root: User) -> None:
     assert server.components.groups() == ["office"] or "office" in server.components.groups()
 
 
+def test_list_asks_the_admin_once_and_imports_no_urls(
+    server: Server, root: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """URLs, with the views behind them, took most of the first list of a process."""
+    asked: list[Any] = []
+
+    def has_permission(request: Any) -> bool:
+        asked.append(request)
+        return True
+
+    monkeypatch.setattr(requests, "resolve", pytest.fail)
+    monkeypatch.setattr(backstage.site, "has_permission", has_permission)
+    with SyncClient(server, user=root) as client:
+        assert len(client.list_tools()) == 11
+    assert len(asked) == 1
+
+
 class NeedsTenant(admin.ModelAdmin):  # type: ignore[type-arg]
     def get_form(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         assert request.tenant
@@ -100,3 +117,31 @@ def test_checks_find_nothing_in_a_usable_admin(monkeypatch: pytest.MonkeyPatch) 
     admin_tools(backstage.site, server=server)
     monkeypatch.setattr(registry, "servers", lambda: [server])
     assert checks.check_admins(None) == []
+
+
+def labels_in_schemas(server: Server, user: Any) -> list[list[str] | None]:
+    with SyncClient(server, user=user) as client:
+        arguments = [tool["inputSchema"]["properties"] for tool in client.list_tools()]
+    return [schema["model"].get("enum") for schema in arguments if "model" in schema]
+
+
+def test_models_that_include_names_are_listed_in_schemas(root: User) -> None:
+    server = Server("staff")
+    included = ["helpdesk.Ticket", "auth.User", "helpdesk.Refund"]
+    admin_tools(server=server, include=included, exclude=["helpdesk.Refund"])
+    assert labels_in_schemas(server, root) == [["helpdesk.Ticket", "auth.User"]] * 9
+
+
+@pytest.mark.parametrize("include", [[], ["helpdesk"], ["helpdesk", "auth.User"]])
+def test_models_that_include_does_not_name_are_in_no_schema(root: User, include: Any) -> None:
+    """Callers would read of models that the admin hides from them."""
+    server = Server("staff")
+    admin_tools(server=server, include=include)
+    assert labels_in_schemas(server, root) == [None] * 9
+
+
+def test_many_models_are_in_no_schema(root: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declaration, "MAX_LABELS", 1)
+    server = Server("staff")
+    admin_tools(server=server, include=["helpdesk.Ticket", "auth.User"])
+    assert labels_in_schemas(server, root) == [None] * 9

@@ -192,6 +192,16 @@ class Tools:
         return "no such list" if "no such filter" in result.text else "refused"
 
 
+class ToolsOfModels(Tools):
+    """The same operations by the tools that each model has of its own."""
+
+    def call(self, tool: str, model: Any, **arguments: Any) -> Any:
+        options = model._meta
+        name = f"{tool}_{options.app_label}_{options.model_name}"
+        with SyncClient(self.server, user=self.user) as client:
+            return client.call(name, **arguments)
+
+
 def operations(draw: Draw) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     """Yield operations, each drawn when it is needed: its name, its model and its arguments."""
     offered = (User, Group, Customer, Ticket, Ticket, Refund)
@@ -254,11 +264,14 @@ def done(way: Any, name: str, model: Any, arguments: Any, *, keep: bool) -> Any:
     return result
 
 
-def compare(staff: Staff, seed: int, count: int) -> Counter[tuple[str, str, str]]:
+def compare(
+    staff: Staff, seed: int, count: int, *, one_set_per_model: bool = False
+) -> Counter[tuple[str, str, str]]:
     users = people(staff)
     furnish(users)
     server = Server("parity")
-    admin_tools(parity_site.site, server=server, prefix="")
+    admin_tools(parity_site.site, server=server, prefix="", one_set_per_model=one_set_per_model)
+    tools = ToolsOfModels if one_set_per_model else Tools
     draw = Draw(seed)
     counts: Counter[tuple[str, str, str]] = Counter()
     drawn = operations(draw)
@@ -272,7 +285,7 @@ def compare(staff: Staff, seed: int, count: int) -> Counter[tuple[str, str, str]
         if name == "run_action" and model is User and browsers.keys() & {*arguments[1]}:
             continue
         in_browser = done(browsers[user.pk], name, model, arguments, keep=False)
-        by_tool = done(Tools(server, user), name, model, arguments, keep=True)
+        by_tool = done(tools(server, user), name, model, arguments, keep=True)
         context = f"seed {seed}, {number}: {user} {name} {model.__name__} {arguments}"
         assert by_tool[0] == in_browser[0], f"{context}: {by_tool[0]}, not {in_browser[0]}"
         assert by_tool[1] == in_browser[1], context
@@ -290,14 +303,18 @@ def parity_urls(settings: Settings) -> None:
     settings.ROOT_URLCONF = "tests.modeladmin.parity_site"
 
 
-def test_tools_do_what_a_browser_does(staff: Staff) -> None:
-    counts = compare(staff, seed=39, count=60)
+@pytest.mark.parametrize("one_set_per_model", [False, True])
+def test_tools_do_what_a_browser_does(staff: Staff, one_set_per_model: bool) -> None:
+    counts = compare(staff, seed=39, count=60, one_set_per_model=one_set_per_model)
     assert {outcome for _, _, outcome in counts} >= {"saved", "refused", "errors", "rows"}
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("one_set_per_model", [False, True])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_tools_do_what_a_browser_does_at_length(staff: Staff, seed: int) -> None:
-    counts = compare(staff, seed=seed, count=200)
+def test_tools_do_what_a_browser_does_at_length(
+    staff: Staff, seed: int, one_set_per_model: bool
+) -> None:
+    counts = compare(staff, seed=seed, count=200, one_set_per_model=one_set_per_model)
     for key, number in sorted(counts.items()):
         print(*key, number)
