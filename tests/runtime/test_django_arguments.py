@@ -239,7 +239,7 @@ def test_parameter_for_another_file_names_what_takes_files(kind: type[Any]) -> N
         Iterable[Group],
         Annotated[dict[str, UploadedFile], Field(max_length=2)] | None,  # type: ignore[type-arg]
     ],
-    ids=str,
+    ids=["dict", "optional", "nested", "number", "two models", "file", "iterable", "option"],
 )
 def test_rows_and_files_that_would_not_be_looked_up_are_refused(annotation: Any) -> None:
     def store(given: Any) -> None:
@@ -260,7 +260,7 @@ def test_rows_and_files_that_would_not_be_looked_up_are_refused(annotation: Any)
         Annotated[list[Annotated[Group, Lookup(own_groups)]], Field(max_length=2)],
         Group | int,
     ],
-    ids=str,
+    ids=["option", "any number", "pair", "sequence", "annotated", "or a key"],
 )
 def test_rows_that_are_looked_up_together_are_taken(annotation: Any) -> None:
     def store(given: Any) -> None:
