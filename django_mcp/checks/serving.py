@@ -100,15 +100,16 @@ def check_registered() -> Found:
 
 
 def mounting() -> dict[Interface, tuple[str, bool]]:
-    """The applications of this project by their interface, and whether each mounts all servers."""
-    applications = _applications()
+    """The applications of this project by their interface, and whether each mounts all servers.
+
+    Those that cannot be imported are not among them: ``check_mount`` has their errors.
+    """
     servers = registry.mountable()
-    mounts: dict[Interface, tuple[str, bool]] = {}
-    for interface, path in applications.items():
-        imports = not any(_import_errors(interface, path))
-        is_mounted = all(_is_mounted(server, [interface]) for server in servers)
-        mounts[interface] = (path, imports and is_mounted)
-    return mounts
+    return {
+        interface: (path, all(_is_mounted(server, [interface]) for server in servers))
+        for interface, path in _applications().items()
+        if not any(_import_errors(interface, path))
+    }
 
 
 def _import(applications: Mapping[Interface, str]) -> list[CheckMessage]:

@@ -66,13 +66,14 @@ def admin_tools(
     options of all tools. The tools to delete and to run an action have the option ``approval``: the
     call that confirms waits for it. Raises ConfigurationError for unknown names or too many models.
     """
+    shared: dict[str, Any] = {**common}
+    reads_only = shared.pop("read_only", None) is True
     models = Models(
         admin.site if site is None else site,
         include=checked_names("include", include),
         exclude=checked_names("exclude", exclude),
+        reads_only=reads_only,
     )
-    shared: dict[str, Any] = {**common}
-    reads_only = shared.pop("read_only", None) is True
     names = [name for name, hints in TOOLS.items() if hints is READS or not reads_only]
     own = options or {}
     for name in own:

@@ -25,7 +25,7 @@ def models(call: Call) -> dict[str, Any]:
         {
             "model": label,
             "name": str(entry["name"]),
-            "may": [action for action, allowed in entry["perms"].items() if allowed],
+            "may": call.models.may(call.find(label), entry["perms"]),
         }
         for label, entry in call.models.visible(call.request)
     ]
@@ -42,7 +42,7 @@ def model(call: Call, label: str, pk: str | None, facets: bool) -> dict[str, Any
     described: dict[str, Any] = {
         "model": options.label,
         "name": str(options.verbose_name),
-        "may": [action for action, allowed in perms.items() if allowed],
+        "may": call.models.may(model_admin, perms),
     }
     if model_admin.has_view_or_change_permission(call.request):
         described["list"] = lists.described(call, model_admin, facets)
@@ -77,11 +77,12 @@ def _names(model_admin: AnyModelAdmin) -> dict[str, str]:
 
 def _form(call: Call, model_admin: AnyModelAdmin, pk: str | None) -> dict[str, Any]:
     """The form of one object, or of a new one."""
-    if pk is None and not model_admin.has_add_permission(call.request):
+    reads_only = call.models.is_read_only(model_admin)
+    if pk is None and (reads_only or not model_admin.has_add_permission(call.request)):
         return {"form": "You may add none. Give pk to see the form of an object."}
     try:
         visit = call.visit(model_admin, "add_view" if pk is None else "change_view", pk)
-        return {"form": ObjectPage(visit).described()}
+        return {"form": ObjectPage(visit).described(reads_only)}
     except (PermissionDenied, Http404, ToolError) as error:
         if pk is not None:
             raise

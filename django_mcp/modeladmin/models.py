@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -41,6 +41,8 @@ class Models:
     site: AdminSite
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    reads_only: bool = False
+    """Whether there are no tools that change anything."""
 
     def find(self, request: HttpRequest, label: str) -> AnyModelAdmin:
         """Return the ModelAdmin of a model; raises ToolError for an unknown one."""
@@ -93,7 +95,13 @@ class Models:
 
     def is_read_only(self, model_admin: AnyModelAdmin) -> bool:
         """Whether tools only read a model, whatever the caller may do in a browser."""
-        return model_admin.opts.app_label in DECIDED_BY_PEOPLE
+        return self.reads_only or model_admin.opts.app_label in DECIDED_BY_PEOPLE
+
+    def may(self, model_admin: AnyModelAdmin, perms: Mapping[str, bool]) -> list[str]:
+        """Return the names of permissions of the caller that tools can use."""
+        reads_only = self.is_read_only(model_admin)
+        names = [name for name, allowed in perms.items() if allowed]
+        return [name for name in names if name == "view"] if reads_only else names
 
     def is_visible(self, request: HttpRequest, model_admin: AnyModelAdmin) -> bool:
         """Whether the index page of the admin shows a model to the caller."""

@@ -59,9 +59,11 @@ class ObjectPage:
         }
         return {"values": values.of_form(self.adminform), **({"inlines": rows} if rows else {})}
 
-    def described(self) -> dict[str, Any]:
-        """Return the fields that can be given, those that are only shown, and the inlines."""
-        inlines = [_described_inline(name, inline) for name, inline in self.inlines.items()]
+    def described(self, reads_only: bool) -> dict[str, Any]:
+        """Return the fields of the form, those that are only shown, and the inlines."""
+        inlines = [
+            _described_inline(name, inline, reads_only) for name, inline in self.inlines.items()
+        ]
         return {**_described_fields(self.adminform), **({"inlines": inlines} if inlines else {})}
 
     def field(self, name: str) -> Any:
@@ -309,7 +311,7 @@ def _described_field(name: str, form_field: Any) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if value not in (None, "")}
 
 
-def _described_inline(name: str, inline: Any) -> dict[str, Any]:
+def _described_inline(name: str, inline: Any, reads_only: bool) -> dict[str, Any]:
     blank = _blank_row(inline)
     row = next(iter(inline), None) if blank is None else blank
     formset = inline.formset
@@ -317,9 +319,9 @@ def _described_inline(name: str, inline: Any) -> dict[str, Any]:
         "name": name,
         "of": formset.model._meta.label,
         "may": {
-            "add": bool(inline.has_add_permission),
-            "change": bool(inline.has_change_permission),
-            "delete": bool(inline.has_delete_permission and formset.can_delete),
+            "add": bool(inline.has_add_permission and not reads_only),
+            "change": bool(inline.has_change_permission and not reads_only),
+            "delete": bool(inline.has_delete_permission and formset.can_delete and not reads_only),
         },
         "max": formset.max_num if formset.max_num < 1000 else None,
         **({} if row is None else _described_fields(row)),

@@ -158,6 +158,14 @@ def test_application_that_is_not_mounted_is_named_beside_the_one_that_is(
     assert f"mount(get_{other.lower()}_application())" in output
 
 
+def test_application_that_cannot_be_imported_is_a_failure_and_not_one_without_servers(
+    doctor: Doctor, settings: Settings
+) -> None:
+    settings.WSGI_APPLICATION = "nowhere.wsgi.application"
+    check_failure(doctor, "'nowhere.wsgi.application', which cannot be imported", "no WSGI server")
+    assert "does not mount" not in doctor()[1]
+
+
 def test_each_finding_is_printed_once_for_all_clients_that_have_it(doctor: Doctor) -> None:
     _, output = doctor()
     lines = [line for line in output.splitlines() if line.startswith("  ")]

@@ -55,6 +55,18 @@ def test_tools_that_only_read(root: User) -> None:
     assert not {"admin_add", "admin_change", "admin_delete", "admin_run_action"} & {*listed}
 
 
+def test_tools_that_only_read_say_so_of_each_model(root: User) -> None:
+    server = Server("staff")
+    admin_tools(server=server, read_only=True, include=["helpdesk"])
+    with SyncClient(server, user=root) as client:
+        models = client.call_tool("admin_list_models").structured["models"]
+        assert {tuple(each["may"]) for each in models} == {("view",)}
+        ticket = client.call_tool("admin_describe_model", {"model": "helpdesk.Ticket"}).structured
+    assert ticket["may"] == ["view"]
+    assert ticket["actions"] == []
+    assert ticket["form"].startswith("You may add none")
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

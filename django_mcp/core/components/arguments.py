@@ -238,7 +238,8 @@ def _is_resolved(annotation: Any) -> bool:
     """Whether ``deferring`` finds all Deferred values of an annotation."""
     if _defers(annotation) or not _has_deferred(annotation):
         return True
-    origin, members = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    members = get_args(annotation)
     if origin is Annotated:
         return _is_resolved(members[0])
     if origin in (Union, types.UnionType):

@@ -49,7 +49,9 @@ def _function(extension: Extension, method: Method) -> Run:
     async def run(frame: Frame) -> Answer:
         server = frame.server
         if not extension.is_available(server, frame.revision):
-            raise MethodNotFound(f"Method not found: {cut(method.name)}")
+            missing = extension.of_capability
+            reason = "" if missing is None else f", since there are no {missing}"
+            raise MethodNotFound(f"Method not found: {cut(method.name)}{reason}")
         if method.streams and not frame.exchange.may_listen:
             raise MethodNotFound("This server has no streams to listen on")
         if method.needs_declaration:

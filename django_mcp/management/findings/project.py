@@ -39,6 +39,8 @@ NEEDED_APPS = frozenset({"auth", "contenttypes", "oauth2_provider", "sessions"})
 """Apps of others whose tables a login needs."""
 OF_LOGINS = frozenset({"django_mcp.W012", "django_mcp.W068"})
 """The warnings of checks that say why a client never asks its user to log in."""
+NO_APPLICATION = "django_mcp.W021"
+"""The warning about an application that cannot be imported: nothing is served."""
 PROBE_KEY = "django_mcp.doctor"
 PROBE_SECONDS = 5
 
@@ -82,7 +84,7 @@ def of_checks() -> Iterator[Finding]:
         if message.is_silenced():
             continue
         text = f"{message.id}: {message.msg}"
-        if message.level >= checks.ERROR:
+        if message.level >= checks.ERROR or message.id == NO_APPLICATION:
             yield failure(text, message.hint or "")
         elif message.id in OF_LOGINS or str(message.id).startswith("django_mcp_oauth."):
             yield warning(text, message.hint or "")
