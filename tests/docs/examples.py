@@ -29,7 +29,7 @@ from unittest import mock
 from asgiref.sync import async_to_sync
 from django.apps import AppConfig
 from django.core.management import CommandError, call_command, get_commands
-from django.db import connections
+from django.db import connections, transaction
 from django.db.utils import load_backend
 
 from django_mcp import extensions, registry, stores
@@ -58,6 +58,18 @@ GIVEN: Mapping[str, Any] = {
     "sync_mcp_client": SyncClient,
 }
 """Replacements for the fixtures of pytest."""
+NEED_PRODUCTS = {
+    "docs/how-to/forms.md",
+    "docs/how-to/hosts.md",
+    "docs/how-to/model-toolsets.md",
+    "docs/how-to/rest-framework.md",
+    "docs/how-to/several-databases.md",
+    "docs/how-to/side-effects-and-transactions.md",
+    "docs/reference/api/components.md",
+    "docs/topics/input-requests.md",
+    "docs/writing/transport.md",
+}
+"""Pages with tests that do not make their own rows yet. Only remove pages here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,7 @@ class Project:
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
+        self.page = ""
         self.file = "page"
         self.written: dict[str, str] = {}
         """The text of each file so far, by module name."""
@@ -109,6 +122,7 @@ class Project:
 
     def run(self, page: Path) -> None:
         """Run every block of the page, whose extensions are installed until its end."""
+        self.page = str(page.relative_to(ROOT))
         with extensions.installed():
             self._run(page)
 
@@ -171,6 +185,16 @@ class Project:
         registry.register_module(module)
 
     def _test(self, module: ModuleType, new: Mapping[str, Any]) -> None:
+        """Run tests without the products of the project: readers do not have these rows."""
+        if self.page in NEED_PRODUCTS:
+            self._run_tests(new)
+            return
+        with transaction.atomic():
+            sys.modules["shop.models"].Product.objects.all().delete()
+            self._run_tests(new)
+            transaction.set_rollback(True)
+
+    def _run_tests(self, new: Mapping[str, Any]) -> None:
         for name, test in new.items():
             if isinstance(test, type) and issubclass(test, unittest.TestCase):
                 result = unittest.TestResult()

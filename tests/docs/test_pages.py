@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import pytest
+from django.apps import apps
 from django.contrib import admin
+from django.contrib.auth.management import create_permissions
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 
@@ -65,6 +67,7 @@ def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
             editor.create_model(note)
         # Tests of a page would each make it, and find that of the test before in the cache.
         kind = ContentType.objects.get_for_model(product)
+        create_permissions(apps.get_app_config("shop"), verbosity=0)
         yield
         kind.delete()
         ContentType.objects.clear_cache()
