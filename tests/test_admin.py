@@ -354,7 +354,7 @@ def session(number: int = 1, **members: Any) -> Session:
     made = Session(
         id=f"secret-id-{number}",
         server="shop",
-        principal="django_session:7",
+        principal="django_session:70000",
         version="2025-11-25",
         **{
             "client_info": {"name": "Inspector", "version": "0.9"},
@@ -375,7 +375,7 @@ def run_on_this_thread(function: Callable[..., Awaitable[Any]], *arguments: Any)
 def test_sessions_are_listed_without_their_ids_and_assigns(browser: Browser) -> None:
     made = session()
     (listed,) = rows(html := page(browser, SESSIONS))
-    assert listed["user"] == "django_session:7"
+    assert listed["user"] == "django_session:70000"
     assert listed["server"] == "shop"
     assert listed["version"] == "2025-11-25"
     assert listed["client"] == "Inspector 0.9"

@@ -132,11 +132,11 @@ async def _restore(row: McpTask, running: Run) -> Restored:
     execution = Execution(running if has_run else None, store_message, running.slot)
     restored = await calls.restore(row, facts, execution)
     running.cancellation = restored.frame.exchange
-    holder = facts.get("held_by")
-    if holder is not None:
-        if holder not in GRANTS:
-            raise ValueError(f"{holder} has held the call, and is not installed")
-        await GRANTS[holder](row, facts)
+    extension = facts.get("held_by")
+    if extension is not None:
+        if extension not in GRANTS:
+            raise ValueError(f"{extension} has held the call, and is not installed")
+        await GRANTS[extension](row, facts)
     return restored
 
 

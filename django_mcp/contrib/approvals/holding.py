@@ -85,7 +85,8 @@ class Grant:
 
 
 granted: ContextVar[Grant | None] = ContextVar("django_mcp.granted", default=None)
-"""The right of the task that runs in this context."""
+"""The right of the task that runs in this context: ``grant`` sets it in the same asyncio task that
+makes the call next, so that no other call finds it."""
 
 
 async def grant(row: McpTask, facts: Mapping[str, Any]) -> None:
