@@ -14,7 +14,6 @@ from django.utils.translation import ngettext
 
 from django_mcp import conf
 from django_mcp.admin import users
-from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
@@ -71,10 +70,7 @@ class McpTaskAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("tool"))
     def tool_page(self, task: McpTask) -> Any:
-        """The tool, and the calls of it."""
-        key = f"{task.server}:{ToolComponent.kind}:{task.tool}"
-        shown = self.link(task, "django_mcp.component", key, task.tool)
-        return self.calls_link(task, shown, component=task.tool, server=task.server)
+        return self.tool_link(task)
 
     @admin.display(description=_("approval"))
     def approval_page(self, task: McpTask) -> Any:

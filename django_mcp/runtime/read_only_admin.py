@@ -17,6 +17,8 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.core.components.tool import ToolComponent
+
 PACKAGE = "django_mcp"
 NOTHING = "-"
 """What a page shows for a value that there is none of, as lists do."""
@@ -90,6 +92,12 @@ class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
         """Return ``shown``, and a link to the calls with these filters for who may see them."""
         listed = self.list_link(row, "django_mcp_calls.call", filters, _("all calls"))
         return format_html("{} · {}", shown, listed) if listed else shown
+
+    def tool_link(self, row: Any) -> Any:
+        """Return a link to the tool that ``row`` is about, and one to its calls."""
+        key = f"{row.server}:{ToolComponent.kind}:{row.tool}"
+        shown = self.link(row, "django_mcp.component", key, row.tool)
+        return self.calls_link(row, shown, component=row.tool, server=row.server)
 
     def user_link(self, row: Any, key: Any, name: Any) -> Any:
         """Return a link to a user, by the key; the name for who may not see it."""

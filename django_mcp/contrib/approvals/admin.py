@@ -18,7 +18,6 @@ from django_mcp.contrib.approvals import subjects
 from django_mcp.contrib.approvals.answers import readable
 from django_mcp.contrib.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
 from django_mcp.contrib.approvals.views import captured
-from django_mcp.core.components.tool import ToolComponent
 from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin
 
 LIST_WIDTH = 150
@@ -103,10 +102,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("tool"))
     def tool_page(self, row: Approval) -> Any:
-        """The tool, and the calls of it."""
-        key = f"{row.server}:{ToolComponent.kind}:{row.tool}"
-        shown = self.link(row, "django_mcp.component", key, row.tool)
-        return self.calls_link(row, shown, component=row.tool, server=row.server)
+        return self.tool_link(row)
 
     @admin.display(description=_("caller"))
     def caller_page(self, row: Approval) -> Any:

@@ -64,14 +64,18 @@ def eve() -> User:
 
 @pytest.fixture
 def link(ann: User) -> str:
-    """The path of an open elicitation of Ann."""
+    return link_of(ann, "BankForm", "<script>alert(1)</script>")
+
+
+def link_of(user: User, form: str, message: str) -> str:
+    """The path of an open elicitation of a user, for a form of these tests."""
     made = links.Link(
         id="x" * 22,
-        user=str(ann.pk),
+        user=str(user.pk),
         server="The bank",
-        message="<script>alert(1)</script>",
+        message=message,
         view="django_mcp_elicitation:form",
-        form="tests.contrib.url_elicitation.pages_of_tests:BankForm",
+        form=f"tests.contrib.url_elicitation.pages_of_tests:{form}",
         expires=timezone.now().timestamp() + 60,
     )
     return f"/elicitation/form/{links.token_of(made)}/"
@@ -243,31 +247,18 @@ async def test_handler_receives_the_file_of_the_user(version: str, ann: User) ->
     assert b64encode(b"%PDF" * 3).decode() not in row.encrypted_content
 
 
-def file_link(ann: User) -> str:
-    """The path of an open elicitation of Ann that takes files."""
-    made = links.Link(
-        id="y" * 22,
-        user=str(ann.pk),
-        server="The bank",
-        message="Scan it.",
-        view="django_mcp_elicitation:form",
-        form="tests.contrib.url_elicitation.pages_of_tests:FileForm",
-        expires=timezone.now().timestamp() + 60,
-    )
-    return f"/elicitation/form/{links.token_of(made)}/"
-
-
 def test_files_above_the_limit_are_refused_on_the_page(configure: Any, ann: User) -> None:
     configure(MAX_UPLOAD_SIZE=1000)
     browser = browser_of(ann)
     large = SimpleUploadedFile("a.txt", b"x" * 1001)
 
-    page = browser.post(file_link(ann), {"title": "Bill", "scan": large})
+    page = browser.post(link_of(ann, "FileForm", "Scan it."), {"title": "Bill", "scan": large})
 
     assert "The files have more than 1000" in page.text
     assert not PageAnswer.objects.exists()
     small = SimpleUploadedFile("a.txt", b"x" * 1000)
-    assert "Thank you" in browser.post(file_link(ann), {"title": "Bill", "scan": small}).text
+    path = link_of(ann, "FileForm", "Scan it.")
+    assert "Thank you" in browser.post(path, {"title": "Bill", "scan": small}).text
 
 
 def test_other_files_than_those_of_the_form_are_not_stored(ann: User) -> None:
@@ -277,7 +268,7 @@ def test_other_files_than_those_of_the_form_are_not_stored(ann: User) -> None:
         "other": SimpleUploadedFile("b.txt", b"b"),
     }
 
-    browser_of(ann).post(file_link(ann), sent)
+    browser_of(ann).post(link_of(ann, "FileForm", "Scan it."), sent)
 
     content = PageAnswer.objects.get().content
     assert (content["data"], [*content["files"]]) == ({"title": ["Bill"]}, ["scan"])
