@@ -175,10 +175,6 @@ def thread_sensitive() -> Iterator[None]:
         _is_thread_sensitive.reset(token)
 
 
-def is_thread_sensitive() -> bool:
-    return _is_thread_sensitive.get()
-
-
 @contextmanager
 def in_middleware_thread() -> Iterator[None]:
     """Run handlers and hooks on the thread of Django's middleware, with its connections.
@@ -263,6 +259,8 @@ def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 
 _pools: dict[tuple[str, int], _Pool] = {}
 _is_thread_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
+is_thread_sensitive = _is_thread_sensitive.get
+"""Whether handlers and hooks run on the thread of asgiref, as in a test with a transaction."""
 _is_in_middleware_thread = ContextVar("django_mcp.is_in_middleware_thread", default=False)
 _thread_sensitive_bridge: private.Bridge = sync_to_async(
     without_control_exceptions, thread_sensitive=True

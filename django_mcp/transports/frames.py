@@ -44,15 +44,17 @@ def stateless(exchange: LoopExchange, request: Request, meta: RequestMeta) -> Fr
     A retry, which brings responses of the client, continues with the assigns of the earlier one.
     Raises McpError for an invalid retry, and InvalidParams for an unknown log level.
     """
-    private: dict[str, Any] = {"server": exchange.server, **meta}
+    private: Any = meta  # It was made for this request, and by the same names.
+    private["server"] = exchange.server
     if exchange.server.redirects:
         request = _redirected(exchange.server, request, private)
     earlier = request_state.FIRST
     client: Callable[..., Client] = MultiRoundTripClient
-    if request_state.is_retry(request.params):
+    params = request.params
+    if "inputResponses" in params or "requestState" in params:
         principal = exchange.principal.key
         earlier = request_state.read(
-            exchange.server, meta["revision"], principal, request.method, request.params
+            exchange.server, meta["revision"], principal, request.method, params
         )
         client = partial(MultiRoundTripClient, responses=earlier.responses)
         if earlier.trace is not None:
@@ -195,6 +197,9 @@ def _frame(
             "user": principal.user,
             "auth": principal,
             "request": info,
+            "message": info,
+            "server": exchange.server,
+            "revision": private["revision"],
             "initialized": initialized,
             "cancellation": exchange,
             "private": private,

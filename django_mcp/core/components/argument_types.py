@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import NoneType
 from typing import Any
 
 from django_mcp.core.components.base import ConfigurationError
@@ -376,10 +377,16 @@ def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
 
 # The size of arguments.
 
+_SHORT = frozenset({bool, int, float, NoneType})
+"""Types of values of one node. ``issuperset`` looks at all values at the speed of C."""
+
 
 def is_small(arguments: Mapping[str, Any], limit: int) -> bool:
     """Whether the event loop may validate the arguments; takes less than 1 µs for few of them."""
-    pending = [*arguments.values()]
+    values = arguments.values()
+    if _SHORT.issuperset(map(type, values)):
+        return len(values) <= limit
+    pending = [*values]
     size = len(pending)
     for value in pending:
         kind = type(value)

@@ -434,8 +434,10 @@ class _Validation:
 
     def in_loop(self, arguments: dict[str, Any]) -> Any:
         """The valid arguments; raises InvalidArguments, or LargeArguments: use ``in_thread``."""
+        if not argument_types.is_small(arguments, argument_types.MAX_NODES):
+            raise LargeArguments
         try:
-            return self._validate_if_small(arguments)
+            return self._validate(arguments)
         except ValidationError as error:
             return self._repaired(arguments, error, self._validate_if_small)
 
@@ -447,7 +449,7 @@ class _Validation:
             return self._repaired(arguments, error, self._validate)
 
     def _validate_if_small(self, arguments: dict[str, Any]) -> Any:
-        """Validate arguments, or repaired ones; a repair may need further repairs."""
+        """Validate repaired arguments, which may be larger."""
         if not argument_types.is_small(arguments, argument_types.MAX_NODES):
             raise LargeArguments
         return self._validate(arguments)

@@ -75,8 +75,10 @@ class CallsInFlight:
         self.is_ticking = bool(self.calls or self.arriving)
         if self.is_ticking:
             loop.call_later(TICK, self._tick, loop)
-        for call in (*self.calls, *self.arriving):
+        for call in tuple(self.calls):
             call.tick()
+        for call in tuple(self.arriving):
+            call.tick_while_arriving()
 
     def _count(self, call: Exchange, most: int) -> None:
         if self._is_closed and not call.is_bound_here:

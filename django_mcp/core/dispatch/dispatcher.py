@@ -31,13 +31,8 @@ if TYPE_CHECKING:
 TOOL_CALL = "tools/call"
 
 
-def run(frame: Frame) -> Awaitable[Answer]:
-    """The result of a request, and the Frame to keep: from the middleware to its method."""
-    step = frame.server.plans.get((frame.message.method, frame.revision.version))
-    return (step or _first_step(frame))(frame)
-
-
-def _first_step(frame: Frame) -> CallNext:
+def first_step(frame: Frame) -> CallNext:
+    """Return the first step of a request, from the middleware to its method."""
     server = frame.server
     plans = server.plans  # Before anything is looked up: a change replaces it.
     name = frame.message.method

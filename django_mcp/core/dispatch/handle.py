@@ -128,7 +128,9 @@ async def _answer(frame: Frame, site: Site) -> bytes:
     exchange = frame.exchange
     token = answering.set(exchange)
     try:
-        result, after = await dispatcher.run(frame)
+        name = (frame.message.method, frame.revision.version)
+        step = frame.server.plans.get(name) or dispatcher.first_step(frame)
+        result, after = await step(frame)
         body = encode_result(frame, result)
         if after is not frame:
             await _keep(frame, after, site)

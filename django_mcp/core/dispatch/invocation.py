@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, Protocol
 
@@ -143,7 +144,8 @@ def _raise(frame: Frame, error: Exception) -> NoReturn:
     raise error
 
 
-class Invocation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Invocation:
     """How a handler runs, and its result is made: a part of a plan.
 
     A synchronous one runs in a thread. Where the exchange rolls back, an input request undoes the

@@ -27,6 +27,7 @@ its plans as well (``dispatcher``); ``handle.answer`` adds the steps around ever
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -57,7 +58,8 @@ async def _raise(
     raise error
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Plan:
     """How a component is called in a revision."""
 
     component: Any
@@ -78,9 +80,10 @@ class Plan(NamedTuple):
             answer = await step(frame, self, arguments)
             if answer is not None:
                 return answer
+        validate = self.validate
         try:
             try:
-                validated = self.validate(arguments)
+                validated = validate(arguments)
             except LargeArguments:
                 validated = await invocation.validate_large(self.component.input, arguments)
         except InvalidArguments as error:
@@ -134,7 +137,7 @@ async def find(frame: Frame, kind: str, key: str, make: Make) -> Plan | None:
     if declared is not None:
         return plan
     others = [step for step in plan.before_arguments if step is not check_permission]
-    return plan._replace(before_arguments=others)
+    return replace(plan, before_arguments=others)
 
 
 def of(frame: Frame, component: Component, make: Make) -> Plan:

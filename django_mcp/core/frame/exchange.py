@@ -95,6 +95,9 @@ class Exchange(Cancellation):
     def tick(self) -> None:
         """Look after the call. A timer or a task for each call would cost as much as its answer."""
 
+    def tick_while_arriving(self) -> None:
+        """Look after the call whose body has not arrived yet."""
+
     def end(self, reason: str) -> None:
         """Cancel the call, whose response is then an error."""
         if self.ended_by is None and not self.has_ended:

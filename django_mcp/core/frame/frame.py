@@ -135,38 +135,18 @@ class Frame:
             changes=changes,
             exchange=exchange,
         )
-        if request is not None:
-            values["message"] = request
-        if private is not None and "server" in private:
-            values["server"] = private["server"]
-            values["revision"] = private["revision"]
+        _derive(values)
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Frame:
-        """A Frame of these values, as transports make it; those in ``MADE_WHEN_READ`` may lack."""
-        request = values["request"]
-        private = values["private"]
-        if request is not None:
-            values["message"] = request
-        if "server" in private:
-            values["server"] = private["server"]
-            values["revision"] = private["revision"]
+        """A Frame of these values, as transports make it.
+
+        Those in ``MADE_WHEN_READ`` may lack. With a request or a server, there must be the values
+        in ``DERIVED`` as well.
+        """
         frame = cls.__new__(cls)
         object.__setattr__(frame, "__dict__", values)
         return frame
-
-    def __getattr__(self, name: str) -> Any:
-        """Make what few handlers read: see ``MADE_WHEN_READ``."""
-        values = self.__dict__
-        if name not in MADE_WHEN_READ or "exchange" not in values:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if name == "client":
-            make, *facts = values["client_facts"]
-            made = make(*facts)
-        else:
-            made = getattr(values["exchange"], name)
-        # Another thread may have made it meanwhile.
-        return values.setdefault(name, made)
 
     def __repr__(self) -> str:
         """Show names and counts, never values, since Frames are logged."""
@@ -385,6 +365,7 @@ class Frame:
         values = {**self.__dict__, **changes}
         for name in DERIVED:
             values.pop(name, None)
+        _derive(values)
         return self.of_values(values)
 
     # The next three are read often. ``__init__`` sets them where they are known, so that these
@@ -421,10 +402,50 @@ class Frame:
         return self.auth
 
 
-MADE_WHEN_READ = frozenset({"client", "transport", "session"})
-"""The fields that a Frame of a transport makes when they are first read."""
+class _MadeWhenRead:
+    """A field that a Frame of a transport makes when it is first read, because few handlers do."""
+
+    def __init__(self, name: str, make: Callable[[Frame], Any]) -> None:
+        self._name = name
+        self._make = make
+
+    def __get__(self, frame: Frame | None, owner: type[Frame]) -> Any:
+        if frame is None:
+            return self
+        made = self._make(frame)
+        # Another thread may have made it meanwhile.
+        return frame.__dict__.setdefault(self._name, made)
+
+
+def _make_client(frame: Frame) -> Client:
+    make, *facts = frame.__dict__["client_facts"]
+    client: Client = make(*facts)
+    return client
+
+
+MADE_WHEN_READ: Mapping[str, Callable[[Frame], Any]] = {
+    "client": _make_client,
+    "transport": lambda frame: frame.exchange.transport,
+    "session": lambda frame: frame.exchange.session,
+}
+"""How the fields are made that the Frame of a transport lacks at first."""
+for _name, _make in MADE_WHEN_READ.items():
+    # After ``dataclass``, which would take it for a default.
+    setattr(Frame, _name, _MadeWhenRead(_name, _make))
 DERIVED = ("message", "server", "revision")
 """The values that a Frame derives from ``request`` and ``private``."""
+
+
+def _derive(values: dict[str, Any]) -> None:
+    """Add the values in ``DERIVED``, as far as there is a request and a server."""
+    if values["request"] is not None:
+        values["message"] = values["request"]
+    private = values["private"]
+    if "server" in private:
+        values["server"] = private["server"]
+        values["revision"] = private["revision"]
+
+
 CLASSES = (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)
 KINDS: Mapping[str, Any] = {component.kind: component for component in CLASSES}
 """The classes of components that a session may have, by their kind."""

@@ -62,26 +62,29 @@ class RequestHeaders(dict[bytes, bytes]):
     the last: where they differ, the name is in ``conflicting``.
     """
 
-    __slots__ = ("_are_repeated", "_pairs", "conflicting")
+    conflicting = NO_NAMES
+    _repeated: Collection[tuple[bytes, bytes]] = ()
+    """All headers, where one is sent more than once."""
 
-    def __init__(self, pairs: Collection[tuple[bytes, bytes]]) -> None:
-        super().__init__(pairs)
-        self._pairs = pairs
-        self.conflicting = NO_NAMES
-        self._are_repeated = len(self) != len(pairs)
-        if self._are_repeated:
-            self._compare_repeated()
+    @classmethod
+    def of(cls, pairs: Collection[tuple[bytes, bytes]]) -> RequestHeaders:
+        """The headers of a request as ASGI has them."""
+        headers = cls(pairs)
+        if len(headers) != len(pairs):
+            headers._compare_repeated(pairs)
+        return headers
 
-    def _compare_repeated(self) -> None:
+    def _compare_repeated(self, pairs: Collection[tuple[bytes, bytes]]) -> None:
+        self._repeated = pairs
         values: dict[bytes, list[bytes]] = {}
-        for name, value in self._pairs:
+        for name, value in pairs:
             values.setdefault(name, []).append(value)
         self.conflicting = frozenset(name for name, sent in values.items() if len(set(sent)) > 1)
         if ACCEPT in values:
             self[ACCEPT] = b", ".join(values[ACCEPT])  # A list (RFC 9110, section 5.3).
 
     def collected(self) -> dict[bytes, list[bytes]]:
-        return collect(self._pairs)
+        return collect(self._repeated or self.items())
 
     def text(self, name: bytes) -> str | None:
         """The trimmed value of a header; raises InvalidRequest for one with different values."""
@@ -112,7 +115,7 @@ class RequestHeaders(dict[bytes, bytes]):
             )
             # A value with spaces or invalid characters never repeats the body.
             repeat_body = (
-                not self._are_repeated
+                not self._repeated
                 and body.encode("ascii") == sent
                 and body.isprintable()
                 and body.count(" ") == 2

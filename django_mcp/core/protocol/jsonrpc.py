@@ -95,16 +95,16 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
         value = _read_leniently(data)
         if value is None:
             raise ParseError from error
-    # Where there are few values, looking at each takes less time than looking at each byte.
     has_large_integer = None
     if size >= _LARGE:
+        # Where there are few values, looking at each takes less time than looking at each byte.
         few = min(size // _BYTES_OF_LARGE, max_values)
         has_large_integer = _has_large_integer(value, few)
     # A short message, or one of many values: its bytes are looked at first.
     if has_large_integer is None:
         if 2 * max_values <= size < 4 * max_values:
             _check_number(data, max_values)
-        if data.translate(_DIGITS_AS_ZERO).find(_MANY_DIGITS) >= 0:
+        if _MANY_DIGITS in data.translate(_DIGITS_AS_ZERO):
             has_large_integer = _has_large_integer(value, size)
     if has_large_integer:
         raise _large_integer_error(value, size)
@@ -327,7 +327,11 @@ def read(value: Any) -> Message:
         return Notification(method, params)
     if type(identity) is not int and not is_id(identity):
         raise _invalid_id(identity, MAX_IDENTIFIER)
-    return Request(identity, method, params)
+    return new_tuple(Request, (identity, method, params))
+
+
+new_tuple = tuple.__new__
+"""Makes a named tuple of a tuple, without the function that would make that one."""
 
 
 def _read_response(value: dict[str, Any], identity: Any) -> Response:

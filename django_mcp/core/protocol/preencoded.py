@@ -59,9 +59,18 @@ def encode_plain(value: Any) -> bytes | None:
 
 def encode_structured(identity: Any, result: PreEncodedResult, tail: bytes) -> bytes:
     """Return the bytes of a response with structured content, and ``tail`` as its other members."""
-    structured = _structured(result)
+    text, structure = result
     return b"".join(
-        (b'{"jsonrpc":"2.0","id":', to_json(identity), b',"result":{', *structured, tail, b"}}")
+        (
+            b'{"jsonrpc":"2.0","id":',
+            orjson.dumps(identity),
+            b',"result":{"content":[{"type":"text","text":',
+            orjson.dumps(text.decode()),
+            b'}],"structuredContent":',
+            structure,
+            tail,
+            b"}}",
+        )
     )
 
 

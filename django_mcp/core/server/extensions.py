@@ -283,6 +283,8 @@ class Extensions:
         self.kinds: Mapping[str, tuple[Extension, Kind]] = {}
         self.lists: Mapping[str, str] = {}
         """The categories of kinds by the member of a filter that asks for their list."""
+        self.streaming: frozenset[str] = frozenset()
+        """The methods that open a stream of notifications."""
         self._methods: Mapping[str, tuple[Extension, Method]] = {}
 
     def replace(self, extensions: Iterable[Extension]) -> None:
@@ -295,6 +297,8 @@ class Extensions:
         _refuse_repeated("kind", installed, lambda one: [each.name for each in one.kinds])
         OPTIONS.replace([each for one in installed for each in one.options])
         self._methods = {each.name: (one, each) for one in installed for each in one.methods}
+        methods = [method for _, method in self._methods.values()]
+        self.streaming = frozenset(method.name for method in methods if method.streams)
         self.filters = {each.name: (one, each) for one in installed for each in one.filters}
         self.kinds = {each.name: (one, each) for one in installed for each in one.kinds}
         kinds = [kind for _, kind in self.kinds.values()]
@@ -304,11 +308,6 @@ class Extensions:
 
     def method(self, name: str) -> tuple[Extension, Method] | None:
         return self._methods.get(name)
-
-    def streams(self, method: str) -> bool:
-        """Whether a method opens a stream of notifications."""
-        owner = self._methods.get(method)
-        return owner is not None and owner[1].streams
 
     def category(self, kind: str) -> str:
         """The name of the list of a kind that an extension has added."""

@@ -1,6 +1,6 @@
 """Cross-origin requests of web pages: preflights, and the headers which let a page read a response.
 
-An Origin was checked before (``HttpRequest.check_origin``). Cookies are not allowed: a page of
+An Origin was checked before (``HttpRequest.check_host``). Cookies are not allowed: a page of
 another origin authenticates by a token.
 """
 

@@ -20,6 +20,7 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import request_meta
 from django_mcp.core.protocol.jsonrpc import Request
 from django_mcp.core.protocol.revisions import Statefulness
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import language, request_scope, request_signals
 from django_mcp.runtime.around import tenants
@@ -58,14 +59,18 @@ class Endpoint:
             language_override = language.activate(
                 headers.get(b"accept-language"), headers.get(b"cookie")
             )
-        sends_signals = _sends_signals()
+        others = request_signals.OTHERS
+        if others.seen != [request_started.receivers, request_finished.receivers]:
+            others.update()
+        sends_signals = others.are_any
         try:
             if sends_signals:
                 await request_signals.send_started(type(self), scope)
-            exchange.check_origin()
+            origin = headers.get(b"origin")
+            exchange.check_host(origin)
             method = scope["method"]
-            if b"origin" in headers:
-                exchange.to_server = cors.allowing(headers[b"origin"], exchange.to_server)
+            if origin is not None:
+                exchange.to_server = cors.allowing(origin, exchange.to_server)
             if method == "OPTIONS":
                 await cors.preflight(exchange, exchange.to_server, self.allowed)
             elif method == "GET" and page.is_wanted(exchange):
@@ -109,14 +114,6 @@ class Endpoint:
             return VERBS[method]
         message = f"Method not allowed: use {allowed.decode()}"
         raise HttpError(405, message, ((b"allow", allowed),))
-
-
-def _sends_signals() -> bool:
-    """Whether ``request_started`` and ``request_finished`` have receivers besides Django's own."""
-    others = request_signals.OTHERS
-    if others.seen != [request_started.receivers, request_finished.receivers]:
-        others.update()
-    return others.are_any
 
 
 async def _within(
@@ -170,7 +167,7 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
         return None
     exchange.revision = meta["revision"]
     frame = frames.stateless(exchange, message, meta)
-    if listen_stream.is_opened_by(message.method):
+    if message.method == listen_stream.METHOD or message.method in INSTALLED.streaming:
         return _listener(exchange, frame)
     if WAITING_THREAD in exchange.scope:
         exchange.use_waiting_thread(frame)

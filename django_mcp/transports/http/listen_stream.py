@@ -16,7 +16,7 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import sse
 from django_mcp.core.protocol.errors import TooManyRequests
 from django_mcp.core.protocol.subscriptions import Filter
-from django_mcp.core.server.extensions import INSTALLED, Serve
+from django_mcp.core.server.extensions import Serve
 from django_mcp.transports import subscription
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.sse_stream import SseStream
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from django_mcp.transports.http.response import HttpExchange
 
 METHOD = "subscriptions/listen"
-
-
-def is_opened_by(method: str) -> bool:
-    """Whether a request of this method may open a stream."""
-    return method == METHOD or INSTALLED.streams(method)
 
 
 class ListenStream(SseStream):

@@ -67,7 +67,7 @@ class HttpRequest:
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self.receive = receive
-        self.headers = RequestHeaders(scope["headers"])
+        self.headers = RequestHeaders.of(scope["headers"])
 
     async def authenticate(self) -> Principal:
         """The caller; raises HttpError with a challenge."""
@@ -104,21 +104,13 @@ class HttpRequest:
             message = "This server has no streams besides those of calls: poll instead"
             raise HttpError(405, message, ((b"allow", b"POST, DELETE"),))
 
-    def check_origin(self) -> None:
-        """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02).
+    def check_host(self, origin: bytes | None = None) -> None:
+        """Reject requests for another host, also after DNS rebinding (HTTP-02).
 
-        Raises HttpError, and InvalidRequest for a header with different values.
+        With ``origin``, the value of the header, requests from pages of other sites are rejected as
+        well: what pages of all origins may read is checked without. Raises HttpError, and
+        InvalidRequest for a header with different values.
         """
-        self._check(self.headers.get(b"origin"))
-
-    def check_host(self) -> None:
-        """Reject requests for another host: for what pages of all origins may read.
-
-        Raises like ``check_origin``.
-        """
-        self._check(None)
-
-    def _check(self, origin: bytes | None) -> None:
         if self.headers.conflicting:
             for name in SINGLE_VALUED:
                 self.headers.text(name)

@@ -130,34 +130,33 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     encodes = True
     to_server: Send
     """Sends to the ASGI server, past the middleware."""
-    accepts_stream = True
+    accepts_stream: bool
     """Whether the client accepts an SSE stream as the response to its POST."""
-    revision: Revision = NEWEST
+    revision: Revision
     """The revision of the message, once it is known."""
     request_id: RequestId | None = None
     """The id of the message, once it is parsed."""
     listens = False
     """Whether it is a request to listen: its progress and logs are not sent (SUB-08)."""
     _in_flight: CallsInFlight
-    _state = UNANSWERED
+    _state: State
     _view: View
-    _writer = UNUSED
-    _stream: ListenStream | None = None
+    _writer: StreamWriter
+    _stream: ListenStream | None
     """The stream of a request to listen that was accepted."""
-    _headers: HeaderPairs = ()
+    _headers: HeaderPairs
     """Headers of the response besides the usual ones."""
     _has_dropped = False
     _flushes = 0
     _flushed_at = 0.0
     _scope: request_scope.Scope | None = None
     """The request scope of a handler which waits for the client."""
-    _is_arriving = True
-    _arrives_since = 0.0
-    """The time of the loop at its first tick."""
+    _arrives_since: float | None = None
+    """The time of the loop at its first tick, while its body arrives."""
     _ticks = 0
     _keepalive_at = 0.0
     """The age in seconds for the next keepalive comment."""
-    _waiting: asyncio.Task[None] | None = None
+    _waiting: asyncio.Task[None] | None
     """Waits for the disconnect, once the call takes long."""
 
     def __init__(
@@ -172,9 +171,17 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         self.authentication = authentication
         self.scope = scope
         self.receive = receive
-        self.headers = self.request_headers = RequestHeaders(scope["headers"])
+        self.headers = self.request_headers = RequestHeaders.of(scope["headers"])
         self.to_server = send
         self.loop = asyncio.get_running_loop()
+        # What every request reads is faster as an attribute of the object than of its class.
+        self.accepts_stream = True
+        self.revision = NEWEST
+        self._state = UNANSWERED
+        self._writer = UNUSED
+        self._stream = None
+        self._headers = ()
+        self._waiting = None
 
     @property
     def may_listen(self) -> bool:  # type: ignore[override]
@@ -236,8 +243,6 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
 
     def begin(self) -> None:
         """Count as a call from now on; raises TooManyRequests or ServerBusy if it is too many."""
-        self._is_arriving = False
-        self._ticks = 0
         self._in_flight.begin(self, conf.get().max_in_flight, self.loop)
 
     def stop(self) -> None:
@@ -250,9 +255,6 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         """Check the time limit and the client; wait for a disconnect from the second tick on."""
         self._ticks += 1
         age = self._ticks * TICK
-        if self._is_arriving:
-            self._check_arrival()
-            return
         if self._ticks == 2:
             self._waiting = self.loop.create_task(self._await_disconnect())
         limit = conf.get().handler_timeout
@@ -270,9 +272,10 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         else:
             self._keep_alive_at(age)
 
-    def _check_arrival(self) -> None:
+    def tick_while_arriving(self) -> None:
+        """Check that the body arrives in time."""
         now = self.loop.time()
-        if self._ticks == 1:
+        if self._arrives_since is None:
             self._arrives_since = now
         is_late = now - self._arrives_since >= request.BODY_TIMEOUT
         if is_late and self.ended_by is None and self.task is not None:
@@ -428,9 +431,9 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         else:
             send = self.to_server
             self._state = BEGUN
-        pairs = [*headers, *self._headers]
+        pairs = (*headers, *self._headers)
         if status != 204:  # It has no content, and so no length (RFC 9110, section 8.6).
-            pairs.append((b"content-length", b"%d" % len(body)))
+            pairs = (*pairs, (b"content-length", b"%d" % len(body)))
         try:
             await send({"type": "http.response.start", "status": status, "headers": pairs})
             await send({"type": "http.response.body", "body": body, "more_body": False})

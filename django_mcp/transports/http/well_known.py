@@ -73,7 +73,7 @@ def _serve(find: Find) -> Asgi:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         request = HttpRequest(scope, receive)
         try:
-            request.check_origin()
+            request.check_host(request.headers.get(b"origin"))
         except HttpError as error:
             await _respond(send, scope, error.status, {"error": error.message})
             return

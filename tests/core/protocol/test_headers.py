@@ -154,7 +154,7 @@ def test_headers_that_match_the_body_are_accepted(
     method: str, name: str | None, changes: dict[str, list[bytes]]
 ) -> None:
     headers.check(method, name, VERSION, request_headers(**changes))
-    headers.RequestHeaders(header_pairs(request_headers(**changes))).check(method, name, VERSION)
+    headers.RequestHeaders.of(header_pairs(request_headers(**changes))).check(method, name, VERSION)
 
 
 MISMATCHED_HEADERS = [
@@ -187,13 +187,15 @@ def test_headers_that_differ_from_the_body_are_rejected(
         headers.check("tools/call", "search", VERSION, request_headers(**{name: values}))
     assert caught.value.data == {"header": shown}
     with pytest.raises(HeaderMismatch, match=problem):
-        headers.RequestHeaders(header_pairs(request_headers(**{name: values}))).check(
+        headers.RequestHeaders.of(header_pairs(request_headers(**{name: values}))).check(
             "tools/call", "search", VERSION
         )
 
 
 def test_request_headers_are_indexed_by_name() -> None:
-    request = headers.RequestHeaders([(b"host", b"x"), (b"mcp-name", b"a"), (b"mcp-method", b"b")])
+    request = headers.RequestHeaders.of(
+        [(b"host", b"x"), (b"mcp-name", b"a"), (b"mcp-method", b"b")]
+    )
     assert request.get(b"host") == b"x"
     assert request.get(b"mcp-session-id") is None
     assert request.collected() == {b"mcp-name": [b"a"], b"mcp-method": [b"b"]}
@@ -201,7 +203,7 @@ def test_request_headers_are_indexed_by_name() -> None:
 
 def test_encoded_name_in_a_header_does_not_match_the_same_text_in_the_body() -> None:
     name = "=?base64?c2VhcmNo?="
-    request = headers.RequestHeaders(header_pairs(request_headers(name=[name.encode()])))
+    request = headers.RequestHeaders.of(header_pairs(request_headers(name=[name.encode()])))
     with pytest.raises(HeaderMismatch, match="Mcp-Name.*differs"):
         request.check("tools/call", name, VERSION)
 
@@ -238,7 +240,7 @@ def test_fast_header_check_agrees_with_the_full_check(
 
     collected = headers.collect(pairs)
     assert is_rejected(
-        lambda: headers.RequestHeaders(pairs).check(method, name, version)
+        lambda: headers.RequestHeaders.of(pairs).check(method, name, version)
     ) is is_rejected(lambda: headers.check(method, name, version, collected))
 
 
@@ -418,9 +420,9 @@ def test_any_scalar_argument_matches_its_encoded_header(value: object) -> None:
 def test_header_with_different_values_is_conflicting(
     pairs: list[tuple[bytes, bytes]], conflicting: set[bytes]
 ) -> None:
-    assert headers.RequestHeaders(pairs).conflicting == conflicting
+    assert headers.RequestHeaders.of(pairs).conflicting == conflicting
 
 
 def test_lines_of_accept_are_one_list() -> None:
-    request = headers.RequestHeaders([(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")])
+    request = headers.RequestHeaders.of([(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")])
     assert request.get(b"accept") == b"a/b, c/d"

@@ -42,7 +42,7 @@ def described(**members: Any) -> dict[str, Any]:
 
 def read(message: Any, headers: dict[bytes, bytes] = HEADERS) -> Any:
     data = message if isinstance(message, bytes) else json.dumps(message).encode()
-    return request_meta.read_message(data, RequestHeaders(tuple(headers.items())), SERVED)
+    return request_meta.read_message(data, RequestHeaders.of(tuple(headers.items())), SERVED)
 
 
 def test_stateless_request_is_read_with_its_metadata() -> None:

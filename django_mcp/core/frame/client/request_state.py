@@ -37,10 +37,6 @@ EARLIER_TRACE = "earlier_trace"
 """The private value of the Frame that has ``RetryInput.trace``."""
 
 
-def is_retry(params: Json) -> bool:
-    return "inputResponses" in params or "requestState" in params
-
-
 def read(
     server: Server, revision: Revision, principal: str, method: str, params: Json
 ) -> RetryInput:
@@ -50,7 +46,8 @@ def read(
     what it was not asked. All others are ignored (MRTR-12), and the input is requested again,
     unless the server accepts responses without a state.
     """
-    if not is_retry(params) or method not in revision.input_request_methods:
+    is_retry = "inputResponses" in params or "requestState" in params
+    if not is_retry or method not in revision.input_request_methods:
         return FIRST
     responses = params.get("inputResponses", {})
     if type(responses) is not dict or not all(type(item) is dict for item in responses.values()):
