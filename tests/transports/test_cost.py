@@ -105,7 +105,7 @@ class Meter:
         self.count("decoded", jsonrpc, "from_json")
         self.count("encoded", jsonrpc, "to_json")
         self.count("spliced", encoded_structure, "encode")
-        self.count("spliced", encoded_structure, "encode_structured")
+        self.count("spliced", encoded_structure, "encode_whole")
         self.count("schemas compiled", compiler, "compile")
         self.count("models made", pydantic.BaseModel, "__init_subclass__")
         self.count("adapters made", pydantic.TypeAdapter, "__init__")

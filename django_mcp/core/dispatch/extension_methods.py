@@ -14,6 +14,7 @@ from django_mcp.core.dispatch.invocation import HookHandler, Invocation
 from django_mcp.core.protocol import preencoded, subscriptions
 from django_mcp.core.protocol.errors import InternalError, InvalidParams, McpError, MethodNotFound
 from django_mcp.core.protocol.limits import cut
+from django_mcp.core.protocol.preencoded import PreEncodedList
 from django_mcp.core.server import extensions, failures
 
 if TYPE_CHECKING:
@@ -92,8 +93,10 @@ def _unread(frame: Frame, value: Any) -> invocation.Result:
 
 
 def _read(frame: Frame, value: Any) -> invocation.Result:
+    if type(value) is PreEncodedList:
+        return value
     if type(value) is dict and preencoded.has_encoded(value):
-        return dict(value)  # A list of components.
+        return dict(value)  # A list of components, with a next page.
     result = serializers.jsonable({} if value is None else value)
     if not isinstance(result, Mapping):
         raise TypeError(f"{frame.message.method} returned {value!r}: return a dict or a model")

@@ -46,7 +46,7 @@ from django_mcp.core.protocol.errors import (
     UrlElicitationRequired,
 )
 from django_mcp.core.protocol.limits import quoted
-from django_mcp.core.protocol.preencoded import PreEncodedResult
+from django_mcp.core.protocol.preencoded import PreEncodedList, PreEncodedResult
 from django_mcp.core.protocol.revisions import Feature
 from django_mcp.core.server import failures
 from django_mcp.core.server.server import server_of
@@ -252,13 +252,16 @@ def encode_raised(frame: Frame, raised: BaseException) -> bytes:
 
 def encode_result(frame: Frame, result: Result) -> bytes:
     """The response with a result, as the revision of the client has it, or with an error."""
-    if type(result) is PreEncodedResult:
-        tail = frame.server.plans.get((TAIL, frame.revision.version))
+    kind = type(result)
+    if kind is PreEncodedResult or kind is PreEncodedList:
+        member = "structuredContent" if kind is PreEncodedResult else result.member
+        request = frame.message
+        tail = frame.server.plans.get((TAIL, request.method, frame.revision.version))
         if tail is None:
-            tail = _make_tail(frame)
+            tail = _make_tail(frame, member)
         if tail is not None:
-            return preencoded.encode_structured(frame.message.id, result, tail)
-        result = {"structuredContent": result}
+            return preencoded.encode_whole(request.id, result, tail)
+        result = {member: result}
     if isinstance(result, UrlElicitationRequired):
         result = require_urls(frame, result)
         if isinstance(result, McpError) and tools.is_for_model(result, frame):
@@ -291,8 +294,8 @@ def encode_result(frame: Frame, result: Result) -> bytes:
 TAIL = "tail"
 
 
-def _make_tail(frame: Frame) -> bytes | None:
-    """The members after the structured content in results of a server and revision, as JSON.
+def _make_tail(frame: Frame, member: str) -> bytes | None:
+    """The members after the encoded one in results of a server, method and revision, as JSON.
 
     None where it is not always the same: a text is translated, or the revision has no structure.
     """
@@ -301,16 +304,17 @@ def _make_tail(frame: Frame) -> bytes | None:
     plans = server.plans
     if not server.has_constant_info(revision):
         return None
+    method = frame.message.method
     made = revision.serialize_result(
-        dispatcher.TOOL_CALL,
-        {"structuredContent": PreEncodedResult(b"{}", b"{}")},
+        method,
+        {member: PreEncodedResult(b"{}", b"{}")},
         server_info=server.get_server_info(revision),
         cache=server.cache_members,
     )
-    if "structuredContent" not in made:
+    if member not in made:
         return None
-    tail = preencoded.tail_of(made)
-    plans[TAIL, revision.version] = tail
+    tail = preencoded.tail_of(made, member)
+    plans[TAIL, method, revision.version] = tail
     return tail
 
 

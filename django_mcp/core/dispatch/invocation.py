@@ -38,8 +38,8 @@ from django_mcp.core.server import failures
 from django_mcp.core.server.server import Server
 
 Result = Any
-"""The result of a method, in the vocabulary of the newest revision: a dict, or an McpError. That of
-a tool may be a PreEncodedResult, where no middleware reads it."""
+"""The result of a method, in the vocabulary of the newest revision: a dict, or an McpError. Where
+no middleware reads it, it may be a PreEncodedResult of a tool, or a PreEncodedList."""
 Answer = tuple[Result, Frame]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.core.components.base import Component
 from django_mcp.core.dispatch import list_answers, visibility
 from django_mcp.core.dispatch.list_answers import Answers
 from django_mcp.core.protocol import cursors
@@ -17,15 +16,22 @@ if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
 
 
-async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Frame]:
+async def page(
+    frame: Frame, kind: str, member: str
+) -> tuple[dict[str, Any] | PreEncodedList, Frame]:
     """Return one page of the visible components of ``kind``, as ``member``."""
+    server = frame.server
+    selection = frame.principal.selection
     last = position(frame, kind)
     answers: Answers = {}
     if last is not None:
         *last_key, name = last
         answers = list_answers.take(frame, name)
-    await visibility.check_groups(frame, answers)
-    offered = visibility.in_order(frame, kind, loaded_only=_lists_few(frame, kind))
+    if selection is not None:
+        await visibility.check_groups(frame, answers)
+    # A few chosen tools, which find the others, unless the connection selects all.
+    lists_few = kind in server.short_lists and not (selection and selection.all_tools)
+    offered = visibility.in_order(frame, kind, loaded_only=lists_few)
     listed = offered.listed
     start = 0
     if last is not None:
@@ -41,24 +47,13 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
         shown = shown[:-1]
         name = list_answers.keep(frame, answers) if answers else ""
         next_page["nextCursor"] = cursor_after(frame, kind, [*shown[-1].sort_key, name])
-    return {member: _entries(frame, shown), **next_page}, frame
-
-
-def _lists_few(frame: Frame, kind: str) -> bool:
-    """Whether the list has a few chosen tools only, which find the others."""
-    if kind not in frame.server.short_lists:
-        return False
-    selection = frame.principal.selection
-    return selection is None or not selection.all_tools
-
-
-def _entries(frame: Frame, shown: Sequence[Component]) -> list[dict[str, Any]] | PreEncodedList:
-    """Return the list of ``shown``; its JSON, where nothing reads it before it is sent."""
     revision = frame.revision
-    server = frame.server
-    if frame.exchange.encodes and not server.middleware:
-        return PreEncodedList(server.components.encoded_list(revision, shown))
-    return [server.components.descriptor(revision, each) for each in shown]
+    if not frame.exchange.encodes or server.middleware:
+        described = [server.components.descriptor(revision, each) for each in shown]
+        return {member: described, **next_page}, frame
+    # Nothing reads it before it is sent.
+    encoded = PreEncodedList(member, server.components.encoded_list(revision, shown))
+    return {member: encoded, **next_page} if next_page else encoded, frame
 
 
 def position(frame: Frame, kind: str) -> tuple[str, ...] | None:

@@ -28,11 +28,16 @@ class PreEncodedResult(NamedTuple):
 
 
 class PreEncodedList(NamedTuple):
-    """A member of a result: a list of components."""
+    """A list of components: a member of a result, or a whole result without a next page."""
 
+    member: str
     json: bytes
 
 
+HEAD = b'{"jsonrpc":"2.0","id":'
+RESULT = b',"result":{'
+CONTENT = b'"content":[{"type":"text","text":'
+STRUCTURE = b'}],"structuredContent":'
 PRE_ENCODED = frozenset({PreEncodedResult, PreEncodedList})
 
 
@@ -41,8 +46,10 @@ def has_encoded(result: dict[str, Any]) -> bool:
     return not PRE_ENCODED.isdisjoint(map(type, result.values()))
 
 
-def plain(result: dict[str, Any]) -> dict[str, Any]:
+def plain(result: dict[str, Any] | PreEncodedList) -> dict[str, Any]:
     """Return a result as the client decodes it."""
+    if isinstance(result, PreEncodedList):
+        result = {result.member: result}
     return from_json(b"{%b}" % b"".join(_members(result))) if has_encoded(result) else result
 
 
@@ -57,16 +64,20 @@ def encode_plain(value: Any) -> bytes | None:
         return None
 
 
-def encode_structured(identity: Any, result: PreEncodedResult, tail: bytes) -> bytes:
-    """Return the bytes of a response with structured content, and ``tail`` as its other members."""
+def encode_whole(identity: Any, result: PreEncodedResult | PreEncodedList, tail: bytes) -> bytes:
+    """Return the bytes of a response with this result, and ``tail`` as its other members."""
+    if isinstance(result, PreEncodedList):
+        member = b'"%b":' % result.member.encode()
+        return b"".join((HEAD, orjson.dumps(identity), RESULT, member, result.json, tail, b"}}"))
     text, structure = result
     return b"".join(
         (
-            b'{"jsonrpc":"2.0","id":',
+            HEAD,
             orjson.dumps(identity),
-            b',"result":{"content":[{"type":"text","text":',
+            RESULT,
+            CONTENT,
             orjson.dumps(text.decode()),
-            b'}],"structuredContent":',
+            STRUCTURE,
             structure,
             tail,
             b"}}",
@@ -74,23 +85,16 @@ def encode_structured(identity: Any, result: PreEncodedResult, tail: bytes) -> b
     )
 
 
-def tail_of(result: dict[str, Any]) -> bytes:
-    """Return the members of a result that follow its structured content, with their comma."""
-    rest = {name: value for name, value in result.items() if name != "structuredContent"}
+def tail_of(result: dict[str, Any], member: str) -> bytes:
+    """Return the members of a result that follow the one which is encoded, with their comma."""
+    rest = {name: value for name, value in result.items() if name != member}
     return b"," + to_json(rest, fallback=json_fallback)[1:-1] if rest else b""
 
 
 def encode(message: dict[str, Any]) -> bytes:
     """Return the bytes of a response with members that are JSON already."""
-    return b"".join(
-        (
-            b'{"jsonrpc":"2.0","id":',
-            to_json(message["id"]),
-            b',"result":{',
-            *_members(message["result"]),
-            b"}}",
-        )
-    )
+    members = _members(message["result"])
+    return b"".join((HEAD, to_json(message["id"]), RESULT, *members, b"}}"))
 
 
 def _members(result: dict[str, Any]) -> list[bytes]:
@@ -112,9 +116,4 @@ def _members(result: dict[str, Any]) -> list[bytes]:
 
 
 def _structured(encoded: PreEncodedResult) -> tuple[bytes, ...]:
-    return (
-        b'"content":[{"type":"text","text":',
-        orjson.dumps(encoded.text.decode()),
-        b'}],"structuredContent":',
-        encoded.structure,
-    )
+    return (CONTENT, orjson.dumps(encoded.text.decode()), STRUCTURE, encoded.structure)

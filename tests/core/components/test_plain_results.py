@@ -186,7 +186,7 @@ def test_text_copy_is_quoted_as_pydantic_quotes_it(text: str) -> None:
     json = preencoded.encode_plain({"text": text})
     assert json is not None
 
-    response = preencoded.encode_structured(1, PreEncodedResult(json, json), b"")
+    response = preencoded.encode_whole(1, PreEncodedResult(json, json), b"")
 
     assert response == jsonrpc.encode(
         jsonrpc.result(

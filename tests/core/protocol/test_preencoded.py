@@ -60,7 +60,7 @@ def test_text_of_small_rows_equals_their_json(text: str, count: int) -> None:
 def test_pre_encoded_list_equals_the_plainly_encoded_list(
     entries: list[Any], members: dict[str, Any]
 ) -> None:
-    result = {"tools": PreEncodedList(encoded(entries)), **members}
+    result = {"tools": PreEncodedList("tools", encoded(entries)), **members}
 
     sent = jsonrpc.decode(encode(jsonrpc.result(1, result)))
 
