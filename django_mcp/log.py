@@ -28,8 +28,8 @@ LEVELS = (
 class ClientHandler(logging.Handler):
     """Sends each record to the client of the current call, under its logger's name.
 
-    Tracebacks are not sent, unless a formatter adds them. The level and the rate limit of the
-    client apply as for ``frame.client.log``.
+    Level and rate limit are those of ``frame.client.log``. Tracebacks are sent only if a formatter
+    adds them.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -54,7 +54,7 @@ class RequestFilter(logging.Filter):
 
     ``request_id`` is the ``X-Request-ID`` of the HTTP request, else the id of the message;
     ``mcp_method`` and ``mcp_name`` say what is called. Outside of handlers, each is "-". What a
-    record has already is kept: those of the call log are written when the handler has ended.
+    record already has is kept.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

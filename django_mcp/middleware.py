@@ -47,19 +47,16 @@ class Period(NamedTuple):
 class RateLimit:
     """Limits the calls of one caller in a period, and refuses the rest.
 
-    ``per`` is the length of the period in seconds, or "day" for the days of TIME_ZONE. ``by`` says
-    which calls are counted together: those of a principal ("caller", the default), of a user with
-    all their programs, of a token, of a program with all its users, or of a tool; several words
-    are combined. ``key`` returns an identity of your own instead. Anonymous callers are counted
-    by IP address. ``tools`` limits calls of these tools only; ``methods`` are counted together.
-    Calls of components that a caller may not use are not counted.
+    ``per`` is the period in seconds, or "day" for the days of TIME_ZONE. ``by`` says which calls
+    are counted together: those of a "caller", a "user", a "token", a "program" or a "tool"; several
+    words are combined. ``key`` returns an identity of your own. ``tools`` limits calls of these
+    tools only; ``methods`` are counted together.
 
-    The counts are in the Django cache with the alias ``cache``. All workers must share it: Redis,
-    Memcached or the database. While the cache does not answer, calls are refused as if the server
-    was busy: with 503 over HTTP.
+    All workers must share the Django cache with the alias ``cache``. While it does not answer,
+    calls are refused as if the server was busy.
 
-    A refused tool call is an error that the model reads, with the time to wait, which HTTP repeats
-    in ``Retry-After``. Other methods are refused with an McpError.
+    A refused tool call is an error that tells the model how long to wait, as ``Retry-After`` does
+    over HTTP. Other methods are refused with an McpError.
     """
 
     def __init__(

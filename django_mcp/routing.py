@@ -166,11 +166,9 @@ def mount(django_application: Wsgi) -> Wsgi: ...
 def mount(django_application: Any) -> Any:
     """Return an application with every MCP server at its path, and Django elsewhere.
 
-    It is an ASGI or a WSGI application, as ``django_application`` is.
-
-    Under ASGI, it also handles the lifespan messages of the server, and passes them on, unless the
-    application rejects them as Django's does. It ends open streams properly, and finishes running
-    calls, when the process is told to stop.
+    It is an ASGI or a WSGI application, as ``django_application`` is. Under ASGI, it also handles
+    the lifespan messages, and passes them on. It ends open streams and finishes running calls when
+    the process is told to stop.
     """
     mounts: dict[Interface, Callable[[Any], Any]] = {"ASGI": _mount_asgi, "WSGI": _mount_wsgi}
     return mounts[_interface_of(django_application)](django_application)

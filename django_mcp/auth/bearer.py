@@ -100,10 +100,9 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
     async def get_user(self, claims: Claims, /) -> Any:
         """Return the Django user of verified claims; None refuses the request with 403.
 
-        This one finds the user whose ``user_field`` is equal to ``user_claim``. Override it to map
-        claims in another way, to create users, or to return ``AnonymousUser()`` for callers without
-        an account, such as programs. A user who is not active is refused in any case. The claim
-        "email" is used only if "email_verified" is true.
+        By default, the user whose ``user_field`` is equal to ``user_claim``. Return
+        ``AnonymousUser()`` for callers without an account, such as programs. A user who is not
+        active is always refused. The claim "email" counts only if "email_verified" is true.
         """
         value = claims.get(self.user_claim)
         if not isinstance(value, str) or not value or "\0" in value:

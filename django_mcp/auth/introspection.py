@@ -55,8 +55,8 @@ TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 class IntrospectionAuthentication(ClaimsAuthentication):
     """Accepts access tokens that the introspection endpoint ``url`` calls active.
 
-    Tokens that no authenticator before this one has accepted are sent there, so list it last.
-    Personal access tokens are never sent. A token must have an audience and a subject.
+    It sends tokens that no authenticator before it has accepted, so list it last. Personal access
+    tokens are never sent. A token must have an audience and a subject.
     """
 
     name = "introspection"

@@ -49,12 +49,10 @@ class NinjaPrincipal(Principal):
 class NinjaAuthentication(BaseAuthentication):
     """Accepts callers whom one of these callbacks of an API of Django Ninja accepts.
 
-    They are given as for ``auth=``, as classes, or as dotted paths, and are called in order, with
-    the headers of the request, without its body, its query and its cookies. Those that read the
-    session of a browser are none of them: ``DjangoSessionAuthentication`` accepts its callers.
-
-    A subclass can name them in ``callbacks``, and in ``headers`` what a callback reads that is no
-    class of Django Ninja, by default ``Authorization``.
+    The callbacks are given as for ``auth=``, as classes or as dotted paths, or in ``callbacks`` of
+    a subclass. They run in order, with the headers of the request, without its body, query and
+    cookies: use ``DjangoSessionAuthentication`` for sessions of browsers. ``headers`` names what a
+    callback reads that is no class of Django Ninja, by default ``Authorization``.
     """
 
     callbacks: Sequence[Any] = ()
@@ -81,10 +79,9 @@ class NinjaAuthentication(BaseAuthentication):
         return ()
 
     def get_subject(self, request: Any, result: Any, /) -> str:
-        """Return an identifier of credentials without a user. An empty one refuses the request.
+        """Return an identifier of credentials without a user; an empty one refuses the request.
 
-        By default, it is the model and the primary key of a callback's result, or a hash
-        of the string.
+        By default, the model and the primary key of the result, or a hash of the string.
         """
         if isinstance(result, Model) and result.pk is not None:
             return f"{result._meta.label_lower} {result.pk}"

@@ -44,7 +44,7 @@ WELL_KNOWN = "/.well-known/oauth-authorization-server"
 class OAuthToolkitAuthentication(BaseAuthentication):
     """Accepts access tokens which name the addressed server as their resource (RFC 8707).
 
-    A token without a resource is refused: it could have been issued for anything.
+    A token without a resource is refused.
     """
 
     scheme = "Bearer"
@@ -109,10 +109,10 @@ class OAuthToolkitAuthentication(BaseAuthentication):
         return INVALID_TOKEN
 
     async def get_user(self, token: Any) -> Any:
-        """Return the user of an access token, or None to refuse it. A subclass may override it.
+        """Return the user of an access token, or None to refuse it.
 
-        By default it is the user who allowed the access, or as whom a machine client acts. A token
-        of the client credentials grant for another application has none.
+        By default, the user who allowed the access, or as whom a machine client acts. A token of
+        the client credentials grant for another application has none.
         """
         return token.user
 

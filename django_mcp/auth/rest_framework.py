@@ -70,14 +70,13 @@ class RESTFrameworkPrincipal(Principal):
 class RESTFrameworkAuthentication(BaseAuthentication):
     """Accepts callers whom one of these authentication classes accepts.
 
-    They are called in order, in a thread, with the headers of the request, without its body and its
-    query, and without cookies beside a token or from a page of another origin. The challenge is
-    "Bearer" if one of them says so in ``authenticate_header``, else what the first one says. A
-    subclass can name them in ``authentication_classes``, as classes or dotted paths.
+    The classes, or those in ``authentication_classes`` of a subclass, run in order in a thread.
+    They get the headers, without the body and the query, and without cookies beside a token or from
+    a page of another origin. The challenge is "Bearer" if one of them says so in
+    ``authenticate_header``, else that of the first one.
 
-    Such a class refuses every bearer token that it does not know, as that of simplejwt does:
-    whether it is one of its own that has expired, nobody can tell. The authenticators after this
-    one are therefore tried.
+    The authenticators after this one are tried even if a class refuses a bearer token, because
+    classes such as simplejwt's refuse every token that they do not know.
 
     Their credentials name no server: they are accepted wherever this authenticator is.
     """

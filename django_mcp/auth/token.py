@@ -76,8 +76,7 @@ def _encode(number: int, length: int) -> str:
 class TokenAuthentication(BaseAuthentication):
     """Accepts personal access tokens of active users, as ``Authorization: Bearer djmcp_…``.
 
-    It needs ``django_mcp.contrib.tokens`` in INSTALLED_APPS. Whether a token is unknown, expired or
-    revoked, belongs to a deactivated user or is for another server: the answer is the same.
+    It needs ``django_mcp.contrib.tokens`` in INSTALLED_APPS. Every refusal has the same answer.
     """
 
     scheme = "Bearer"

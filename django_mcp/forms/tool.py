@@ -42,15 +42,15 @@ def form_tool(
 ) -> None:
     """Register a Django form as a tool, on the default server unless ``server`` is another.
 
-    The fields of the class are the arguments, without those that are disabled or hidden. A call
-    constructs the form with the arguments as its data and with ``form_kwargs(frame)``, such as the
-    ``instance`` of a ModelForm; a field that this form does not have is not accepted. The tool
-    returns what ``on_valid(form, frame)`` returns; by default it saves a ModelForm and returns the
-    key and the text of the object. Both run in a transaction. An invalid form is an error with the
-    messages of each field.
+    The arguments are the fields of the class that are neither disabled nor hidden. A call
+    constructs the form with the arguments and ``form_kwargs(frame)``, such as the ``instance`` of a
+    ModelForm; a field that this form does not have is not accepted. It returns the result of
+    ``on_valid(form, frame)``; by default it saves a ModelForm and returns the key and the text of
+    the object. Both run in a transaction. An invalid form is an error with the messages of each
+    field.
 
-    It has the options of ``tool``. The name is the name of the class without ``Form``, the
-    description its docstring. Raises ConfigurationError for a form that cannot be a tool.
+    The name is that of the class without ``Form``, the description its docstring. Other options are
+    those of ``tool``. Raises ConfigurationError for a form that cannot be a tool.
     """
     check_form(form_class, on_valid)
     runner = FormRunner(form_class, on_valid or save, form_kwargs or no_kwargs)

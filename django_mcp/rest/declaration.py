@@ -56,24 +56,19 @@ def rest_tools(
     A tool sends a request in the name of the caller to the URL of the view, so all that the view
     declares applies. ``target`` is a view set: its ``actions`` become tools, by default ``list``
     and ``retrieve``. Or it is a router or a list of URL patterns: the actions of GET become tools,
-    with ``read_only=False`` all; ``include=["*_list"]`` and ``exclude`` choose there by name.
+    with ``read_only=False`` all; ``include=["*_list"]`` and ``exclude`` choose by name.
     ``one_tool_per_view`` makes one tool of each view set, with an argument ``action``. ``options``
-    has the options of each action, or of each name of a router: the options of ``tool``;
-    ``serializer`` for the data of an extra action (None for no data); ``query``, the JSON Schemas
-    of further query parameters; and ``answer``. Other keywords are options of all tools.
+    has the options of each action, or of each name of a router: those of ``tool``; ``serializer``
+    for the data of an extra action (None for no data); ``query``, the JSON Schemas of further query
+    parameters; and ``answer``. Other keywords are options of all tools.
 
     ``prefix`` chooses another URL than the first of a view, in a router also by patterns of names.
-    ``version`` is the version of the API, ``kwargs`` are fixed arguments of the URL.
-    ``auth(frame)`` returns ``request.auth`` for callers without a token of the API.
-    ``authenticated_by`` are the authentication classes that accept these callers, where a view has
-    fewer than the API.
-    ``prepare(request, frame)`` sets attributes of the request that middleware sets over HTTP.
-    PUT, PATCH, and POST with status 201 answer with the key and the fields that were sent;
-    ``answer="full"`` with all that the view says, and ``answer="changed"`` shortens other answers
-    of POST as well.
+    ``version`` is the version of the API. ``auth(frame)`` returns ``request.auth`` for callers
+    without a token of the API, whom the classes in ``authenticated_by`` accept. ``kwargs``,
+    ``prepare`` and ``answer`` are those of ``openapi_tools``.
 
-    A view that cannot be offered is a warning when the tools are built, at the first use of the
-    server. Raises ConfigurationError for unknown actions of a view set.
+    A view that cannot be offered is a warning at the first use of the server. Raises
+    ConfigurationError for unknown actions of a view set.
     """
     how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare, "answer": answer}
     chosen = {"prefix": prefix, "include": include, "exclude": exclude, "kwargs": kwargs}
@@ -205,8 +200,8 @@ def rest_tool(
 ) -> None:
     """Register one method of a view as a tool: of an APIView class, or of an ``@api_view``.
 
-    ``serializer`` describes the data that the view reads, if it is not a generic view; None means
-    that it reads none. ``rest_tools`` explains the other parameters.
+    ``serializer`` describes the data that a view reads that is not generic; None means no data.
+    Other parameters are those of ``rest_tools``.
     """
     view_class = view_class_of(view)
     check_forced_user()

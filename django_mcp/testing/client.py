@@ -61,20 +61,17 @@ LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListCha
 class Client(ReceivedNotifications):
     """One client of one server.
 
-    ``server`` is a Server, the name of one, or None for the default server. ``version`` is the
+    ``server`` is a Server or the name of one; None is the default server. ``version`` is the
     protocol version, by default the newest. ``user`` and ``scopes`` set the principal; over HTTP,
-    the server's authenticators run if neither is given. ``elicitation``, ``sampling`` and
-    ``roots`` are the responses to input requests: a result, or a function of the request's
-    parameters. The client declares the capabilities that have a response.
+    the authenticators run if neither is given. ``elicitation``, ``sampling`` and ``roots`` are the
+    responses to input requests, or functions of their parameters; the client declares the
+    capabilities that have one.
 
-    Synchronous handlers run on the thread of the test, inside the transaction of Django's
-    TestCase; ``sync_execution="threads"`` runs them in parallel, as in production.
+    Synchronous handlers run on the thread of the test, inside the transaction of Django's TestCase;
+    ``sync_execution="threads"`` runs them in parallel, as in production. Unexpected exceptions are
+    raised in the test; ``raise_exceptions=False`` returns the client's response.
 
-    An unexpected exception of a handler, or of its invalid result, is raised in the test;
-    ``raise_exceptions=False`` returns the client's response for it.
-
-    Raises ImproperlyConfigured if a module ``mcp`` of the site cannot be imported, as ``mount``
-    does: its components would only seem to be missing.
+    Raises ImproperlyConfigured if a module ``mcp`` of the site cannot be imported.
     """
 
     raise_exceptions = True
@@ -226,9 +223,9 @@ class Client(ReceivedNotifications):
     async def call(self, name: str, /, **arguments: Any) -> CallResult:
         """Return the result of a call of a tool, for assertions.
 
-        ``(await client.call("add", a=1, b=2)).assert_ok()``. It never raises for an answer of the
-        server: an error of the protocol, which ``call_tool`` raises as ErrorResponse, is returned
-        with ``error``. So assert something of the result, as a test without that cannot fail.
+        ``(await client.call("add", a=1, b=2)).assert_ok()``. No answer of the server raises: an
+        error of the protocol is in ``error``. A test that asserts nothing of the result cannot
+        fail.
         """
         began = self._position()
         try:
@@ -261,10 +258,10 @@ class Client(ReceivedNotifications):
         return await self.request("prompts/get", params, meta=meta)
 
     async def render_app(self, name: str, arguments: Json | None = None) -> RenderedApp:
-        """Return the view of a tool with the result of a call, as a host of MCP Apps shows them.
+        """Return the view of a tool with the result of a call, as hosts show them.
 
-        It has ``html``, ``meta`` and ``result``, and in ``blocked`` the parts that a host would
-        block. Raises AssertionError if the tool is not listed, or has no view.
+        It has ``html``, ``meta``, ``result``, and ``blocked``, which a host would block. Raises
+        AssertionError if the tool is not listed, or has no view.
         """
         host = self._app_host()
         tools = {tool["name"]: tool for tool in await host.list_tools()}
@@ -302,7 +299,7 @@ class Client(ReceivedNotifications):
     ) -> dict[str, Any]:
         """Return the completions of an argument: ``values``, ``total`` and ``hasMore``.
 
-        ``ref`` is the name of a prompt, the URI of a resource or a resource template.
+        ``ref`` is the name of a prompt, a URI or a template.
         """
         if isinstance(ref, str):
             kind = {"type": "ref/resource", "uri": ref}
@@ -340,9 +337,9 @@ class Client(ReceivedNotifications):
             await self.connection.notify(jsonrpc.notification(method, params))
 
     async def send(self, data: bytes | Any) -> dict[str, Any] | None:
-        """Send bytes or any JSON value without changes, even if it is no valid message.
+        """Send bytes or any JSON value without changes, and return the response or None.
 
-        Returns the response, which may be an error; None if there is none.
+        The response may be an error.
         """
         await self.open()
         raw = data if isinstance(data, bytes) else jsonrpc.encode(data)

@@ -87,9 +87,8 @@ class BaseToolset(ABC):
     def has_object_permission(self, frame: Frame, obj: Any, operation: str) -> bool:
         """Return whether the caller may "get", "create", "update" or "delete" this row.
 
-        A row that the caller may not "get" does not exist for them. Rows that a deletion takes
-        along are asked for, too. Lists, counts and aggregates do not call it: limit them by
-        ``get_queryset``.
+        A row that they may not "get" does not exist for them. Rows that a deletion takes along are
+        asked for, too. Lists, counts and aggregates do not call it: limit them by ``get_queryset``.
         """
         return True
 

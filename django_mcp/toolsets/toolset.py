@@ -27,8 +27,8 @@ class ModelToolset(BaseToolset):
     def get_related_queryset(self, frame: Frame, model: type[Model]) -> QuerySet[Any]:
         """Return the rows of a related model that the caller may see by a path to them.
 
-        By default they are the rows that all toolsets of ``model`` on this server show to the
-        caller. Without such a toolset, they are all rows if the caller may view the model.
+        By default, the rows that the toolsets of ``model`` on this server show to the caller;
+        without any, all rows if the caller may view the model.
         """
         return access.related_queryset(self, frame, model)
 

@@ -8,6 +8,6 @@ from hashlib import sha256
 def claude_domain(url: str) -> str:
     """Return the domain of views in Claude, for the exact URL that users enter as the connector.
 
-    Claude shows no view with any other domain. Without one, it uses a domain of its own.
+    Claude shows no view with any other domain, and has one of its own for views without.
     """
     return f"{sha256(url.encode()).hexdigest()[:32]}.claudemcpcontent.com"

@@ -57,14 +57,11 @@ def form_view(
 ) -> TemplateView:
     """Register a Django form as a view, on the default server unless ``server`` is another.
 
-    ``TicketForm`` becomes the tool ``ticket_form``, which shows the form to the user, with the
-    arguments as initial values, and the tool ``submit_ticket``, which only the view calls. It
-    validates the form and returns the result of ``on_valid(form, frame)``; by default it saves a
-    ModelForm. Errors are shown at their fields. ``form_kwargs(frame)`` are keywords of the form.
-
-    ``fragment`` is the template of the form, with ``form``, and ``done`` the template of the result
-    of a valid one. Further options are options of ``tool``; a permission applies to both tools.
-    Raises ConfigurationError for a form that cannot be a view, such as one with files.
+    ``TicketForm`` becomes the tool ``ticket_form``, which shows the form with the arguments as
+    initial values, and the tool ``submit_ticket``, which only the view calls. ``on_valid`` and
+    ``form_kwargs`` are those of ``form_tool``. ``fragment`` is the template of the form, with
+    ``form``, and ``done`` that of the result. Options of ``tool`` apply to both tools. Raises
+    ConfigurationError for a form that cannot be a view, such as one with files.
     """
     form_tools.check_form(form_class, on_valid)
     check_fields(form_class)

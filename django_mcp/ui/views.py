@@ -130,15 +130,15 @@ def template_view(
 ) -> TemplateView:
     """Return a view from a template, for ``@tool(ui=…)``.
 
-    ``template`` is the page, which has ``{% mcp_app %}`` in its head; by default it is a page with
-    nothing but the fragment. ``fragment`` is a template that shows a result: its context are the
-    members of the result, the whole as ``result``, and the ``arguments``. The page
-    of ``shop/mcp/cart.html`` is at ``ui://shop/cart``, followed by a hash of its contents.
+    ``template`` is the page, with ``{% mcp_app %}`` in its head; by default it has nothing but the
+    fragment. ``fragment`` is a template that shows a result, with the members of the result, the
+    whole as ``result``, and the ``arguments``. The page of ``shop/mcp/cart.html`` is at
+    ``ui://shop/cart``, followed by a hash of its contents.
 
-    ``csp`` names the origins that the page needs, by ``"connect"``, ``"resource"``, ``"frame"``
-    and ``"base_uri"``; ``permissions`` are of ``"camera"``, ``"microphone"``, ``"geolocation"``
-    and ``"clipboard_write"``. ``domain`` is the origin that a host gives to the page, and
-    ``prefers_border`` whether it draws a border. Raises ConfigurationError for invalid options.
+    ``csp`` names the origins that the page needs, by "connect", "resource", "frame" and "base_uri";
+    ``permissions`` are "camera", "microphone", "geolocation" and "clipboard_write". ``domain`` is
+    the origin that a host gives to the page; ``prefers_border`` is whether it draws a border.
+    Raises ConfigurationError for invalid options.
     """
     name = template or fragment
     if name is None:

@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from pkgutil import resolve_name
 from typing import Any
@@ -104,21 +104,35 @@ def _member(name: str, it: Any) -> str:
 
 
 def _call(name: str, it: Any) -> str:
-    try:
-        found = inspect.signature(it)
-    except ValueError:
-        return name  # An exception with the inherited constructor.
-    returns = inspect.Signature.empty if isinstance(it, type) else _bare(found.return_annotation)
+    """A signature without types: those are in the package, for editors and type checkers.
+
+    A class whose constructor is inherited, or takes nothing, is its name alone.
+    """
+    if isinstance(it, type) and "__init__" not in vars(it) and not is_dataclass(it):
+        return name
+    found = inspect.signature(it)
     taken = [
-        each.replace(annotation=_bare(each.annotation), default=_named(each.default))
+        each.replace(annotation=inspect.Parameter.empty, default=_named(each.default))
         for each in found.parameters.values()
         if each.name != "self"
     ]
-    return f"{name}{found.replace(parameters=taken, return_annotation=returns)}"
+    if isinstance(it, type) and not taken:
+        return name
+    return f"{name}{found.replace(parameters=taken, return_annotation=_returned(it, found))}"
 
 
-def _bare(annotation: Any) -> Any:
-    return _Bare(annotation) if isinstance(annotation, str) else annotation
+def _returned(it: Any, signature: inspect.Signature) -> Any:
+    """The type that a call returns, where it says something."""
+    returned = signature.return_annotation
+    if isinstance(it, type) or returned in UNSAID:
+        return inspect.Signature.empty
+    return (
+        _Bare(re.sub(r"\[(?:str, )?Any\]", "", returned)) if isinstance(returned, str) else returned
+    )
+
+
+UNSAID = {"Any", "None", "Self", "Coroutine[Any, Any, None]"}
+"""Annotations of functions that return nothing, or the object itself."""
 
 
 def _named(default: Any) -> Any:

@@ -231,13 +231,13 @@ class Event(Generic[ValueT]):
         id: str | None = None,
         using: str | None = None,
     ) -> str | None:
-        """Report that the event has happened, in the transaction that is open.
+        """Report that the event has happened, in the open transaction; return the id.
 
-        ``value`` is the object, for an event with a model, or the payload: an instance of its
-        type, a dict, or an object with its attributes. ``id`` is the same for each emission of one
-        occurrence, so that receivers recognize a repetition; by default it is new. ``using`` is the
-        database of the transaction, by default the one for writing the object, or else the events.
-        Returns the id, or None if nobody listens: then nothing is written.
+        ``value`` is the object of an event with a model, or the payload: an instance of its type, a
+        dict, or an object with its attributes. Give repetitions of one occurrence the same ``id``;
+        by default it is new. ``using`` is the database of the transaction, by default the one for
+        writing the object, or else the events. If nobody listens, nothing is written, and None is
+        returned.
         """
         from django_mcp.contrib.events import outbox
 
@@ -361,10 +361,10 @@ def event(
 ) -> Event[ValueT]:
     """Declare a type of events: with ``payload``, or as the decorator of a class with a ``model``.
 
-    ``on`` is the change of the model that emits it; None: only ``emit`` does. ``when`` is a
-    condition: the event happens when a save makes it true. Without ``permission``, an event with a
-    model needs the permission to view it. ``arguments`` of an event without a class are a pydantic
-    model: its fields are compared with the payload, or passed to ``matches``.
+    ``on`` is the change of the model that emits it; None: only ``emit`` does. The event happens
+    when a save makes ``when`` true. Without ``permission``, an event with a model needs the
+    permission to view it. ``arguments`` of an event without a class are a pydantic model: its
+    fields are compared with the payload, or passed to ``matches``.
     """
     return Event(
         name,

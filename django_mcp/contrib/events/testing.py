@@ -43,10 +43,10 @@ class Emitted:
 
 @contextmanager
 def assert_event_sent(event: Event | type, times: int = 1) -> Iterator[Emitted]:
-    """Assert that the block emits an event so many times, as if somebody listened.
+    """Fail unless the block emits an event so many times, as if somebody listened.
 
-    It raises AssertionError otherwise. Emissions that are rolled back in the block do not count.
-    Type checkers may take an event that was declared by a decorator for the class below it.
+    Emissions that are rolled back in the block do not count. Type checkers may take an event that a
+    decorator declares for the class below it.
     """
     if not isinstance(event, Event):
         raise TypeError(f"{event!r} is no event")

@@ -18,9 +18,8 @@ MONTH = 30 * 24 * 60 * 60
 def provider_settings(scopes: Mapping[str, str], **overrides: Any) -> dict[str, Any]:
     """Return ``OAUTH2_PROVIDER``: what MCP clients need, and what RFC 9700 recommends.
 
-    ``scopes`` are the scopes that clients may ask for, with what they allow in words for the
-    user. A client which asks for none gets the first one. ``overrides`` are further settings of
-    django-oauth-toolkit, which replace the ones from here.
+    ``scopes`` maps each scope to its description for users. A client that asks for none gets the
+    first one. ``overrides`` replaces or adds settings of django-oauth-toolkit.
     """
     if not scopes:
         raise ValueError('Name at least one scope: provider_settings({"mcp": "Use the tools"})')

@@ -117,8 +117,8 @@ class ResourceValidator(OAuth2Validator):
     def user_for_assertion(self, claims: Mapping[str, Any], trusted: TrustedIssuer) -> Any:
         """Return the user whom the assertion of a trusted issuer names, or None to refuse it.
 
-        By default it is the user who is linked to the subject, or who is linked or created now, as
-        the issuer's row says. A subclass may override it. A user who is not active is refused.
+        By default, the user who is linked to the subject, or who is linked or created now, as the
+        issuer's row says. A user who is not active is always refused.
         """
         return machines.user_of(claims, trusted)
 

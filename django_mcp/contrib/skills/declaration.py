@@ -55,11 +55,9 @@ def skill(
 ) -> None:
     """Say who may use the skills with these paths, and the skills in their folders.
 
-    A skill has the options of a resource: ``permission``, ``scopes``, ``when_denied``, ``group``
-    and others. ``server`` serves the skills instead of the default server; a list names several.
-    With ``prompt``, users of clients that know no skills find them as prompts. A skill below
-    another one has its own declaration. Without one, the declaration of the nearest one above
-    applies.
+    A skill has the options of a resource, and is served by ``server``, one or several, by default
+    the default server. With ``prompt``, users of clients that know no skills find them as prompts.
+    For a skill without a declaration, that of the nearest one above applies.
 
     Raises ConfigurationError for a path that no folder of skills has.
     """

@@ -65,10 +65,8 @@ def elicit_page(
 
     ``page`` is a form class, which the ready page shows, or the name of a URL pattern whose view
     uses ``ElicitationMixin``. The content is the cleaned data of the form, or what the view
-    completed with. ``key`` distinguishes two pages of one handler with the same message;
-    ``timeout`` is in seconds, by default 300.
-
-    The message is cut to 1000 characters, because it is a part of the link.
+    completed with. ``message`` is cut to 1000 characters. ``key`` distinguishes two pages of a
+    handler with the same message; ``timeout`` is in seconds, by default 300.
 
     Raises ToolError for a caller without a user, MissingClientCapability for a client without URL
     elicitation, and TimeoutError when the user does not answer in time.

@@ -90,8 +90,8 @@ class OwnLink(LoginRequiredMixin):
 class ElicitationMixin(ProtectedPage, OwnLink):
     """A page of an elicitation, whose URL pattern has the argument ``token``.
 
-    ``self.link`` is the elicitation. When the user is done, return ``self.complete(content)``;
-    ``content`` is a JSON value for the handler. A post with ``decline`` declines by itself.
+    ``self.link`` is the elicitation. When the user is done, return ``self.complete(content)`` with
+    a JSON value for the handler. A post with ``decline`` declines.
     """
 
 

@@ -46,8 +46,7 @@ class Lookup:
     """How an argument finds a row of a model: ``Annotated[Book, Lookup(Book.objects.public())]``.
 
     ``queryset`` is a query set or a manager, or a function of the Frame that returns one; by
-    default all rows. A row outside of it is as unknown as one that does not exist. ``field`` is the
-    name of a unique field, by default the primary key.
+    default all rows. A row outside of it does not exist for the caller. ``field`` is unique.
     """
 
     queryset: Any = None
@@ -61,9 +60,8 @@ MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 class FileLimits:
     """The limits of a file: ``Annotated[UploadedFile, FileLimits(content_types=["image/*"])]``.
 
-    ``max_size`` is in bytes, for each file of a list; MAX_UPLOAD_SIZE of the site limits it.
-    ``content_types`` are compared with the types that the client and the host name, which prove
-    nothing about the contents.
+    ``max_size`` is in bytes, for each file of a list, within MAX_UPLOAD_SIZE. ``content_types`` are
+    compared with what client and host say, which proves nothing about the contents.
     """
 
     max_size: int | None = None

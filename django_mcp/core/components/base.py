@@ -159,8 +159,7 @@ class UnserializableResult(TypeError):
 class CacheHint:
     """The cache hints of a response: a time in milliseconds, and a scope.
 
-    ``public`` lets a shared cache return it to other callers: use it only where all callers get
-    the same response.
+    Use "public" only where all callers get the same response: shared caches return it to others.
     """
 
     ttl_ms: int

@@ -28,9 +28,8 @@ from django_mcp.core.protocol.texts import is_text
 class Prompt(ComponentAttributes):
     """A prompt written as a class: derive from it and write ``get_messages``.
 
-    With an inner pydantic model ``Input``, or ``arguments`` (a list of ``{"name", "description",
-    "required"}``, a JSON Schema, or a model), write ``get_messages(self, params, frame)``;
-    without either, ``get_messages(self, topic: str)``, where the parameters are the arguments.
+    With an inner pydantic model ``Input``, or ``arguments``, write ``get_messages(self, params,
+    frame)``; otherwise the parameters are the arguments: ``get_messages(self, topic: str)``.
     """
 
     arguments: Any = None

@@ -31,8 +31,7 @@ URI = "uri"
 class Resource(ComponentAttributes):
     """A resource written as a class: derive from it, give ``uri`` and write ``read``.
 
-    ``read(self)`` may be ``async``; the Frame is optional. Its default name is the last part of
-    the URI.
+    ``read(self)`` may be ``async``; the Frame is optional.
     """
 
     uri: Any = None
@@ -45,9 +44,9 @@ class Resource(ComponentAttributes):
 class ResourceTemplate(ComponentAttributes):
     """Many resources written as a class: give ``uri_template`` and ``name``, write ``read``.
 
-    ``read`` takes the variables of the template, converted to the types of its parameters; a
-    value that cannot be converted means that there is no such resource. ``read`` may raise
-    ResourceNotFound itself; the next template that matches is then read.
+    ``read`` takes the variables of the template, converted to the types of its parameters. If a
+    value cannot be converted, there is no such resource. If ``read`` raises ResourceNotFound, the
+    next template that matches is read.
     """
 
     uri_template: Any = None

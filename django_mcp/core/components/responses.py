@@ -82,8 +82,8 @@ class Response:
 
         ``file`` is the value of a FileField, an open file, an image of Pillow, a path or bytes. It
         is read at once: call this where code may block. The MIME type is derived from the name.
-        ``uri`` is the address of the file, for a client. Raises UnserializableResult for a file of
-        more than MAX_RESULT_SIZE bytes, and an empty FileField.
+        ``uri`` is the address of the file for a client. Raises UnserializableResult for a file
+        above MAX_RESULT_SIZE, and an empty FileField.
         """
         return _read_file(file, mime_type, name, uri)
 
@@ -96,7 +96,7 @@ class Response:
     ) -> ContentResponse:
         """Return the text of a Django template, as the result of a tool, a resource or a prompt.
 
-        The MIME type is derived from the name. Errors of the template engine are raised.
+        The MIME type is derived from the name.
         """
         text = TEMPLATE_RENDERER.get()(template_name, context or {})
         kind = mime_type or mimetypes.guess_type(template_name)[0] or "text/plain"

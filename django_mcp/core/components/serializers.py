@@ -94,9 +94,9 @@ _entries: dict[type, Serializer | None] = {}
 def register_serializer(kind: type[T], function: Callable[[T], Any]) -> None:
     """Send values of the class ``kind``, and of its subclasses, as what ``function`` returns.
 
-    ``function`` returns JSON-compatible values, or values of other types that have serializers.
-    A later call replaces an earlier one. Inside a pydantic model, pydantic serializes the types
-    which it knows. Raises ConfigurationError if ``kind`` is no class.
+    It returns JSON-compatible values, or values that have serializers. A later call replaces an
+    earlier one. Inside a pydantic model, pydantic serializes the types that it knows. Raises
+    ConfigurationError if ``kind`` is no class.
     """
     if not isinstance(kind, type) or not callable(function):
         raise ConfigurationError(

@@ -46,7 +46,7 @@ PERMISSIONS = (
 class Header:
     """Marks a parameter that clients repeat in a header: ``Annotated[str, Header("Region")]``.
 
-    It is sent as ``Mcp-Param-Region`` too, so that a gateway can route a call by it.
+    It is sent as ``Mcp-Param-Region`` too, by which a gateway can route a call.
     """
 
     name: str

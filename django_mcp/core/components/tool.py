@@ -58,9 +58,9 @@ class Approval:
     """Who has to approve a call before it runs: the option ``approval`` of a tool.
 
     ``permission`` names the approvers, or is a function of the validated arguments and the Frame
-    that returns it, or None for a call that needs no approval. With ``four_eyes``, the approver
-    must be somebody else than the caller. ``subject`` is a function of the stored arguments that
-    returns the object that the call is about, or None: the pages name it by its label.
+    that returns it, or None if the call needs no approval. With ``four_eyes``, the approver is
+    somebody else than the caller. ``subject`` is a function of the stored arguments that returns
+    the object that the call is about, or None; the pages show it.
     """
 
     permission: Approvers
@@ -71,9 +71,9 @@ class Approval:
 class Tool(ComponentAttributes):
     """A tool written as a class: derive from it and write ``execute``.
 
-    With an inner pydantic model ``Input``, or an ``input_schema`` (a JSON Schema, or a model),
-    write ``execute(self, params, frame)``; without either, ``execute(self, a: int, b: int)``,
-    where the parameters define the schema. It may be ``async``; the Frame is optional.
+    With an inner pydantic model ``Input``, or an ``input_schema``, write ``execute(self, params,
+    frame)``; otherwise the parameters define the schema: ``execute(self, a: int, b: int)``. It may
+    be ``async``; the Frame is optional.
     """
 
     input_schema: Any = None

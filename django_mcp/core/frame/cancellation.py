@@ -42,7 +42,7 @@ class Cancellation:
         """Call ``callback`` when cancellation is requested, or at once if it already was.
 
         It runs in the thread that requests cancellation, so it must be quick; its exceptions are
-        logged. Returns a function which removes the callback.
+        logged. Returns a function that removes the callback.
         """
         with self._lock:
             if not self.is_cancelled:

@@ -158,8 +158,8 @@ class Frame:
     def assign(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
         """Assign values: ``assign("key", value)``, ``assign({…})``, ``assign(key=value)``.
 
-        Where the revision has sessions, the session stores the values of the returned Frame for
-        its next requests; they must be serializable as JSON.
+        Where the revision has sessions, the session stores the values of a returned Frame. They
+        must be serializable as JSON.
         """
         new = _pairs(key, value, more)
         new_changes = [Change("assigns", "put", name, item) for name, item in new.items()]
@@ -295,13 +295,11 @@ class Frame:
         return self.put_private(pagination_limit=limit).record(change)
 
     def register_tool(self, name: str, **options: Any) -> Frame:
-        """Register a tool in this session.
+        """Register a tool in this session, or for this call where the revision has no sessions.
 
-        Options: description, input_schema, output_schema (a JSON Schema or a pydantic model),
-        title, read_only, destructive, idempotent, open_world, meta, task_support, icons, and
-        ``handler``, a module-level function or its dotted path; without one, the server's
-        ``handle_tool_call`` is called. Where the revision has no sessions, the tool is registered
-        for this call only.
+        Options: description, input_schema, output_schema, title, read_only, destructive,
+        idempotent, open_world, meta, task_support, icons, and ``handler``, a module-level function
+        or its dotted path; without one, the server's ``handle_tool_call`` is called.
         """
         return self._register(ToolComponent.kind, {"name": name, **options})
 

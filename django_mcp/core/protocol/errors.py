@@ -14,8 +14,8 @@ Json = Mapping[str, Any]
 class ToolError(Exception):
     """Raised by a tool to report a failure to the model, which can act on it.
 
-    The message is sent in a result with ``isError`` set (specification, server/tools, "Error
-    handling"), so write it for the model: what did not work and what to try instead.
+    Write the message for the model: what did not work, and what to try instead. It is sent in a
+    result with ``isError`` (specification, server/tools, "Error handling").
     """
 
 
@@ -26,8 +26,8 @@ class _Revision(Protocol):
 class McpError(Exception):
     """Raised by a handler to send a JSON-RPC error to the client program.
 
-    ``code`` overrides the code that the revision has for the reason; the codes of an application
-    are outside -32768..-32000. ``data`` is any JSON value.
+    ``code`` overrides the revision's; codes of applications are outside -32768..-32000. ``data`` is
+    any JSON value.
     """
 
     reason: ClassVar[str] = "internal_error"
@@ -181,11 +181,10 @@ class TransportError(McpError):
 
 
 class ClientError(McpError):
-    """The client answered a request of the server with an error.
+    """The client answered a request of the server with an error: ``message``, ``data``, ``code``.
 
-    ``message``, ``data`` and ``code`` are from the client's answer. The code has no meaning in
-    a response to the client. If a handler does not catch the error, a tool reports it to the model,
-    and any other handler fails with an internal error.
+    The code has no meaning in a response to the client. If a handler does not catch the error, a
+    tool reports it to the model, and any other handler fails with an internal error.
     """
 
     @property
@@ -301,8 +300,7 @@ class UnsupportedProtocolVersion(ProtocolError):
 class AuthenticationRequired(ProtocolError):
     """An anonymous caller has to authenticate; over HTTP the status is 401 with a challenge.
 
-    ``scopes`` are all that the operation needs. They are also in ``data``, for clients of other
-    transports and of batches.
+    ``scopes`` are all that the operation needs; ``data`` has them, too.
     """
 
     reason = "authentication_required"
@@ -334,8 +332,8 @@ class InsufficientScope(AuthenticationRequired):
 class UrlElicitationRequired(ProtocolError):
     """The user has to visit a URL first; ``data.elicitations`` lists the URLs.
 
-    A client without the capability receives MissingClientCapability instead. In a revision with
-    multi round-trip requests, the client receives an input request and retries afterwards.
+    A client without the capability receives MissingClientCapability. In a revision with multi
+    round-trip requests, it receives an input request.
     """
 
     reason = "url_elicitation_required"

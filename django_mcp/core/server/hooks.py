@@ -91,17 +91,17 @@ class Hooks:
         """
 
     def init(self, client_info: Json, frame: Frame) -> Any:
-        """Called once when a client reports that its session is ready, before its next request.
+        """Called when a client reports that its session is ready, before its next request.
 
-        It may return a Frame, with assigns or components of this session alone. An exception
-        ends the session. It is never called in revisions without sessions.
+        It may return a Frame, with assigns or components of this session alone. An exception ends
+        the session. It is not called in revisions without sessions.
         """
 
     def around_call(self, frame: Frame) -> AbstractContextManager[Any]:
         """Return a context manager around each handler, such as a change log's.
 
-        Decorate a generator with ``contextlib.contextmanager``. It is entered in the thread of a
-        synchronous handler, also in a task, and gets the exceptions of the handler.
+        It is entered in the thread of a synchronous handler, also in a task, and gets the handler's
+        exceptions. Decorate a generator with ``contextlib.contextmanager``.
         """
         return nullcontext()
 
@@ -122,16 +122,16 @@ class Hooks:
         return ()
 
     def handle_notification(self, method: str, params: Json, frame: Frame) -> Any:
-        """Called for a notification in a session which the framework does not handle itself.
+        """Called for a notification of a session that the framework does not handle.
 
-        It may return a Frame. Notifications have no response: an exception is logged.
+        It may return a Frame. An exception is logged.
         """
 
     def handle_error(self, message: str, error: BaseException | None) -> None:
-        """Called for a failure which no caller receives: of a transport, a hook, a keepalive.
+        """Called for a failure that no caller receives: of a transport, a hook, a keepalive.
 
-        It must be synchronous and quick, and is called on the thread which found the failure.
-        The failure has already been logged.
+        It is called on the thread which found the failure, so it must be synchronous and quick. The
+        failure has already been logged.
         """
 
     def report(self, message: str, error: BaseException | None = None) -> None:

@@ -52,15 +52,13 @@ CALLER: Port[InProcessCaller] = Port("calls a Server in process")
 class InProcessCalls:
     """The calls of one server by the site's own code.
 
-    ``user`` is the Django user that the call is made for, by default an anonymous one;
-    components that are hidden from this user do not exist, and those that are challenged raise
-    AuthenticationRequired or InsufficientScope. ``scopes`` are those of an access token.
-    With ``frame``, a handler makes a call within its own: with the same caller, assigns and
-    client; changes of the inner Frame are dropped.
+    ``user`` is the caller, by default an anonymous one, and ``scopes`` are those of an access
+    token. Hidden components do not exist for this user; challenged ones raise
+    AuthenticationRequired or InsufficientScope. With ``frame``, a handler calls with its own
+    caller, assigns and client; changes of the inner Frame are dropped.
 
-    A failing tool returns a result with ``isError``; an McpError is raised. The method with
-    ``a`` is for asynchronous code; the one without runs synchronous handlers on its own thread,
-    and so in its own transaction.
+    A failing tool returns a result with ``isError``; an McpError is raised. The methods without
+    ``a`` run synchronous handlers on their own thread, and so in their own transaction.
     """
 
     def __init__(self, server: Server) -> None:
@@ -95,8 +93,7 @@ class InProcessCalls:
     ) -> dict[str, Any]:
         """Return the suggestions for an argument: ``values``, ``total`` and ``hasMore``.
 
-        ``ref`` is the name of a prompt, the URI of a resource or a template, or a reference
-        object of the protocol.
+        ``ref`` is the name of a prompt, a URI, a template, or a reference object of the protocol.
         """
         params = {
             "ref": _reference(ref),
@@ -128,8 +125,8 @@ class InProcessCalls:
     ) -> dict[str, Any] | None:
         """Return the response to a JSON-RPC message, also an error; None for a notification.
 
-        A message without a protocol version is answered in the newest revision with sessions,
-        with or without ``initialize`` before it. No notifications are sent.
+        A message without a protocol version is answered in the newest revision with sessions. No
+        ``initialize`` is needed, and no notifications are sent.
         """
         return await self.port.handle(self._server, message, user=user, scopes=scopes)
 

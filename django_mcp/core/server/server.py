@@ -65,25 +65,21 @@ created: WeakSet[Server] = WeakSet()
 class Server(Hooks):
     """One MCP server: its name, components, hooks and options.
 
-    * ``name`` identifies it in settings, commands and the admin. It is also its path, unless
-      ``path`` is given.
-    * ``description``, ``icons``, ``website_url`` and ``repository`` (the URL of its source) are
-      published in its server card; see SERVER_CARDS.
-    * ``authenticators`` are instances or dotted paths. A server without any uses the site's, and is
-      not mounted when the site has none.
-    * ``scopes`` are those that every access token needs. ``group_scopes`` are those that it needs
-      in addition for the components of each group.
-    * ``when_denied`` is the policy for components without their own: "hidden" or "challenged".
-    * ``notify_lists_on_initialize`` sends each new session one list-changed notification per list
-      that it may read.
+    * ``name`` identifies it in settings, commands and the admin, and is its default path.
+    * ``description``, ``icons``, ``website_url`` and ``repository`` are for its server card.
+    * ``authenticators`` are instances or dotted paths, by default the site's. Without any, the
+      server is not mounted.
+    * ``scopes`` are those that every access token needs; ``group_scopes`` those that it needs in
+      addition for the components of each group.
+    * ``when_denied`` is "hidden" or "challenged", for components without their own.
+    * ``notify_lists_on_initialize`` sends each new session a list-changed notification for each
+      list that it may read.
     * ``serialize_requests`` answers the requests of one session one after the other.
-    * ``requires_request_state=False`` also reads input responses which a client sends without the
-      request state, before it was asked: safe only where no handler asks for a confirmation.
-    * ``tool_search`` lists only tools with ``always_load``, and two by which a model finds and
-      calls the others.
-    * ``view_middleware`` is what VIEW_MIDDLEWARE is for servers without their own.
-    * ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
-      ``set_log_rate_limit``.
+    * ``requires_request_state=False`` reads input responses without a request state: safe only
+      where no handler asks for a confirmation.
+    * ``tool_search`` lists only tools with ``always_load``, and two that find and call the others.
+    * ``view_middleware`` is used instead of VIEW_MIDDLEWARE.
+    * ``keepalive_ms`` and ``log_rate_limit`` are those of the methods ``set_…``.
 
     ``@server.hook`` defines its hooks.
     """
@@ -210,8 +206,8 @@ class Server(Hooks):
         """Add a tool, or replace the one of its name, and notify clients.
 
         ``handler`` is a function, a Tool class, or the dotted path of either; without one,
-        calls go to ``handle_tool_call``. The options are those of ``tool``. Only this process
-        has the tool: declare a tool of every worker, or register it in each.
+        ``handle_tool_call`` is called. The options are those of ``tool``. Only this process has the
+        tool.
         """
         self._register(ToolComponent, tool_component, handler, {**options, "name": name})
 
@@ -427,8 +423,8 @@ class Server(Hooks):
     def set_keepalive(self, interval_ms: int | None, failure_threshold: int = 3) -> None:
         """Send sessions ``notifications/keepalive`` at this interval; None or 0 stops it.
 
-        It is an experimental capability, and advertised as such. When ``failure_threshold`` of them
-        in succession cannot be sent, the session is ended and ``handle_error`` is called.
+        It is advertised as an experimental capability. After ``failure_threshold`` failures in
+        succession, the session is ended and ``handle_error`` is called.
         """
         where = f"keepalive_ms of the Server {self.name!r}"
         interval = checked_number(where, interval_ms or 0, least=0)
@@ -436,9 +432,9 @@ class Server(Hooks):
         self.keepalive = Keepalive(interval, threshold) if interval else None
 
     def set_log_rate_limit(self, per_second: int | None) -> None:
-        """Send each client at most so many log messages per second, and drop the rest.
+        """Send each client at most so many log messages per second; None or 0 sends all.
 
-        None or 0 sends all of them. Each worker counts separately.
+        Each worker counts separately.
         """
         where = f"log_rate_limit of the Server {self.name!r}"
         self.log_rate_limit = checked_number(where, per_second or 0, least=0) or None

@@ -29,12 +29,11 @@ def register_field_kind(
 ) -> None:
     """Let toolsets, form tools and forms of elicitation use fields of ``field_class``.
 
-    ``field_class`` is a class of model fields or of form fields; its subclasses are of the same
-    kind. An argument is of the type ``annotation``, such as ``str``, and is given as it is to the
-    lookup of the model or to the form, which parse it. ``schema`` is the JSON Schema of the
-    argument and of a value in a row, by default that of ``annotation``. A row has what the value's
-    own serializer returns: see ``register_serializer`` and the setting ``SERIALIZERS``. A later
-    call replaces an earlier one. Raises ConfigurationError if ``field_class`` is no class, or if
+    ``field_class`` is a class of model or form fields, which stands for its subclasses too.
+    ``annotation`` is the type of an argument, such as ``str``, which is given to the lookup of the
+    model or to the form. ``schema`` is the JSON Schema of the argument and of a value in a row, by
+    default that of ``annotation``. ``register_serializer`` says what a row has. A later call
+    replaces an earlier one. Raises ConfigurationError if ``field_class`` is no class, or
     ``annotation`` has no JSON Schema.
     """
     if not isinstance(field_class, type):

@@ -127,9 +127,9 @@ class Client(ABC):
         """Send a log message, unless its level is below the client's.
 
         ``level`` is one of ``LEVELS`` or ``ALIASES``, in any case; an unknown one is the least
-        severe. ``data`` is sent if it is given, else ``message``. A value without a JSON form is
-        sent as a string. Never send secrets or personal data. Messages above the server's rate
-        limit are dropped.
+        severe. ``data`` is sent instead of ``message``; a value without a JSON form becomes a
+        string. Messages above the server's rate limit are dropped. Never send secrets or personal
+        data.
         """
         warn_deprecated(self._revision, "notifications/message")
         name = level_name(level) or LEAST_SEVERE
@@ -188,8 +188,8 @@ class Client(ABC):
     def close_stream(self, *, retry: int = 1000) -> None:
         """Close this request's connection while the handler keeps running.
 
-        The client reconnects for the response after ``retry`` milliseconds. Where its revision
-        cannot resume a stream, nothing happens.
+        The client reconnects for the response after ``retry`` milliseconds. Nothing happens where
+        streams cannot be resumed.
         """
         self._exchange.wait_for(self.aclose_stream(retry=retry))
 
@@ -200,7 +200,7 @@ class Client(ABC):
     def ping(self, *, timeout: float = 10.0) -> None:
         """Ping the client; raises TimeoutError if it does not respond in time.
 
-        Where the revision has no ping, nothing happens: a client that disconnects ends its request.
+        Nothing happens where the revision has no ping.
         """
         self._exchange.wait_for_client(self.aping(timeout=timeout))
 
@@ -232,9 +232,9 @@ class Client(ABC):
     ) -> ElicitResult[Any]:
         """Request a form from the user; see ``input_requests.form``.
 
-        ``key`` names the input request within this handler; ``timeout`` is in seconds.
-        Raises MissingClientCapability before anything is sent, ClientError when the client
-        responds with an error, and TimeoutError when it does not respond.
+        ``key`` names the input request within this handler; ``timeout`` is in seconds. Raises
+        MissingClientCapability before anything is sent, ClientError if the client responds with an
+        error, and TimeoutError if it does not respond.
         """
         return self._one(input_requests.form(message, schema), key, timeout)
 

@@ -54,8 +54,8 @@ InputRequests = Mapping[str, InputRequest[Any]]
 class ElicitResult(Generic[Content]):
     """A user's response to a form or a page.
 
-    ``content`` holds the values of an accepted form: an instance where a model was given as
-    schema, else a mapping. It is None otherwise, and for a page: accepting means visiting it.
+    ``content`` has the values of an accepted form: an instance of the model, or a mapping.
+    Otherwise, and for a page, it is None.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -94,7 +94,7 @@ class Root:
 def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
     """Request a form from the user: a flat pydantic model, JSON Schema or Django form.
 
-    Never request passwords, keys, tokens or payment data this way: use ``url_elicitation``.
+    Never request passwords, keys, tokens or payment data: use ``url_elicitation``.
     """
     fields = READ_FORM.get()(schema) or schemas.input_of(schema, "a form")
 
@@ -161,10 +161,9 @@ def sample(
 ) -> InputRequest[SamplingResult]:
     """Request a message from the client's model (sampling).
 
-    ``messages`` is a user's text, or messages as the specification has them, of text, images,
-    audio, tool uses and their results; ValueError for any other content. Options:
-    system_prompt, temperature, stop_sequences, model_preferences, include_context, metadata,
-    tools, tool_choice.
+    ``messages`` is a user's text, or messages of the specification; ValueError for other content.
+    Options: system_prompt, temperature, stop_sequences, model_preferences, include_context,
+    metadata, tools, tool_choice.
     """
     if isinstance(messages, str) or is_text(messages):
         messages = [{"role": "user", "content": {"type": "text", "text": str(messages)}}]
