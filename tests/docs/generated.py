@@ -142,15 +142,15 @@ def _named(default: Any) -> Any:
     return _Bare(f"{type(default).__name__}()") if " at 0x" in repr(default) else default
 
 
-# The table of attempts.
+# The lists of attempts.
 
 
 def attempts(group: str) -> str:
-    """A table of attempts, their outcomes and their tests."""
-    lines = ["| attempt | outcome | test |", "|---|---|---|"]
+    """A list of attempts, their outcomes and their tests."""
+    lines = []
     for identity, it in ATTEMPTS[group].items():
         (test,) = marked_tests()[identity]
-        lines.append(f"| {it['attempt']} | {it['outcome']} | `{test}` |")
+        lines.append(f"* {it['attempt']}: *{it['outcome']}*. `{test}`")
     return "\n".join(lines)
 
 
