@@ -47,16 +47,12 @@ class Period(NamedTuple):
 class RateLimit:
     """Limits the calls of one caller in a period, and refuses the rest.
 
-    ``per`` is the period in seconds, or "day" for the days of TIME_ZONE. ``by`` says which calls
-    are counted together: those of a "caller", a "user", a "token", a "program" or a "tool"; several
-    words are combined. ``key`` returns an identity of your own. ``tools`` limits calls of these
-    tools only; ``methods`` are counted together.
-
-    All workers must share the Django cache with the alias ``cache``. While it does not answer,
-    calls are refused as if the server was busy.
-
-    A refused tool call is an error that tells the model how long to wait, as ``Retry-After`` does
-    over HTTP. Other methods are refused with an McpError.
+    ``per`` is the period in seconds, or "day" of TIME_ZONE. ``by`` says which calls are counted
+    together: those of a "caller", a "user", a "token", a "program", a "tool", or several of them;
+    or ``key`` returns an identity. ``tools`` limits calls of these tools only. All workers must
+    share the Django cache with the alias ``cache``; while it is away, calls are answered with 503.
+    A refused tool call tells the model how long to wait, as ``Retry-After`` does. Other methods are
+    refused with an McpError.
     """
 
     def __init__(

@@ -71,14 +71,10 @@ class RESTFrameworkAuthentication(BaseAuthentication):
     """Accepts callers whom one of these authentication classes accepts.
 
     The classes, or those in ``authentication_classes`` of a subclass, run in order in a thread.
-    They get the headers, without the body and the query, and without cookies beside a token or from
-    a page of another origin. The challenge is "Bearer" if one of them says so in
-    ``authenticate_header``, else that of the first one.
-
-    The authenticators after this one are tried even if a class refuses a bearer token, because
-    classes such as simplejwt's refuse every token that they do not know.
-
-    Their credentials name no server: they are accepted wherever this authenticator is.
+    They get the headers, without body and query, and without cookies beside a token or from a page
+    of another origin. The challenge is "Bearer" if one says so in ``authenticate_header``, else
+    that of the first. Bearer tokens that they refuse are tried with the next authenticators. Their
+    credentials name no server: they are accepted wherever this authenticator is.
     """
 
     authentication_classes: Sequence[type | str] = ()

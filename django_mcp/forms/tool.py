@@ -43,14 +43,11 @@ def form_tool(
     """Register a Django form as a tool, on the default server unless ``server`` is another.
 
     The arguments are the fields of the class that are neither disabled nor hidden. A call
-    constructs the form with the arguments and ``form_kwargs(frame)``, such as the ``instance`` of a
-    ModelForm; a field that this form does not have is not accepted. It returns the result of
-    ``on_valid(form, frame)``; by default it saves a ModelForm and returns the key and the text of
-    the object. Both run in a transaction. An invalid form is an error with the messages of each
-    field.
-
-    The name is that of the class without ``Form``, the description its docstring. Other options are
-    those of ``tool``. Raises ConfigurationError for a form that cannot be a tool.
+    constructs the form with them and ``form_kwargs(frame)``, such as the ``instance`` of a
+    ModelForm, and returns the result of ``on_valid(form, frame)``; by default it saves a ModelForm
+    and returns the key and the text of the object. Both run in a transaction. An invalid form is an
+    error with the messages of each field. The name is that of the class without ``Form``, the
+    description its docstring. Raises ConfigurationError for a form that cannot be a tool.
     """
     check_form(form_class, on_valid)
     runner = FormRunner(form_class, on_valid or save, form_kwargs or no_kwargs)

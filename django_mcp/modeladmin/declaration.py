@@ -55,16 +55,13 @@ def admin_tools(
     """Register the tools of an admin, by default of ``django.contrib.admin.site``.
 
     The views, forms and hooks of each ModelAdmin run for the caller, with their permissions.
-    Callers whom the admin does not let in do not see the tools. ``include`` and ``exclude`` are
-    labels of apps and models, such as ``["shop", "auth.User"]``; with ``read_only=True``, nothing
-    can be changed. ``prefix`` comes before the names of the tools.
-
-    With ``one_set_per_model=True``, each of at most twelve models has its own tools, with its
-    fields and filters in their schemas.
+    ``include`` and ``exclude`` are labels of apps and models; with ``read_only=True``, nothing can
+    be changed. ``prefix`` comes before the names of the tools. With ``one_set_per_model=True``,
+    each of at most twelve models has its own tools, with its fields and filters in their schemas.
 
     ``options`` has the options of each tool by its name without the prefix; further keywords are
-    options of all tools. With ``approval``, the call that confirms a deletion or an action waits
-    for it. Raises ConfigurationError for unknown names or too many models.
+    for all tools. With ``approval``, the call that confirms a deletion or an action waits for it.
+    Raises ConfigurationError for unknown names or too many models.
     """
     shared: dict[str, Any] = {**common}
     reads_only = shared.pop("read_only", None) is True

@@ -48,19 +48,17 @@ def openapi_tools(
 
     ``target`` is an API of Django Ninja, a router of django-modern-rest, or a document of OpenAPI
     3: a mapping, or a path below BASE_DIR. A call is a request in the name of the caller to the
-    path of the operation, which ``urlconf`` resolves, by default ROOT_URLCONF. Operations of GET
-    become tools; with ``read_only=False``, all do. ``include`` and ``exclude`` choose by names of
-    tools, ids of operations, or patterns. ``one_tool_per_view`` makes one tool of each group, with
-    an argument ``action``. ``options`` has the options of each tool by name; other keywords are
-    options of all.
+    path of the operation, which ``urlconf`` resolves. Operations of GET become tools, with
+    ``read_only=False`` all; ``include`` and ``exclude`` choose by names of tools, ids of
+    operations, or patterns. ``one_tool_per_view`` makes one tool of each group, with an argument
+    ``action``. ``options`` has the options of each tool by name; other keywords are for all.
 
-    ``prefix`` chooses one of several URLs of an API, and precedes the paths of a document.
-    ``kwargs`` are fixed arguments of the URL. ``credentials(frame)`` returns the headers that the
-    API expects of callers with other credentials, whom the callbacks or security schemes in
-    ``authenticated_by`` accept. ``prepare(request, frame)`` sets attributes of the request. PUT,
-    PATCH, and POST with status 201 answer with the key and the fields that were sent;
-    ``answer="full"``, also in ``options``, with all that the view says, and ``"changed"`` shortens
-    other answers of POST too.
+    ``prefix`` chooses one of several URLs of an API, and precedes the paths of a document;
+    ``kwargs`` are fixed arguments of the URL. ``credentials(frame)`` returns the headers for
+    callers with other credentials, whom the callbacks or security schemes in ``authenticated_by``
+    accept. ``prepare(request, frame)`` sets attributes of the request. Writes answer with the key
+    and the fields that were sent; ``answer="full"`` with all that the view says, and ``"changed"``
+    shortens other answers of POST too.
 
     An operation that cannot be a tool is a warning at the first use of the server.
     """

@@ -54,21 +54,19 @@ def rest_tools(
     """Register the actions of a view set, or of all views of a router, as tools.
 
     A tool sends a request in the name of the caller to the URL of the view, so all that the view
-    declares applies. ``target`` is a view set: its ``actions`` become tools, by default ``list``
-    and ``retrieve``. Or it is a router or a list of URL patterns: the actions of GET become tools,
-    with ``read_only=False`` all; ``include=["*_list"]`` and ``exclude`` choose by name.
-    ``one_tool_per_view`` makes one tool of each view set, with an argument ``action``. ``options``
-    has the options of each action, or of each name of a router: those of ``tool``; ``serializer``
-    for the data of an extra action (None for no data); ``query``, the JSON Schemas of further query
-    parameters; and ``answer``. Other keywords are options of all tools.
+    declares applies. Of a view set, ``actions`` become tools, by default ``list`` and ``retrieve``;
+    of a router or a list of URL patterns, those of GET, with ``read_only=False`` all, and
+    ``include=["*_list"]`` and ``exclude`` choose by name. ``one_tool_per_view`` makes one tool of
+    each view set, with an argument ``action``. ``options`` has options of ``tool`` for each action,
+    or each name of a router, and ``serializer`` for the data of an extra action (None: no data),
+    ``query`` for the JSON Schemas of further parameters, and ``answer``; other keywords are for all
+    tools.
 
-    ``prefix`` chooses another URL than the first of a view, in a router also by patterns of names.
-    ``version`` is the version of the API. ``auth(frame)`` returns ``request.auth`` for callers
-    without a token of the API, whom the classes in ``authenticated_by`` accept. ``kwargs``,
-    ``prepare`` and ``answer`` are those of ``openapi_tools``.
-
-    A view that cannot be offered is a warning at the first use of the server. Raises
-    ConfigurationError for unknown actions of a view set.
+    ``prefix`` chooses another URL than the first of a view, in a router by patterns of names, and
+    ``version`` the version of the API. ``auth(frame)`` returns ``request.auth`` for callers without
+    a token of the API, whom the classes in ``authenticated_by`` accept. ``kwargs``, ``prepare`` and
+    ``answer`` are those of ``openapi_tools``, as are warnings. Raises ConfigurationError for
+    unknown actions.
     """
     how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare, "answer": answer}
     chosen = {"prefix": prefix, "include": include, "exclude": exclude, "kwargs": kwargs}

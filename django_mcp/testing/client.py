@@ -63,15 +63,14 @@ class Client(ReceivedNotifications):
 
     ``server`` is a Server or the name of one; None is the default server. ``version`` is the
     protocol version, by default the newest. ``user`` and ``scopes`` set the principal; over HTTP,
-    the authenticators run if neither is given. ``elicitation``, ``sampling`` and ``roots`` are the
-    responses to input requests, or functions of their parameters; the client declares the
-    capabilities that have one.
+    the authenticators run if neither is given. ``elicitation``, ``sampling`` and ``roots`` are
+    responses to input requests, or functions of their parameters; the client declares these
+    capabilities.
 
-    Synchronous handlers run on the thread of the test, inside the transaction of Django's TestCase;
-    ``sync_execution="threads"`` runs them in parallel, as in production. Unexpected exceptions are
-    raised in the test; ``raise_exceptions=False`` returns the client's response.
-
-    Raises ImproperlyConfigured if a module ``mcp`` of the site cannot be imported.
+    Synchronous handlers run on the thread of the test, inside its transaction;
+    ``sync_execution="threads"`` runs them in parallel. Unexpected exceptions are raised in the
+    test, unless ``raise_exceptions=False``. Raises ImproperlyConfigured if a module ``mcp`` cannot
+    be imported.
     """
 
     raise_exceptions = True

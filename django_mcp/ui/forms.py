@@ -58,10 +58,10 @@ def form_view(
     """Register a Django form as a view, on the default server unless ``server`` is another.
 
     ``TicketForm`` becomes the tool ``ticket_form``, which shows the form with the arguments as
-    initial values, and the tool ``submit_ticket``, which only the view calls. ``on_valid`` and
-    ``form_kwargs`` are those of ``form_tool``. ``fragment`` is the template of the form, with
-    ``form``, and ``done`` that of the result. Options of ``tool`` apply to both tools. Raises
-    ConfigurationError for a form that cannot be a view, such as one with files.
+    initial values, and the tool ``submit_ticket``, which only the view calls. ``fragment`` is the
+    template of the form, and ``done`` that of the result. Options of ``tool`` apply to both tools;
+    ``on_valid`` and ``form_kwargs`` are those of ``form_tool``. Raises ConfigurationError for forms
+    with files, for instance.
     """
     form_tools.check_form(form_class, on_valid)
     check_fields(form_class)

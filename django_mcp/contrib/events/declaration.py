@@ -234,10 +234,9 @@ class Event(Generic[ValueT]):
         """Report that the event has happened, in the open transaction; return the id.
 
         ``value`` is the object of an event with a model, or the payload: an instance of its type, a
-        dict, or an object with its attributes. Give repetitions of one occurrence the same ``id``;
-        by default it is new. ``using`` is the database of the transaction, by default the one for
-        writing the object, or else the events. If nobody listens, nothing is written, and None is
-        returned.
+        dict, or an object with its attributes. Repetitions of one occurrence have the same ``id``.
+        ``using`` is the database of the transaction. If nobody listens, nothing is written, and
+        None is returned.
         """
         from django_mcp.contrib.events import outbox
 

@@ -63,13 +63,11 @@ def elicit_page(
 ) -> ElicitResult[Any]:
     """Send the user to a page of the site, and return the answer.
 
-    ``page`` is a form class, which the ready page shows, or the name of a URL pattern whose view
-    uses ``ElicitationMixin``. The content is the cleaned data of the form, or what the view
-    completed with. ``message`` is cut to 1000 characters. ``key`` distinguishes two pages of a
-    handler with the same message; ``timeout`` is in seconds, by default 300.
-
-    Raises ToolError for a caller without a user, MissingClientCapability for a client without URL
-    elicitation, and TimeoutError when the user does not answer in time.
+    ``page`` is a form class, or the name of a URL pattern with a view that uses
+    ``ElicitationMixin``. The content is the cleaned data of the form, or what the view completed
+    with. ``message`` is cut to 1000 characters. ``key`` distinguishes two pages with the same
+    message; ``timeout`` is in seconds, by default 300. Raises ToolError for a caller without a
+    user, MissingClientCapability for a client without URL elicitation, and TimeoutError.
     """
     steps = _steps(frame, message, page, key, timeout)
     client = frame.client

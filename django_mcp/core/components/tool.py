@@ -58,9 +58,9 @@ class Approval:
     """Who has to approve a call before it runs: the option ``approval`` of a tool.
 
     ``permission`` names the approvers, or is a function of the validated arguments and the Frame
-    that returns it, or None if the call needs no approval. With ``four_eyes``, the approver is
-    somebody else than the caller. ``subject`` is a function of the stored arguments that returns
-    the object that the call is about, or None; the pages show it.
+    that returns it, or None for no approval. With ``four_eyes``, the approver is somebody else than
+    the caller. ``subject`` returns the object that a call with these arguments is about, which the
+    pages show.
     """
 
     permission: Approvers

@@ -67,10 +67,9 @@ def register_exception(
 ) -> None:
     """Answer an exception of a handler, of the class ``kind`` or a subclass, as expected.
 
-    A tool returns an error with the message to the model. A resource or a prompt is answered with a
-    protocol error; with "not_found", it does not exist. Nothing is logged. ``message`` is a text,
-    or a function of the exception; None sends ``str(exception)``, which must be safe to show.
-    Raises ConfigurationError for other arguments.
+    A tool returns an error with the message to the model; a resource or a prompt is answered with a
+    protocol error, or with "not_found" does not exist. Nothing is logged. ``message`` is a text or
+    a function of the exception; None sends ``str(exception)``, which must be safe to show.
     """
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         raise ConfigurationError(f"register_exception takes a class of exceptions, not {kind!r}")

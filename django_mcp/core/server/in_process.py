@@ -53,12 +53,10 @@ class InProcessCalls:
     """The calls of one server by the site's own code.
 
     ``user`` is the caller, by default an anonymous one, and ``scopes`` are those of an access
-    token. Hidden components do not exist for this user; challenged ones raise
-    AuthenticationRequired or InsufficientScope. With ``frame``, a handler calls with its own
-    caller, assigns and client; changes of the inner Frame are dropped.
-
-    A failing tool returns a result with ``isError``; an McpError is raised. The methods without
-    ``a`` run synchronous handlers on their own thread, and so in their own transaction.
+    token. Hidden components do not exist; challenged ones raise AuthenticationRequired or
+    InsufficientScope. With ``frame``, a handler calls with its own caller, assigns and client. A
+    failing tool returns a result with ``isError``; an McpError is raised. The methods without ``a``
+    run synchronous handlers on their own thread, and so in their own transaction.
     """
 
     def __init__(self, server: Server) -> None:

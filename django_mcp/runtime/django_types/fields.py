@@ -29,12 +29,11 @@ def register_field_kind(
 ) -> None:
     """Let toolsets, form tools and forms of elicitation use fields of ``field_class``.
 
-    ``field_class`` is a class of model or form fields, which stands for its subclasses too.
-    ``annotation`` is the type of an argument, such as ``str``, which is given to the lookup of the
-    model or to the form. ``schema`` is the JSON Schema of the argument and of a value in a row, by
-    default that of ``annotation``. ``register_serializer`` says what a row has. A later call
-    replaces an earlier one. Raises ConfigurationError if ``field_class`` is no class, or
-    ``annotation`` has no JSON Schema.
+    ``field_class`` is a class of model or form fields, with its subclasses. ``annotation`` is the
+    type of an argument, such as ``str``, which the lookup or the form gets; ``schema`` is the JSON
+    Schema of arguments and values, by default that of ``annotation``. ``register_serializer`` says
+    what a row has. A later call replaces an earlier one. Raises ConfigurationError for a wrong
+    class or annotation.
     """
     if not isinstance(field_class, type):
         raise ConfigurationError(
