@@ -101,7 +101,7 @@ def of_request(exchange: LoopExchange, request: Request, session: Session | None
 
 
 BEFORE_SESSION = frozenset({"initialize", "ping"})
-"""What may be sent before a session is open (LIFE-01, LIFE-11)."""
+"""The methods that may be sent before a session is open (LIFE-01, LIFE-11)."""
 
 
 def with_session(frame: Frame, session: Session) -> Frame:

@@ -46,8 +46,8 @@ def newest_request(
 ) -> Frame:
     """The Frame of a request of a page or a command, which stands for a client.
 
-    ``receive`` takes the notifications; input requests go by retries. Raises what
-    ``frames.stateless`` raises.
+    ``receive`` takes the notifications; input requests go by retries. Raises the
+    errors of ``frames.stateless``.
     """
     registry.make_ready(server)
     exchange = _exchange(server, principal, transport)

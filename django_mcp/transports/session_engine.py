@@ -25,7 +25,7 @@ sent notifications. A request is in flight until it is answered or cancelled.
 #    streams send notifications.
 # 5. A request is in flight from ``begin`` to ``end``, on one event loop and under one key. Only
 #    this loop changes the table, so it has no lock.
-# 6. ``answer`` returns a response for every exception. What other methods raise reaches the
+# 6. ``answer`` returns a response for every exception. Exceptions of other methods reach the
 #    transport, which knows how to refuse.
 
 from __future__ import annotations

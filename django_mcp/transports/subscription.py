@@ -4,7 +4,7 @@ A method of an extension may open a stream as well, which a function of its own 
 
 | state | meaning | who moves it |
 |---|---|---|
-| new | it subscribes; what extensions send waits, and other changes are not sent | ``open``: open |
+| new | it subscribes; messages of extensions wait, and changes are not sent      | ``open``: open |
 | open | changes are sent | ``close``: closed |
 | closed | nothing is sent | nobody |
 """
@@ -41,7 +41,7 @@ def of(
 
 
 class ServedStream:
-    """A stream of which a function of an extension sends the notifications."""
+    """A stream: a function of an extension sends its notifications."""
 
     def __init__(self, frame: Frame, serve: Serve, write: Write, end: Callable[[], object]) -> None:
         self.frame = frame
@@ -87,7 +87,7 @@ class Subscription:
         self._groups: list[str | None] = []
         self._coalescer = Coalescer(self._send_soon)
         self._early: list[bytes] | None = []
-        """What extensions send before the acknowledgement; None after it."""
+        """The messages of extensions before the acknowledgement; None after it."""
         self._closers: list[Callable[[], None]] = []
 
     async def open(self) -> None:

@@ -47,7 +47,7 @@ def is_wanted(signal: Signal) -> bool:
 
 
 async def logged(signal: Signal, answer_next: Answer, frame: Frame, site: Site) -> bytes:
-    """What ``answer_next`` returns; the call is logged, and its signal is sent, when it is over."""
+    """Return the response of ``answer_next``; log the call and send its signal at the end."""
     began = perf_counter()
     size = None
     outcome = "cancelled"

@@ -11,7 +11,7 @@ step         what it does
 ``logged``   writes the call log, and sends the signal of the method
 ============ ======================================================================
 
-What is raised becomes a response in ``encode_raised``, and nowhere else. ``Site`` has the functions
+Exceptions become responses in ``encode_raised``, and nowhere else. ``Site`` has the functions
 which depend on stores, Channels and Django.
 """
 

@@ -94,7 +94,7 @@ class HookHandler(NamedTuple):
 
 
 Handler = Component | Completer | HookHandler
-"""What ``run`` runs: its ``invoke`` is called with arguments and the Frame."""
+"""``run`` calls its ``invoke`` with arguments and the Frame."""
 
 
 class Surrounding(Protocol):
@@ -156,7 +156,7 @@ class Invocation:
     around: Sequence[Surrounding]
     """The contexts around it, from the inside."""
     read: Read
-    """Makes the result of what the handler returned. It runs where the handler runs: a lazy query
+    """Makes the result of the handler's return value. It runs where the handler runs: a lazy query
     that a synchronous handler returns is evaluated on its thread."""
     failed: Failed
 
@@ -182,7 +182,7 @@ class Invocation:
         # A handler that runs again, with the input, must not find its earlier writes.
         rolls_back = handler.requests_input and frame.client.is_multi_round_trip
         failure: Exception | None = None
-        # What is logged while a component is looked up, and about a failure, is not for the client.
+        # The client gets the handler's log messages alone: not those of lookups and failures.
         token = current_frame.set(frame)
         try:
             if handler.is_async:
@@ -252,7 +252,7 @@ def _raise_failure(raised: BaseException, frame: Frame, handler: Handler) -> NoR
 
 
 PASSING = (Exception, InputRequired)
-"""What ``raise_outcome`` always raises as it is."""
+"""The exceptions that ``raise_outcome`` never changes."""
 
 
 def raise_outcome(raised: BaseException, frame: Frame, handler: Handler | None = None) -> NoReturn:

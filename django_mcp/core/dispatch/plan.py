@@ -1,7 +1,7 @@
 """The plan of a component: the steps of its calls, decided once for each revision.
 
-It is made at the first call, and dropped with ``Server.plans`` when anything of which it is made
-has changed: a component, a hook, the middleware, the settings, the description of the server.
+It is made at the first call, and dropped with ``Server.plans`` when one of its sources changes: a
+component, a hook, the middleware, the settings, the description of the server.
 
 ================ ================= ============================================================
 list             step              is there for
@@ -126,7 +126,7 @@ def kept(frame: Frame, kind: str, key: str) -> Plan | None:
 async def find(frame: Frame, kind: str, key: str, make: Make) -> Plan | None:
     """The plan of the component that the caller knows by this key, if there is one.
 
-    Raises what ``visibility.find`` raises.
+    Raises the errors of ``visibility.find``.
     """
     has_own = frame.private.get("components") or (frame.auth and frame.auth.selection)
     declared = None if has_own else frame.server.components.find(kind, key)

@@ -71,7 +71,7 @@ def is_configured() -> bool:
 
 
 async def traced(answer_next: Answer, frame: Frame, site: Site) -> bytes:
-    """What ``answer_next`` returns; the request is a span, and its duration is recorded.
+    """Return the response of ``answer_next``; make a span, and record its duration.
 
     The parent is the span of the client, from ``_meta``; the span of the HTTP request is linked to
     it, and so is the earlier attempt of a call that brings requested input. Whatever the request
@@ -154,7 +154,7 @@ def _target(frame: Frame) -> Attributes:
 
 
 def _details(frame: Frame) -> Attributes:
-    """What only spans have."""
+    """Attributes of spans alone."""
     details: Attributes = {"jsonrpc.request.id": shown(str(frame.message.id))}
     session_id = frame.get_mcp_session_id()
     if session_id is not None:

@@ -72,8 +72,8 @@ def is_listed(access: Access) -> bool:
 def in_order(frame: Frame, kind: str, *, loaded_only: bool = False) -> InOrder:
     """Return the components of ``kind`` that the connection selects.
 
-    Those of the session override the server's. ``loaded_only`` leaves out what a model finds by
-    searching.
+    Those of the session override the server's. ``loaded_only`` leaves out the tools that a model
+    finds by searching.
     """
     selection = frame.principal.selection
     declared = frame.server.components.in_order(kind, selection, loaded_only=loaded_only)
@@ -239,7 +239,7 @@ async def is_readable(frame: Frame, uri: str) -> bool:
 
 
 async def access_to(frame: Frame, uri: str) -> Access:
-    """Return the access to what ``resources/read`` would use first: a resource or a template."""
+    """Return the access to the resource or template that ``resources/read`` uses first."""
     resource = _find(frame, ResourceComponent.kind, uri)
     templates = _matching_templates(frame, uri)
     candidates = [*templates] if resource is None else [resource, *templates]

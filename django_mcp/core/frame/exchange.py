@@ -81,7 +81,7 @@ class Exchange(Cancellation):
     opened: Frame | None = None
     """The Frame that ``initialize`` leaves, for whoever opens the session."""
 
-    # What all clients of one call share.
+    # Shared by all clients of one call.
     has_ended = False
     """Whether the call was answered or cancelled: nothing more is sent for it."""
     progress = -inf
@@ -155,8 +155,8 @@ class Exchange(Cancellation):
         """Tell the client after how many seconds it may retry, where the transport can."""
 
     async def listen(self, frame: Frame, wanted: Filter | Serve, /) -> None:
-        """Send notifications until the stream ends: what matches a filter, after its
-        acknowledgement, or what a function sends."""
+        """Send notifications until the stream ends: those that match a filter, after its
+        acknowledgement, or those of a function."""
         raise ConnectionError("This transport has no listen streams")
 
 

@@ -66,8 +66,8 @@ DJANGO_REQUEST: Port[Callable[[Frame], Any]] = Port("makes the HttpRequest of a 
 class Frame:
     """One request as its handler sees it.
 
-    ``Frame()`` and ``Frame({"status": "active"})`` make one for a test: its client drops what it
-    is sent, and its cancellation is never requested.
+    ``Frame()`` and ``Frame({"status": "active"})`` make one for a test: its client drops
+    messages, and its cancellation is never requested.
     """
 
     __mcp_frame__: ClassVar[bool] = True
@@ -358,7 +358,7 @@ class Frame:
     def _with(self, **changes: Any) -> Frame:
         """Return a Frame with other values of fields.
 
-        ``dataclasses.replace`` would make what nobody has read.
+        ``dataclasses.replace`` would make values that nobody has read.
         """
         values = {**self.__dict__, **changes}
         for name in DERIVED:

@@ -206,4 +206,4 @@ ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
     "lease": _lease,
     "release": _release,
 }
-"""What each action makes of its area."""
+"""The value of an area after each action."""

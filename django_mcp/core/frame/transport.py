@@ -134,8 +134,8 @@ def caller_key(principal: Principal, transport: Transport | None) -> str:
     """Return the key of a caller for every limit: for anonymous ones, with their address.
 
     The address is the one that the ASGI server passes on, which knows the trusted proxies. Of an
-    IPv6 address only the network counts, because one client has all the addresses of a /64. What
-    the path of the server captured does not count, because a caller may choose it.
+    IPv6 address only the network counts, because one client has all the addresses of a /64. Values
+    of the server's path do not count, because a caller may choose them.
     """
     identity = principal.identity
     if principal.subject or not isinstance(transport, HttpTransport):

@@ -202,7 +202,7 @@ class Connection:
             task.add_done_callback(self._take_held)
 
     def _take_held(self, _: Task) -> None:
-        """Process what came while ``initialize`` was answered, in its order."""
+        """Process the messages that came while ``initialize`` was answered, in their order."""
         self._opening = None
         while self._held and self._opening is None and self._is_open:
             try:

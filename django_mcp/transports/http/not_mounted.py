@@ -1,4 +1,4 @@
-"""What Django logs of a request for an MCP server that reached Django instead: the remedy.
+"""Names the remedy when a request for an MCP server reaches Django instead.
 
 The application that ``mount`` returns answers these requests, so that Django sees them only where
 something passes it by: a file without ``mount``, or a test client of Django.

@@ -1,7 +1,7 @@
 """The paths of endpoints, which may capture values as URL patterns of Django do.
 
-``/orgs/<slug:org>/mcp`` is one endpoint for each organisation: what a caller begins at one of
-them, such as a session, does not exist at the others.
+``/orgs/<slug:org>/mcp`` is one endpoint for each organisation: a session of one of them does not
+exist at the others.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Paths(Generic[T]):
     """Values by the path of their endpoint, with or without a slash at its end."""
 
     def __init__(self, values: Mapping[str, T]) -> None:
-        """Raises ImproperlyConfigured for a path that is no valid pattern."""
+        """Raises ImproperlyConfigured for an invalid pattern."""
         self.plain = {path: value for path, value in values.items() if "<" not in path}
         self._patterns = [
             (RoutePattern(path.strip("/"), is_endpoint=True), value)

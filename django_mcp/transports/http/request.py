@@ -108,7 +108,7 @@ class HttpRequest:
         """Reject requests for another host, also after DNS rebinding (HTTP-02).
 
         With ``origin``, the value of the header, requests from pages of other sites are rejected as
-        well: what pages of all origins may read is checked without. Raises HttpError, and
+        well. Pages of all origins may read some responses, which pass none. Raises HttpError, and
         InvalidRequest for a header with different values.
         """
         if self.headers.conflicting:
@@ -185,7 +185,7 @@ class HttpRequest:
 JSON = b"application/json"
 STREAM = b"text/event-stream"
 USUAL_ACCEPT = b"application/json, text/event-stream"
-"""What most clients send; it is compared before anything is parsed."""
+"""The value that most clients send; it is compared before anything is parsed."""
 QUALITY_ZERO = re.compile(rb"q=0(\.0*)?")
 
 

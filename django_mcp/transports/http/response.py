@@ -110,7 +110,7 @@ BEGUN = State.BEGUN
 UNUSED = StreamWriter(None, None)  # type: ignore[arg-type]
 """The writer of a response that nothing was written of."""
 CLOSED = StreamWriter(None, None)  # type: ignore[arg-type]
-"""The writer of a response which is no stream, and complete."""
+"""The writer of a complete response that was not a stream."""
 CLOSED.close()
 
 
@@ -174,7 +174,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         self.headers = self.request_headers = RequestHeaders.of(scope["headers"])
         self.to_server = send
         self.loop = asyncio.get_running_loop()
-        # What every request reads is faster as an attribute of the object than of its class.
+        # Every request reads these: attributes of an object are read faster than those of a class.
         self.accepts_stream = True
         self.revision = NEWEST
         self._state = UNANSWERED

@@ -33,7 +33,7 @@ CORS = (
 NO_CARD = {"error": "not_found", "error_description": "Nothing is published here"}
 
 Document = Callable[[Any], "dict[str, Any] | None"]
-"""Returns what a request, by its scope, reads; None where there is nothing."""
+"""Returns the document for the scope of a request, or None where there is none."""
 Published = Sequence[tuple[Server, Authentication]]
 
 

@@ -113,7 +113,7 @@ class SseStream:
             self._cut_off()
 
     async def flush(self) -> None:
-        """Wait until the client has taken what may be sent."""
+        """Wait until the client has taken the events that may be sent."""
         await self._writer.flush()
 
     def _cut_off(self) -> None:
@@ -173,7 +173,7 @@ class SseStream:
                 self._waiting_task.cancel()
 
     async def finish(self, last: bytes = b"") -> None:
-        """Send what waits, and complete the response with ``last``."""
+        """Send the events that wait, and complete the response with ``last``."""
         await self._writer.end(last)
 
     def probe(self) -> None:

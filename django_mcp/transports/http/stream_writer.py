@@ -9,7 +9,7 @@
 
 No way leads back. While events wait, a task of the writer's own sends them, so that the cancelled
 task of a handler tears none of them apart. It begins with the next iteration of the event loop:
-what is written until then is sent together. ``hold`` makes the events wait, whatever the state.
+events that are written until then are sent together. ``hold`` makes the events wait, in each state.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class StreamWriter:
             await asyncio.shield(self._sender)
 
     async def end(self, last: bytes) -> None:
-        """Send what waits, and then complete the response with ``last``."""
+        """Send the events that wait, and then complete the response with ``last``."""
         try:
             async with asyncio.timeout(STALLED):
                 await self.flush()

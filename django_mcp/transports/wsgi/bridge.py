@@ -1,8 +1,8 @@
 """One request of a WSGI server, which an ASGI application answers in the event loop.
 
 The thread of the WSGI server waits in ``next_part``; it reads the request and writes the response.
-The application runs in the event loop, on the thread that runs it. What either side has for the
-other is passed as follows:
+The application runs in the event loop, on the thread that runs it. They pass this to each
+other:
 
 | what | from | to | by |
 |---|---|---|---|

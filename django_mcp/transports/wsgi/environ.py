@@ -26,7 +26,7 @@ def paths_of(environ: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scope_of(environ: Mapping[str, Any], paths: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the scope as an ASGI server makes it; ``paths`` is what ``paths_of`` has returned."""
+    """Return the scope as an ASGI server makes it; ``paths`` is the value of ``paths_of``."""
     protocol = environ.get("SERVER_PROTOCOL", "HTTP/1.1")
     return {
         **(paths or paths_of(environ)),

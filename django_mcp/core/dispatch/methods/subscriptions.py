@@ -75,7 +75,7 @@ def _announces(frame: Frame, capabilities: Json, name: str) -> bool:
 async def _accepted(
     frame: Frame, wanted: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return what the extensions that the server declares accept of their members."""
+    """Return the members that the declared extensions accept."""
     accepted: dict[str, tuple[str, ...]] = {}
     for name, values in wanted.items():
         extension, listen_filter = INSTALLED.filters[name]

@@ -134,7 +134,7 @@ def error_result(text: str) -> dict[str, Any]:
 
 
 def _read(tool: ToolComponent, encodes: bool, frame: Frame, value: Any) -> Result:
-    """The result of a tool for what its handler returned; raises ToolError if it is too large.
+    """The result for a handler's return value; raises ToolError if it is too large.
 
     Structure is encoded on the handler's thread, where nothing reads it before it is sent.
     """

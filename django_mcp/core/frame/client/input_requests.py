@@ -200,7 +200,7 @@ def _uses_tools(messages: Sequence[Json]) -> bool:
 
 
 def _blocks(message: Json) -> Sequence[Json]:
-    """The content of a message; ValueError for what no revision has in sampling (SAMP-03)."""
+    """The content of a message; ValueError if no revision has it in sampling (SAMP-03)."""
     content = message["content"]
     blocks = content if isinstance(content, list) else [content]
     for block in blocks:

@@ -34,7 +34,7 @@ class ListedTool:
     """A tool, as the page and the documents show it."""
 
     descriptor: Json
-    """What clients are sent."""
+    """As clients receive it."""
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ async def listed_to(request: HttpExchange, caller: Principal) -> list[ListedTool
     result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
     if isinstance(result, McpError):
         return []
-    # What only views call is not for people, either.
+    # Tools that only views call are not for people, either.
     return [ListedTool(tool) for tool in result["tools"] if not _is_for_views(tool)]
 
 

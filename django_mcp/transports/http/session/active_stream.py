@@ -13,7 +13,7 @@ the last one belongs to the active stream, and the other ends. A hint says so at
 
 A newer stream goes on at the position in the server's log that its client names, else at that of
 the older one: exactly where both are on one event loop. On another worker it is that of the last
-renewal, up to a minute old, kept in the session; what was announced since is sent again.
+renewal, up to a minute old, kept in the session; later notifications are sent again.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ class SessionExchange(HttpExchange):
     async def _join(self) -> None:
         group = publisher.of_session(self.session_address)
         await bus.here().subscribe(group, self._receive_event)
-        # Apply what other workers, and other threads, published before this one subscribed.
+        # Apply the changes that others published before this worker subscribed.
         await self._read_session()
 
     async def _read_session(self) -> None:

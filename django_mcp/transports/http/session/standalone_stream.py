@@ -19,7 +19,7 @@ session is active is decided in ``active_stream``; the states of its response ar
 #
 # 1. A stream sends while it is active, its session is initialized, and it is open (``_may_send``).
 #    ``active_stream`` decides which stream of a session is active.
-# 2. ``serve`` subscribes before it takes over. What is published before that is in the store, and
+# 2. ``serve`` subscribes before it takes over. Earlier notifications are read from the store, and
 #    is read; what is published later arrives as a hint, or by ``catch_up``.
 # 3. A message of the outbox moves to the stream of its own in the store before it is sent. So it is
 #    on one stream only, and a client that missed it resumes this stream.
