@@ -4,7 +4,7 @@
 |---|---|---|
 | few | calls have only to be fewer than a bound | ``begin`` at the bound: counted; ``close`` |
 | counted | each call counts for its caller, who may have too many | the last call: few; ``close`` |
-| closed | further calls are rejected, except on connections    | ``open``: counted |
+| closed | further calls are rejected, except on connections | ``open``: counted |
 """
 
 from __future__ import annotations
