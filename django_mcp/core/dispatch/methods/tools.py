@@ -62,9 +62,11 @@ async def _call_first(frame: Frame, name: str, arguments: dict[str, Any]) -> Ans
 def make_plan(server: Server, tool: ToolComponent, revision: Revision) -> Plan:
     """Decide which steps the calls of a tool take; see ``dispatch.plan``."""
     handler = invocation.handler_of(tool, server.handle_tool_call, tool.name)
+    structured = revision.structured
     # Middleware reads results before they are encoded.
-    encodes = revision.structured is not Structured.NOTHING and not server.middleware
-    read = plan.AFTER_RESULT.after(partial(_read, tool, encodes), tool, revision)
+    encodes = structured is not Structured.NOTHING and not server.middleware
+    read_value = partial(_read, tool, encodes, structured is Structured.OBJECT)
+    read = plan.AFTER_RESULT.after(read_value, tool, revision)
     return Plan(
         component=tool,
         unknown=unknown,
@@ -133,27 +135,26 @@ def error_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _read(tool: ToolComponent, encodes: bool, frame: Frame, value: Any) -> Result:
+def _read(tool: ToolComponent, encodes: bool, is_object: bool, frame: Frame, value: Any) -> Result:
     """The result for a handler's return value; raises ToolError if it is too large.
 
-    Structure is encoded on the handler's thread, where nothing reads it before it is sent.
+    ``encodes`` means that structure is encoded here, on the handler's thread, because nothing reads
+    it before it is sent; ``is_object``, that the revision has objects alone as structure.
     """
-    revision = frame.revision
-    structured = revision.structured
     result: Result | None = None
     if encodes and frame.exchange.encodes:
         json = results.encode_structure(tool, value)
         if json is not None:
             content = json
-            if structured is Structured.OBJECT:
-                content = revision.encoded_structured_content(json, tool.output_schema)
+            if is_object:
+                content = frame.revision.encoded_structured_content(json, tool.output_schema)
             result = PreEncodedResult(json, content)
             if len(json) > frame.server.options.max_result_size:
                 result_size.checked(frame, tool, {"structuredContent": result})
     if result is None:
         result = results.tool_result(tool, value)
-        if structured is Structured.OBJECT and "structuredContent" in result:
-            result["structuredContent"] = revision.structured_content(
+        if is_object and "structuredContent" in result:
+            result["structuredContent"] = frame.revision.structured_content(
                 result["structuredContent"], tool.output_schema
             )
         result_size.checked(frame, tool, result)
