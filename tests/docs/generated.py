@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from pkgutil import resolve_name
@@ -41,10 +42,20 @@ def current(page: str) -> str:
 
 
 def revisions(field: str) -> str:
-    """A table of one field of the revisions, with a column for each of them."""
+    """A table of one field of the revisions, with a column for each; below it what all share."""
     versions = [each.version for each in REVISIONS]
-    lines = [["", *versions], ["---"] * (len(versions) + 1), *ROWS.get(field, _entries)(field)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    rows = [*ROWS.get(field, _entries)(field)]
+    different = [row for row in rows if len({*row[1:]}) > 1]
+    shared = [row for row in rows if len({*row[1:]}) == 1]
+    lines = [["", *versions], ["---"] * (len(versions) + 1), *different]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{table}\n\nAll revisions: {', '.join(map(_shared, shared))}." if shared else table
+
+
+def _shared(row: Sequence[str]) -> str:
+    """The name of a row, with its value if that is a number."""
+    name, value, *_ = row
+    return name if value == _yes(True) else f"{name} {value}"
 
 
 def _rules(field: str) -> Iterator[list[str]]:
@@ -162,12 +173,15 @@ def clients(name: str) -> str:
 def steps(_: str) -> str:
     """The forgotten or wrong steps that the tests try, and the words that a developer gets."""
     lines = ["| what was done | where it shows | words |", "|---|---|---|"]
-    lines += [f"| {it.mistake} | {it.noticed} | {_verbatim(it.words)} |" for it in STEPS]
+    for it in STEPS:
+        if it.is_shown:
+            words = textwrap.shorten(it.words, MAX_MESSAGE, placeholder=" …")
+            lines.append(f"| {it.mistake} | {it.noticed} | `{words}` |")
     return "\n".join(lines)
 
 
-def _verbatim(text: str) -> str:
-    return f"`{text}`"
+MAX_MESSAGE = 150
+"""Characters of a message in a table: who gets it reads the rest."""
 
 
 def snippets(group: str) -> str:
@@ -181,21 +195,20 @@ def snippets(group: str) -> str:
 
 
 def doctor(_: str) -> str:
-    """A table of common faults: what ``mcp_doctor`` says of each, for which client, the remedy."""
-    lines = ["| fault | client | `mcp_doctor` says | remedy |", "|---|---|---|---|"]
+    """A table of common faults, with the remedies that ``mcp_doctor`` prints."""
+    lines = ["| fault | remedy |", "|---|---|"]
     for fault in FAULTS:
-        titles: dict[tuple[str, str], list[str]] = {}
-        for name, client in CLIENTS.items():
-            findings = findings_of(name, fault)
-            wrong = [finding for finding in findings if finding.level is not Level.OK]
-            if wrong:
-                failures = [finding for finding in wrong if finding.level is Level.FAILURE]
-                worst = [*failures, *wrong][0]
-                titles.setdefault((worst.text, worst.remedy), []).append(client.title)
-        for (text, remedy), named in titles.items():
-            which = "all" if len(named) == len(CLIENTS) else ", ".join(named)
-            lines.append(f"| {fault} | {which} | {text} | {remedy} |")
+        remedies = [remedy for name in CLIENTS if (remedy := _remedy(name, fault))]
+        lines.append(f"| {fault} | {remedies[0]} |")
     return "\n".join(lines)
+
+
+def _remedy(client: str, fault: str) -> str | None:
+    """The remedy for the worst finding of a fault, if it troubles the client."""
+    wrong = [each for each in findings_of(client, fault) if each.level is not Level.OK]
+    failures = [each for each in wrong if each.level is Level.FAILURE]
+    worst = [*failures, *wrong][:1]
+    return worst[0].remedy if worst else None
 
 
 WRITE: Mapping[str, Callable[..., str]] = {

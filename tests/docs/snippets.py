@@ -10,7 +10,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -90,6 +90,13 @@ class Snippet:
     code: str
     outcome: str
     arguments: Json = field(default_factory=dict)
+    is_shown: bool = True
+    """Whether the page shows it; the test runs it in any case."""
+
+
+def unshown(snippet: Snippet) -> Snippet:
+    """A snippet that is only tested: the table shows another one of its kind."""
+    return replace(snippet, is_shown=False)
 
 
 def returns(line: str, outcome: str, annotation: str = "") -> Snippet:
@@ -160,7 +167,9 @@ def _block(block: dict[str, Any]) -> str:
 def table(group: str) -> str:
     """The snippets of a group as a table."""
     lines = ["| code | outcome |", "|---|---|"]
-    lines += [f"| {_code(each)} | {_cell(each.outcome)} |" for each in SNIPPETS[group]]
+    lines += [
+        f"| {_code(each)} | {_cell(each.outcome)} |" for each in SNIPPETS[group] if each.is_shown
+    ]
     return "\n".join(lines)
 
 
@@ -182,10 +191,14 @@ def _escaped(text: str) -> str:
 def _cell(outcome: str) -> str:
     prefix, colon, words = outcome.partition(": ")
     if colon and prefix in PREFIXES:
-        return f"{prefix}: *{_escaped(words)}*"
+        shown = textwrap.shorten(words, MAX_MESSAGE, placeholder=" …")
+        return f"{prefix}: *{_escaped(shown)}*"
     # A row of a table is one line.
     return "<br>".join(f"`{_escaped(line)}`" for line in outcome.splitlines())
 
+
+MAX_MESSAGE = 150
+"""Characters of a message in a table: developers read the rest where they make the mistake."""
 
 PREFIXES = ("At startup", "Error", "Error for the model", "Protocol error")
 
@@ -221,52 +234,65 @@ RETURNS_MODEL = (
 SNIPPETS: Mapping[str, Sequence[Snippet]] = {
     "rows": (
         returns(
-            'return Book.objects.values("title", "price")',
+            'return Book.objects.order_by("title").values("title", "price")',
             ('[{"title": "Dune", "price": "9.90"}, {"title": "Emma", "price": "5.00"}]'),
         ),
-        returns('return list(Book.objects.values_list("title", flat=True))', '["Dune", "Emma"]'),
-        returns('return Book.objects.values("title").first()', '{"title": "Dune"}'),
-        returns('return Book.objects.aggregate(n=Count("pk"))', '{"n": 2}'),
-        Snippet(
-            '@tool\nasync def it():\n    return Book.objects.values("title")',
-            '[{"title": "Dune"}, {"title": "Emma"}]',
+        returns(
+            'return list(Book.objects.order_by("title").values_list("title", flat=True))',
+            '["Dune", "Emma"]',
         ),
-        Snippet(
-            '@tool\nasync def it():\n    return {"books": Book.objects.values("title")}',
-            '{"books": [{"title": "Dune"}, {"title": "Emma"}]}',
+        unshown(returns('return Book.objects.values("title").first()', '{"title": "Dune"}')),
+        returns('return Book.objects.aggregate(n=Count("pk"))', '{"n": 2}'),
+        unshown(
+            Snippet(
+                '@tool\nasync def it():\n    return Book.objects.values("title")',
+                '[{"title": "Dune"}, {"title": "Emma"}]',
+            )
+        ),
+        unshown(
+            Snippet(
+                '@tool\nasync def it():\n    return {"books": Book.objects.values("title")}',
+                '{"books": [{"title": "Dune"}, {"title": "Emma"}]}',
+            )
         ),
         returns("return dune", A_MODEL),
-        returns("return Book.objects.all()", A_MODEL),
-        returns("return list(Book.objects.all())", f"{A_MODEL} (at 0)"),
-        returns('return {"book": dune}', f"{A_MODEL} (at book)"),
-        returns("return dune", RETURNS_MODEL, "Book"),
+        unshown(returns("return Book.objects.all()", A_MODEL)),
+        unshown(returns("return list(Book.objects.all())", f"{A_MODEL} (at 0)")),
+        unshown(returns('return {"book": dune}', f"{A_MODEL} (at book)")),
+        unshown(returns("return dune", RETURNS_MODEL, "Book")),
         returns("return Book.objects.all()", RETURNS_MODEL, "list[Book]"),
-        returns(
-            "return dune.author.books",
-            (
-                "Error: A value of type RelatedManager is a manager. Return .values(…) of "
-                "it, or a list of pydantic models"
-            ),
+        unshown(
+            returns(
+                "return dune.author.books",
+                (
+                    "Error: A value of type RelatedManager is a manager. Return .values(…) of "
+                    "it, or a list of pydantic models"
+                ),
+            )
         ),
         returns(
             "return dune",
             '{"title": "Dune", "cover": "https://example.org/media/covers/dune.png"}',
             "BookOut",
         ),
-        returns(
-            "return Book.objects.all()",
-            (
-                '[{"title": "Dune", "cover": "https://example.org/media/covers/dune.png"}, '
-                '{"title": "Emma", "cover": null}]'
-            ),
-            "list[BookOut]",
+        unshown(
+            returns(
+                "return Book.objects.all()",
+                (
+                    '[{"title": "Dune", "cover": "https://example.org/media/covers/dune.png"}, '
+                    '{"title": "Emma", "cover": null}]'
+                ),
+                "list[BookOut]",
+            )
         ),
-        Snippet(
-            "@tool\nasync def it() -> list[BookOut]:\n    return Book.objects.all()",
-            (
-                '[{"title": "Dune", "cover": "https://example.org/media/covers/dune.png"}, '
-                '{"title": "Emma", "cover": null}]'
-            ),
+        unshown(
+            Snippet(
+                "@tool\nasync def it() -> list[BookOut]:\n    return Book.objects.all()",
+                (
+                    '[{"title": "Dune", "cover": "https://example.org/media/covers/dune.png"}, '
+                    '{"title": "Emma", "cover": null}]'
+                ),
+            )
         ),
         returns(
             'return model_to_dict(dune, ["title", "cover", "text"])',
@@ -286,9 +312,11 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 "a list: list(…)"
             ),
         ),
-        Snippet(
-            "@tool\ndef it():\n    for book in Book.objects.all():\n        yield book.title",
-            ("At startup: snippet.it yields, but a handler returns one value: return a list"),
+        unshown(
+            Snippet(
+                "@tool\ndef it():\n    for book in Book.objects.all():\n        yield book.title",
+                ("At startup: snippet.it yields, but a handler returns one value: return a list"),
+            )
         ),
     ),
     "values": (
@@ -301,18 +329,22 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             '{"on": "1965-08-01", "for": "P3D"}',
         ),
         returns('return [Decimal("1.50"), Genre.SCIENCE, {1, 2}]', '["1.50", "s", [1, 2]]'),
-        returns("return Point(1, 2)", "[1, 2]"),
+        unshown(returns("return Point(1, 2)", "[1, 2]")),
         returns('return BookOut(title="Dune")', '{"title": "Dune", "cover": null}'),
-        returns("return dune.get_genre_display()", "Science fiction"),
+        unshown(returns("return dune.get_genre_display()", "Science fiction")),
         returns('return _("Yes")', "Yes"),
-        returns(
-            'return {"answer": _("Yes"), "genre": Genre.SCIENCE.label}',
-            '{"answer": "Yes", "genre": "Science fiction"}',
+        unshown(
+            returns(
+                'return {"answer": _("Yes"), "genre": Genre.SCIENCE.label}',
+                '{"answer": "Yes", "genre": "Science fiction"}',
+            )
         ),
-        returns('return [_("Yes")]', '["Yes"]', "list[str]"),
-        returns(
-            'return ChainMap({"stock": 3}, {"stock": 0, "lent": 1})',
-            '{"stock": 3, "lent": 1}',
+        unshown(returns('return [_("Yes")]', '["Yes"]', "list[str]")),
+        unshown(
+            returns(
+                'return ChainMap({"stock": 3}, {"stock": 0, "lent": 1})',
+                '{"stock": 3, "lent": 1}',
+            )
         ),
         returns(
             'return {"rows": [{"price": float("nan")}]}',
@@ -321,13 +353,15 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 "instead"
             ),
         ),
-        returns(
-            "return object()",
-            (
-                "Error: A value of type object is not JSON serializable. Return a string, "
-                "numbers, lists, dicts, dataclasses, pydantic models or a Response, or "
-                "declare its form with register_serializer."
-            ),
+        unshown(
+            returns(
+                "return object()",
+                (
+                    "Error: A value of type object is not JSON serializable. Return a string, "
+                    "numbers, lists, dicts, dataclasses, pydantic models or a Response, or "
+                    "declare its form with register_serializer."
+                ),
+            )
         ),
         returns(
             'return b"abc"',
@@ -343,25 +377,33 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             'return BookForm({"title": ""}).errors',
             ('{"title": ["This field is required."], "price": ["This field is required."]}'),
         ),
-        returns(
-            'return {"errors": BookForm({"title": ""}).errors}',
-            (
-                '{"errors": {"title": ["This field is required."], "price": ["This field '
-                'is required."]}}'
-            ),
+        unshown(
+            returns(
+                'return {"errors": BookForm({"title": ""}).errors}',
+                (
+                    '{"errors": {"title": ["This field is required."], "price": ["This field '
+                    'is required."]}}'
+                ),
+            )
         ),
-        returns(
-            'return BookForm({"title": ""}).errors',
-            ('{"title": ["This field is required."], "price": ["This field is required."]}'),
-            "dict[str, list[str]]",
+        unshown(
+            returns(
+                'return BookForm({"title": ""}).errors',
+                ('{"title": ["This field is required."], "price": ["This field is required."]}'),
+                "dict[str, list[str]]",
+            )
         ),
-        returns('return BookForm({"title": ""}).errors["title"]', '["This field is required."]'),
-        returns(
-            'return BookForm({"title": ""}).errors.get_json_data()',
-            (
-                '{"title": [{"message": "This field is required.", "code": "required"}], '
-                '"price": [{"message": "This field is required.", "code": "required"}]}'
-            ),
+        unshown(
+            returns('return BookForm({"title": ""}).errors["title"]', '["This field is required."]')
+        ),
+        unshown(
+            returns(
+                'return BookForm({"title": ""}).errors.get_json_data()',
+                (
+                    '{"title": [{"message": "This field is required.", "code": "required"}], '
+                    '"price": [{"message": "This field is required.", "code": "required"}]}'
+                ),
+            )
         ),
         returns(
             'return BookForm({"title": ""})',
@@ -370,9 +412,9 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
         returns('return ValidationError({"title": "Too long."})', '{"title": ["Too long."]}'),
     ),
     "serializers": (
-        returns("return BookSerializer(dune).data", '{"title": "Dune", "price": "9.90"}'),
+        unshown(returns("return BookSerializer(dune).data", '{"title": "Dune", "price": "9.90"}')),
         returns(
-            "return BookSerializer(Book.objects.all(), many=True).data",
+            'return BookSerializer(Book.objects.order_by("title"), many=True).data',
             ('[{"title": "Dune", "price": "9.90"}, {"title": "Emma", "price": "5.00"}]'),
         ),
         returns(
@@ -390,7 +432,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             'return {"title": dune.title, "text": dune.text}',
             '{"title": "Dune", "text": "https://example.org/media/books/dune.txt"}',
         ),
-        returns('return {"cover": Book(title="Emma").cover}', '{"cover": null}'),
+        unshown(returns('return {"cover": Book(title="Emma").cover}', '{"cover": null}')),
         returns("return Response.file(dune.cover)", "image of type image/png"),
         returns("return Response.file(dune.text)", "A beginning"),
         returns(
@@ -398,20 +440,24 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             "The cover:; image of type image/png",
         ),
         returns('return Image.new("RGB", (8, 8))', "image of type image/png"),
-        returns(
-            'return {"cover": Image.new("RGB", (8, 8))}',
-            (
-                "Error: A value of type Image is an image. Return it by itself, or in "
-                "Response.tool().file(…) (at cover)"
-            ),
+        unshown(
+            returns(
+                'return {"cover": Image.new("RGB", (8, 8))}',
+                (
+                    "Error: A value of type Image is an image. Return it by itself, or in "
+                    "Response.tool().file(…) (at cover)"
+                ),
+            )
         ),
-        returns('return dune.text.open("rb")', "https://example.org/media/books/dune.txt"),
-        returns(
-            'return BytesIO(b"report")',
-            (
-                "Error: A value of type BytesIO is a file. Return Response.file(…), or its URL. To "
-                "take a file, annotate UploadedFile of django.core.files.uploadedfile"
-            ),
+        unshown(returns('return dune.text.open("rb")', "https://example.org/media/books/dune.txt")),
+        unshown(
+            returns(
+                'return BytesIO(b"report")',
+                (
+                    "Error: A value of type BytesIO is a file. Return Response.file(…), or its "
+                    "URL. To take a file, annotate UploadedFile of django.core.files.uploadedfile"
+                ),
+            )
         ),
         Snippet(
             (
@@ -421,13 +467,15 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             "blob of type image/png",
             {"pk": 1},
         ),
-        Snippet(
-            (
-                '@resource("book://{pk}/text")\ndef text(pk: int):\n'
-                "    return Book.objects.get(pk=pk).text"
-            ),
-            "A beginning",
-            {"pk": 1},
+        unshown(
+            Snippet(
+                (
+                    '@resource("book://{pk}/text")\ndef text(pk: int):\n'
+                    "    return Book.objects.get(pk=pk).text"
+                ),
+                "A beginning",
+                {"pk": 1},
+            )
         ),
         returns(
             'return Response.template("library/author.txt", {"author": dune.author})',
@@ -443,31 +491,37 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 "Response.template(…) for a rendered page, Response.file(…) for a file"
             ),
         ),
-        returns(
-            'return HttpResponse("hello")',
-            (
-                "Error: A value of type HttpResponse is the response of a view. Return "
-                "the data itself: the dict of a JsonResponse, the URL of a redirect, "
-                "Response.template(…) for a rendered page, Response.file(…) for a file"
-            ),
+        unshown(
+            returns(
+                'return HttpResponse("hello")',
+                (
+                    "Error: A value of type HttpResponse is the response of a view. Return "
+                    "the data itself: the dict of a JsonResponse, the URL of a redirect, "
+                    "Response.template(…) for a rendered page, Response.file(…) for a file"
+                ),
+            )
         ),
-        returns(
-            'return redirect("/")',
-            (
-                "Error: A value of type HttpResponseRedirect is the response of a view. "
-                "Return the data itself: the dict of a JsonResponse, the URL of a "
-                "redirect, Response.template(…) for a rendered page, Response.file(…) for "
-                "a file"
-            ),
+        unshown(
+            returns(
+                'return redirect("/")',
+                (
+                    "Error: A value of type HttpResponseRedirect is the response of a view. "
+                    "Return the data itself: the dict of a JsonResponse, the URL of a "
+                    "redirect, Response.template(…) for a rendered page, Response.file(…) for "
+                    "a file"
+                ),
+            )
         ),
     ),
     "arguments": (
         takes("book: Book", "return book.title", {"book": 1}, "Dune"),
-        takes(
-            "book: Book",
-            "return book.title",
-            {"book": 99},
-            "Error for the model: There is no book 99",
+        unshown(
+            takes(
+                "book: Book",
+                "return book.title",
+                {"book": 99},
+                "Error for the model: There is no book 99",
+            )
         ),
         takes(
             "book: Annotated[Book, Lookup(Book.objects.filter(is_public=True))]",
@@ -475,11 +529,13 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             {"book": 2},
             "Error for the model: There is no book 2",
         ),
-        takes(
-            "book: Annotated[Book, Lookup(lambda frame: Book.objects.filter(is_public=True))]",
-            "return book.title",
-            {"book": 1},
-            "Dune",
+        unshown(
+            takes(
+                "book: Annotated[Book, Lookup(lambda frame: Book.objects.filter(is_public=True))]",
+                "return book.title",
+                {"book": 1},
+                "Dune",
+            )
         ),
         takes(
             'book: Annotated[Book, Lookup(field="title")]', "return book.pk", {"book": "Dune"}, "1"
@@ -490,31 +546,44 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             {"books": [2, 1]},
             '["Emma", "Dune"]',
         ),
-        takes("book: Book | None = None", "return book", {}, "no content"),
-        Snippet("@tool\nasync def it(book: Book):\n    return book.title", "Dune", {"book": 1}),
-        Snippet(
-            '@resource("book://{book}")\ndef read(book: Book):\n    return book.title',
-            "Protocol error: Resource not found",
-            {"book": 99},
+        unshown(takes("book: Book | None = None", "return book", {}, "no content")),
+        unshown(
+            Snippet("@tool\nasync def it(book: Book):\n    return book.title", "Dune", {"book": 1})
+        ),
+        unshown(
+            Snippet(
+                '@resource("book://{book}")\ndef read(book: Book):\n    return book.title',
+                "Protocol error: Resource not found",
+                {"book": 99},
+            )
         ),
         takes("data: bytes", "return len(data)", {"data": "aGVsbG8="}, "5"),
-        takes(
-            "data: bytes",
-            "return len(data)",
-            {"data": "not base64"},
-            ("Error for the model: Invalid arguments: data: Input should be base64"),
+        unshown(
+            takes(
+                "data: bytes",
+                "return len(data)",
+                {"data": "not base64"},
+                ("Error for the model: Invalid arguments: data: Input should be base64"),
+            )
         ),
         takes("genre: Genre", "return genre.label", {"genre": "s"}, "Science fiction"),
-        takes(
-            "genre: Genre",
-            "return genre.label",
-            {"genre": "x"},
-            ("Error for the model: Invalid arguments: genre: Input should be 'f' or 's'"),
+        unshown(
+            takes(
+                "genre: Genre",
+                "return genre.label",
+                {"genre": "x"},
+                ("Error for the model: Invalid arguments: genre: Input should be 'f' or 's'"),
+            )
         ),
         takes("at: datetime", "return at", {"at": "2026-03-01T10:00"}, "2026-03-01T10:00:00Z"),
         takes("ids: list[int]", "return sum(ids)", {"ids": "[1, 2]"}, "3"),
-        takes(
-            "filters: Filters", "return filters.tags", {"filters": '{"tags": ["new"]}'}, '["new"]'
+        unshown(
+            takes(
+                "filters: Filters",
+                "return filters.tags",
+                {"filters": '{"tags": ["new"]}'},
+                '["new"]',
+            )
         ),
         takes(
             "n: int",
@@ -523,7 +592,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             ("Error for the model: Invalid arguments: n: Input should be a valid integer"),
         ),
         takes("n: Annotated[int, Field(strict=False)]", "return n", {"n": "5"}, "5"),
-        takes("price: Decimal", "return price", {"price": "9.90"}, "9.90"),
+        unshown(takes("price: Decimal", "return price", {"price": "9.90"}, "9.90")),
         takes(
             "request, n: int",
             "return n",
@@ -534,24 +603,28 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 "for the model, annotate its type"
             ),
         ),
-        takes(
-            "request: HttpRequest, n: int",
-            "return n",
-            {"n": 1},
-            (
-                "At startup: A parameter of snippet.it cannot be sent or received as "
-                "JSON: A value of type HttpRequest is for views. Annotate Frame instead, "
-                "which has the user"
-            ),
+        unshown(
+            takes(
+                "request: HttpRequest, n: int",
+                "return n",
+                {"n": 1},
+                (
+                    "At startup: A parameter of snippet.it cannot be sent or received as "
+                    "JSON: A value of type HttpRequest is for views. Annotate Frame instead, "
+                    "which has the user"
+                ),
+            )
         ),
-        takes(
-            "*titles",
-            "return titles",
-            {},
-            (
-                "At startup: snippet.it takes *titles, but arguments have names: write "
-                "titles: list[…]"
-            ),
+        unshown(
+            takes(
+                "*titles",
+                "return titles",
+                {},
+                (
+                    "At startup: snippet.it takes *titles, but arguments have names: write "
+                    "titles: list[…]"
+                ),
+            )
         ),
     ),
     "exceptions": (
@@ -567,26 +640,28 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             {"pk": 99},
             "Error for the model: Book matching query does not exist.",
         ),
-        returns("raise Http404", "Error for the model: Not found"),
-        returns("raise PermissionDenied", "Error for the model: Permission denied"),
+        unshown(returns("raise Http404", "Error for the model: Not found")),
+        unshown(returns("raise PermissionDenied", "Error for the model: Permission denied")),
         returns(
             'raise PermissionDenied("Only for members")', "Error for the model: Only for members"
         ),
         returns('raise ValidationError("Too long.")', "Error for the model: Too long."),
-        takes(
-            "title: str",
-            "Book(title=title, price=1, author=dune.author).full_clean()",
-            {"title": ""},
-            (
-                "Error for the model: title: This field cannot be blank.; published: This "
-                "field cannot be null."
-            ),
+        unshown(
+            takes(
+                "title: str",
+                "Book(title=title, price=1, author=dune.author).full_clean()",
+                {"title": ""},
+                (
+                    "Error for the model: title: This field cannot be blank.; published: This "
+                    "field cannot be null."
+                ),
+            )
         ),
         returns(
             'Book.objects.create(title="Dune", price=1, published=date.today(), author_id=1)',
             ("Error for the model: The change conflicts with other data of the site."),
         ),
-        returns('raise ToolError(_("Yes"))', "Error for the model: Yes"),
+        unshown(returns('raise ToolError(_("Yes"))', "Error for the model: Yes")),
         Snippet(
             (
                 '@resource("book://{pk}")\ndef read(pk: int):\n'
@@ -595,30 +670,39 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             "Protocol error: Resource not found",
             {"pk": 99},
         ),
-        Snippet(
-            '@resource("secret://book")\ndef read():\n    raise PermissionDenied',
-            "Protocol error: Permission denied",
+        unshown(
+            Snippet(
+                '@resource("secret://book")\ndef read():\n    raise PermissionDenied',
+                "Protocol error: Permission denied",
+            )
         ),
-        Snippet(
-            "@prompt\ndef summary(pk: int):\n    return Book.objects.get(pk=pk).title",
-            "Protocol error: Book matching query does not exist.",
-            {"pk": "99"},
+        unshown(
+            Snippet(
+                "@prompt\ndef summary(pk: int):\n    return Book.objects.get(pk=pk).title",
+                "Protocol error: Book matching query does not exist.",
+                {"pk": "99"},
+            )
         ),
-        Snippet(
-            (
-                'register_exception(OutOfStock, "failed", "Nothing is left. Try another book.")\n\n'
-                "@tool\ndef it():\n    raise OutOfStock"
-            ),
-            "Error for the model: Nothing is left. Try another book.",
+        unshown(
+            Snippet(
+                (
+                    'register_exception(OutOfStock, "failed", '
+                    '"Nothing is left. Try another book.")\n\n'
+                    "@tool\ndef it():\n    raise OutOfStock"
+                ),
+                "Error for the model: Nothing is left. Try another book.",
+            )
         ),
     ),
     "decorators": (
-        Snippet(
-            '@tool("find")\ndef it():\n    return "found"',
-            (
-                "At startup: 'find' is no component: give a function; a name is given as "
-                "@tool(name=…)"
-            ),
+        unshown(
+            Snippet(
+                '@tool("find")\ndef it():\n    return "found"',
+                (
+                    "At startup: 'find' is no component: give a function; a name is given as "
+                    "@tool(name=…)"
+                ),
+            )
         ),
         Snippet(
             "class Desk:\n    @tool\n    def it(self):\n        return 1",
@@ -641,26 +725,34 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             ),
         ),
         Snippet('@tool\n@login_required\ndef it():\n    return "secret"', VIEW_DECORATOR),
-        Snippet(
-            '@tool\n@permission_required("library.view_book")\ndef it():\n    return "secret"',
-            VIEW_DECORATOR,
+        unshown(
+            Snippet(
+                '@tool\n@permission_required("library.view_book")\ndef it():\n    return "secret"',
+                VIEW_DECORATOR,
+            )
         ),
-        Snippet('@tool\n@staff_member_required\ndef it():\n    return "secret"', VIEW_DECORATOR),
-        Snippet('@tool\n@csrf_exempt\ndef it():\n    return "done"', VIEW_DECORATOR),
+        unshown(
+            Snippet('@tool\n@staff_member_required\ndef it():\n    return "secret"', VIEW_DECORATOR)
+        ),
+        unshown(Snippet('@tool\n@csrf_exempt\ndef it():\n    return "done"', VIEW_DECORATOR)),
         Snippet('@login_required\n@tool\ndef it():\n    return "secret"', ABOVE),
-        Snippet('@functools.cache\n@tool\ndef it():\n    return "slow"', ABOVE),
-        Snippet(
-            '@tool(permission=login_required)\ndef it():\n    return "secret"',
-            (
-                "At startup: The permission of snippet.it is a decorator of views: write "
-                'permission="login_required", "staff_member", "superuser", '
-                '"app_label.codename", a function that takes the Frame, or a permission class of '
-                "REST framework"
-            ),
+        unshown(Snippet('@functools.cache\n@tool\ndef it():\n    return "slow"', ABOVE)),
+        unshown(
+            Snippet(
+                '@tool(permission=login_required)\ndef it():\n    return "secret"',
+                (
+                    "At startup: The permission of snippet.it is a decorator of views: write "
+                    'permission="login_required", "staff_member", "superuser", '
+                    '"app_label.codename", a function that takes the Frame, or a permission class '
+                    "of REST framework"
+                ),
+            )
         ),
-        Snippet(
-            '@tool(permission="login_required")\ndef it():\n    return "secret"',
-            "Protocol error: Unknown tool: it",
+        unshown(
+            Snippet(
+                '@tool(permission="login_required")\ndef it():\n    return "secret"',
+                "Protocol error: Unknown tool: it",
+            )
         ),
         Snippet('@tool\n@transaction.atomic\ndef it():\n    return "saved"', "saved"),
         Snippet(
@@ -672,7 +764,9 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             ),
         ),
         Snippet('@tool\n@functools.cache\ndef it():\n    return "cached"', "cached"),
-        Snippet('@tool\n@sync_to_async\ndef it():\n    return "in a thread"', "in a thread"),
+        unshown(
+            Snippet('@tool\n@sync_to_async\ndef it():\n    return "in a thread"', "in a thread")
+        ),
         Snippet(
             "def add(a: int, b: int):\n    return a + b\n\ntool(functools.partial(add, b=2))",
             "3",
@@ -686,13 +780,15 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             "Hello Ada",
             {"name": "Ada"},
         ),
-        Snippet(
-            (
-                "class Greet:\n    def __call__(self, name: str):\n"
-                '        return f"Hello {name}"\n\ntool(Greet())'
-            ),
-            "Hello Ada",
-            {"name": "Ada"},
+        unshown(
+            Snippet(
+                (
+                    "class Greet:\n    def __call__(self, name: str):\n"
+                    '        return f"Hello {name}"\n\ntool(Greet())'
+                ),
+                "Hello Ada",
+                {"name": "Ada"},
+            )
         ),
     ),
 }

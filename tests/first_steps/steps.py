@@ -36,6 +36,8 @@ class Step:
     """A file, the text that is replaced in it, and its replacement."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Other files."""
+    is_shown: bool = True
+    """Whether the page shows it: only where a developer reads what is wrong."""
 
 
 def check(*more: str) -> tuple[str, ...]:
@@ -132,6 +134,7 @@ STEPS: Sequence[Step] = (
         edits=[(SETTINGS, f'"AUTHENTICATORS": [{PUBLIC}],', "")],
         command=("manage.py", "mcp_call", "add", '{"a": 40, "b": 2}'),
         words="42",
+        is_shown=False,
     ),
     Step(
         mistake="a key of `DJANGO_MCP` is misspelled",
@@ -153,6 +156,7 @@ STEPS: Sequence[Step] = (
         edits=[(MCP, "from django_mcp import tool", "from django_mcp import tool\nimport tea")],
         command=("manage.py", "migrate"),
         words="Applying django_mcp.0001_initial... OK",
+        is_shown=False,
     ),
     Step(
         mistake="the same",
@@ -251,6 +255,7 @@ STEPS: Sequence[Step] = (
         noticed="the page",
         command=(PROBE, "wsgi", "GET", "/mcp", "accept=text/html"),
         words="200 MCP server mysite",
+        is_shown=False,
     ),
     Step(
         mistake="a browser opens the endpoint, without `DEBUG`",
@@ -261,6 +266,7 @@ STEPS: Sequence[Step] = (
         ],
         command=(PROBE, "wsgi", "GET", "/mcp", "accept=text/html,*/*;q=0.8"),
         words="200 MCP server mysite",
+        is_shown=False,
     ),
     Step(
         mistake="a client that accepts no JSON",

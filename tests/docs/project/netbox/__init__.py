@@ -1,1 +1,0 @@
-"""What the documentation imports of NetBox."""
