@@ -63,7 +63,7 @@ STEPS: Sequence[Step] = (
         words=("mysite.wsgi.application answers 404 at '/mcp': it does not mount the MCP servers."),
     ),
     Step(
-        mistake="the same, and the server was started all the same",
+        mistake="`wsgi.py` does not mount the servers, and the server was started",
         noticed="the log, at the first client",
         edits=[(WSGI, MOUNTED, UNMOUNTED)],
         command=NEW_CLIENT,
@@ -159,7 +159,7 @@ STEPS: Sequence[Step] = (
         is_shown=False,
     ),
     Step(
-        mistake="the same",
+        mistake="`mcp.py` imports what does not exist",
         noticed="start of the server",
         edits=[(MCP, "from django_mcp import tool", "from django_mcp import tool\nimport tea")],
         command=NEW_CLIENT,
