@@ -20,7 +20,7 @@ if apps.is_installed("django_mcp.contrib.call_log"):
     from django_mcp.contrib.call_log import chart, dashboard
 
 LISTED_DAYS = 7
-"""Days whose calls the list of components counts."""
+"""The list of components counts the calls of so many days."""
 CHART_DAYS = 14
 """Days in the chart of a component."""
 

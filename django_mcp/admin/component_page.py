@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext_lazy as _
@@ -134,12 +134,9 @@ def revisions(entry: Entry) -> list[ShownIn]:
     shown = []
     for revision in newest_first:
         listed = server.components.descriptor(revision, entry.component)
-        shown.append(ShownIn(revision.version, _missing(everything, listed)))
+        missing = sorted(everything.keys() - listed.keys())
+        shown.append(ShownIn(revision.version, ", ".join(missing)))
     return shown
-
-
-def _missing(everything: Mapping[str, Any], listed: Mapping[str, Any]) -> str:
-    return ", ".join(sorted(everything.keys() - listed.keys()))
 
 
 def _json(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from django.contrib.admin import ShowFacets
@@ -45,15 +46,13 @@ class RegistryChangeList(ChangeList):
         rows = Rows(row for row in rows if all(term in row.entry.search_text for term in terms))
         # Without a chosen column, the rows keep the listed order.
         columns = self.get_ordering_field_columns() if ORDER_VAR in self.params else {}
+        admin: Any = self.model_admin
         for index, direction in reversed(columns.items()):
             if index < len(self.list_display):
-                self._sort(rows, str(self.list_display[index]), is_reverse=direction == "desc")
+                column = str(self.list_display[index])
+                sort_key = attrgetter(admin.sort_keys.get(column, column))
+                rows.sort(key=sort_key, reverse=direction == "desc")
         return rows
-
-    def _sort(self, rows: list[Any], column: str, *, is_reverse: bool) -> None:
-        admin: Any = self.model_admin
-        sort_by = admin.sort_keys.get(column, column)
-        rows.sort(key=lambda row: getattr(row, sort_by), reverse=is_reverse)
 
 
 class RegistryAdmin(ReadOnlyAdmin):

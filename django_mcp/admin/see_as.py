@@ -1,4 +1,4 @@
-"""See as: which components a user is listed, and why others are hidden from them."""
+"""See as: the components that a user is listed, and why others are hidden from them."""
 
 from __future__ import annotations
 
@@ -122,30 +122,23 @@ class SeeAsForm(forms.Form):
         return self.cleaned_data["user"] or AnonymousUser()
 
     def clean_scopes(self) -> frozenset[str]:
-        return _scopes(self.cleaned_data["scopes"])
+        try:
+            return scope_names("The token", self.cleaned_data["scopes"])
+        except ConfigurationError as error:
+            raise ValidationError(str(error)) from error
 
     def clean_groups(self) -> Sequence[str]:
-        return _groups(self.cleaned_data["groups"])
-
-
-def _scopes(text: str) -> frozenset[str]:
-    try:
-        return scope_names("The token", text)
-    except ConfigurationError as error:
-        raise ValidationError(str(error)) from error
-
-
-def _groups(text: str) -> Sequence[str]:
-    try:
-        names = selection.read_groups(text) if text else []
-        selection.of_names(names)
-    except ValueError as error:
-        raise ValidationError(str(error)) from error
-    return names
+        text = self.cleaned_data["groups"]
+        try:
+            names = selection.read_groups(text) if text else []
+            selection.of_names(names)
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+        return names
 
 
 def may_see_as(request: HttpRequest) -> bool:
-    """Whether somebody may learn what other users may use, and which users there are."""
+    """Whether somebody may see the users of the site, and the components that they may use."""
     options = get_user_model()._meta
     view_user = f"{options.app_label}.{get_permission_codename('view', options)}"
     needed = ("django_mcp.view_component", "django_mcp.see_as_user", view_user)
@@ -153,7 +146,7 @@ def may_see_as(request: HttpRequest) -> bool:
 
 
 def see_as_user(request: HttpRequest, *, model_admin: RegistryAdmin) -> HttpResponse:
-    """The page: a form, and the components of all servers for who is named in it."""
+    """The page: a form for a user, and the components of all servers as that user sees them."""
     if not may_see_as(request):
         raise PermissionDenied
     form = SeeAsForm(request.GET if "user" in request.GET else None, model_admin.admin_site)
@@ -205,7 +198,7 @@ def _line(entry: Entry, why: Explanation, *, has_token: bool) -> Line:
 
 
 def _reasons(entry: Entry, why: Explanation, *, has_token: bool) -> Iterator[Any]:
-    """Yield each thing that stands between the caller and the component."""
+    """Yield each reason why the caller cannot use the component."""
     if entry.is_switched_off:
         yield _("It is switched off.")
     if not why.is_selected:

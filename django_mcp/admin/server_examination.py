@@ -1,4 +1,4 @@
-"""What ``mcp_doctor`` says of a server, for its page."""
+"""The findings of ``mcp_doctor`` about a server, for its page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Section(NamedTuple):
 
 
 class BoundedHttp(Http):
-    """Sends no request after a while: somebody waits for all of them."""
+    """Sends no request after ``EXAMINE_WITHIN``."""
 
     def __init__(self) -> None:
         super().__init__(TIMEOUT, str)
@@ -41,7 +41,7 @@ class BoundedHttp(Http):
 
 
 def examine(url: str) -> list[Section]:
-    """Return what ``mcp_doctor`` says of a server of this project: first of the project itself."""
+    """Return the findings about a server of this project, those about the project itself first."""
     http = BoundedHttp()
     sections: Mapping[Any, Any]
     try:

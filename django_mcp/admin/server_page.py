@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -38,7 +37,7 @@ class Group(NamedTuple):
 
 
 def authenticators(server: Server) -> list[str]:
-    """Return the names of the classes that say who calls."""
+    """Return the names of the authenticators' classes."""
     try:
         return [type(authenticator).__name__ for authenticator in registry.authenticators(server)]
     except Exception as error:
@@ -78,17 +77,16 @@ def facts(server: Server, url: str | None) -> list[Fact]:
 
 
 def counts(server: Server) -> list[Count]:
-    """Return how many components of each kind there are, and how much models read of them."""
+    """Return the number of components of each kind, and of the tokens that models read of them."""
     by_kind: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
     for entry in registry.entries(server):
         by_kind.setdefault(entry.component.kind, []).append(entry)
-    return [_count(listed) for listed in by_kind.values() if listed]
-
-
-def _count(listed: Sequence[Entry]) -> Count:
-    off = sum(entry.is_switched_off for entry in listed)
-    tokens = sum(entry.tokens for entry in listed if not entry.is_switched_off)
-    return Count(listed[0].kind, len(listed), off, tokens)
+    shown = []
+    for listed in filter(None, by_kind.values()):
+        off = sum(entry.is_switched_off for entry in listed)
+        tokens = sum(entry.tokens for entry in listed if not entry.is_switched_off)
+        shown.append(Count(listed[0].kind, len(listed), off, tokens))
+    return shown
 
 
 def groups(server: Server) -> list[Group]:
@@ -113,9 +111,8 @@ def instructions(server: Server) -> str:
 def url_of(server: Server, request: HttpRequest) -> str | None:
     """Return the URL for an examination of the server; None if only a client would name its host.
 
-    Without BASE_URL it is the host of the request, which has to be one that ALLOWED_HOSTS names,
-    at the port at which the request has come in: else the site would send requests wherever a user
-    of the admin likes.
+    Without BASE_URL it has the host of the request, if ALLOWED_HOSTS names it, and the port that
+    received the request: else a user of the admin could have the site send requests to any host.
     """
     path = f"/{registry.path(server).strip('/')}"
     base = conf.get().base_url

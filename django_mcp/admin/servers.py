@@ -70,7 +70,7 @@ class McpServerAdmin(RegistryAdmin):
         return self._page(request, obj, context)
 
     def examine_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The page of a server, with what mcp_doctor says of it."""
+        """The page of a server, with the findings of mcp_doctor."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         server = self.get_object(request, unquote(object_id))
@@ -103,7 +103,7 @@ class McpServerAdmin(RegistryAdmin):
 
 
 def _open_sessions(request: HttpRequest, server: Server) -> int | None:
-    """Return how many sessions are open; None if nobody counts them, or the user may not see."""
+    """Return the number of open sessions; None if it is unknown, or the user may not see it."""
     store = stores.sessions()
     may_view = request.user.has_perm("django_mcp.view_mcpsession")
     if not may_view or not isinstance(store, DatabaseSessionStore):

@@ -27,7 +27,7 @@ from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore,
 from django_mcp.transports.http.session.active_stream import ACTIVE
 
 USER_SCHEMES = frozenset({"django_session", "oauth", "rest_framework", "token"})
-"""The schemes whose principals are named by the primary key of their user."""
+"""The schemes with the primary key of the user as subject of their principals."""
 NOT_OPEN = (OUTBOX, ACTIVE)
 """Streams of a session in the event store that no client receives."""
 
@@ -81,7 +81,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("open streams"))
     def open_streams(self, session: McpSession) -> int | None:
-        """How many streams a client receives at this moment; None if nobody counts them."""
+        """The number of streams that a client receives now; None if it is unknown."""
         if not hasattr(session, "stream_count"):
             _add_facts([session])
         return session.stream_count
@@ -99,7 +99,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
         return actions.delete_selected(self, request, queryset)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Only if there is something to see: the table of sessions, or a log of calls."""
+        """Whether there is a table of sessions, or a log of calls, that the user may see."""
         is_used = _are_in_table() or call_numbers.are_visible(request)
         return is_used and super().has_module_permission(request)
 

@@ -1,4 +1,4 @@
-"""The users of rows that have the primary key of theirs as a string."""
+"""The users of rows that store the primary key of a user as a string."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 
 MAX_MATCHES = 20
-"""Users among whose rows a search looks."""
+"""The number of users that a search for a name finds."""
 
 
 def names_of(keys: Iterable[str]) -> dict[str, str]:
@@ -25,7 +25,7 @@ def names_of(keys: Iterable[str]) -> dict[str, str]:
 
 
 def keys_of_names_with(text: str) -> list[str]:
-    """Return the keys of users whose names contain ``text``."""
+    """Return the keys of users with ``text`` in their name."""
     model = get_user_model()
     users = model._base_manager.filter(**{f"{model.USERNAME_FIELD}__icontains": text})
     return [str(key) for key in users.values_list("pk", flat=True)[:MAX_MATCHES]]

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django_mcp.admin.try_it import calls
 from django_mcp.admin.try_it.conversation import Conversation
 from django_mcp.admin.try_it.view_requests import HostRequests, NoView, refusal
-from django_mcp.core.protocol.errors import InternalError, Json
+from django_mcp.core.protocol.errors import InternalError
 from django_mcp.core.protocol.mcp_apps import metadata, policy
 from django_mcp.registry import Entry
 
@@ -93,14 +93,10 @@ def forwarded(requests: PageRequests) -> HttpResponse:
     try:
         if method == "tools/call" and not message.get("is_allowed"):
             tool = requests.tools().get(str(params.get("name")), {})
-            if not _changes_nothing(tool):
+            hints = tool.get("annotations")
+            if not isinstance(hints, Mapping) or hints.get("readOnlyHint") is not True:
                 text = _("The view calls the tool %(name)s as you. Do you allow it?")
                 return JsonResponse({"question": text % {"name": params.get("name")}})
         return JsonResponse(requests.forward(method, params))
     except NoView as error:
         return JsonResponse(refusal(InternalError(str(error))))
-
-
-def _changes_nothing(tool: Json) -> bool:
-    hints = tool.get("annotations")
-    return isinstance(hints, Mapping) and hints.get("readOnlyHint") is True

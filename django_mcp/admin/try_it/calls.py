@@ -210,15 +210,15 @@ async def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
 def on_thread(parts: AsyncGenerator[bytes, None]) -> Iterator[bytes]:
     """Iterate on the thread of a WSGI server over messages from the event loop."""
     thread = event_loop.current()
+
+    async def next_part() -> bytes | None:
+        return await anext(parts, None)
+
     try:
-        while (part := _result_of(thread, _next_of(parts))) is not None:
+        while (part := _result_of(thread, next_part())) is not None:
             yield part
     finally:
         _result_of(thread, parts.aclose())
-
-
-async def _next_of(parts: AsyncGenerator[bytes, None]) -> bytes | None:
-    return await anext(parts, None)
 
 
 def _result_of(thread: EventLoopThread, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -54,7 +54,11 @@ def value_of(member: Member, cleaned: Any) -> Any:
 
 def limits_of(schema: Json) -> str:
     """Return the limits of a value in words: "1 to 50", "at most 200 characters"."""
-    limits = [_range(schema, "minimum", "maximum", ""), _lengths(schema)]
+    limits = [
+        _range(schema, "minimum", "maximum", ""),
+        _range(schema, "minLength", "maxLength", f" {_('characters')}")
+        or _range(schema, "minItems", "maxItems", f" {_('items')}"),
+    ]
     if "exclusiveMinimum" in schema:
         limits.append(f"> {schema['exclusiveMinimum']}")
     if "exclusiveMaximum" in schema:
@@ -74,13 +78,6 @@ def _range(schema: Json, least: str, most: str, unit: str) -> str:
     if high is None:
         return str(_("at least %(number)s") % {"number": low}) + unit
     return str(_("%(low)s to %(high)s") % {"low": low, "high": high}) + unit
-
-
-def _lengths(schema: Json) -> str:
-    characters = f" {_('characters')}"
-    items = f" {_('items')}"
-    length = _range(schema, "minLength", "maxLength", characters)
-    return length or _range(schema, "minItems", "maxItems", items)
 
 
 class NumberField(forms.FloatField):

@@ -1,4 +1,4 @@
-"""A form with one field for each member of a JSON object.
+"""A form with one field for each member of a JSON object, and the questions that it answers.
 
 The name of a field is a prefix and the JSON pointer of its value.
 """
@@ -6,14 +6,17 @@ The name of a field is a prefix and the JSON pointer of its value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import forms
 from django.http import QueryDict
 
 from django_mcp.admin.try_it.fields import JsonField, field_of, initial_of, limits_of, value_of
 from django_mcp.admin.try_it.members import MISSING, Member, members_of
+from django_mcp.admin.try_it.rendering import safe_url
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.schema import pointers
 
@@ -33,14 +36,13 @@ class SchemaForm(forms.Form):
         initial: Any = MISSING,
     ) -> None:
         self.name = name
-        self.members = {self._key(it): it for it in members_of(schema, initial)}
+        self.members: dict[str, Member] = {}
+        for member in members_of(schema, initial):
+            step = pointers.step(member.name) if member.name else ""
+            self.members[name + step] = member
         initials = {key: initial_of(member) for key, member in self.members.items()}
         super().__init__(data, files, initial=initials)
         self.fields.update({key: field_of(member) for key, member in self.members.items()})
-
-    def _key(self, member: Member) -> str:
-        """Return the name of a field."""
-        return self.name + pointers.step(member.name) if member.name else self.name
 
     def value(self) -> Any:
         """Return the JSON value of a valid form; MISSING if nothing was entered."""
@@ -99,10 +101,10 @@ MISSING_MEMBER = re.compile(r"(?:^|; |: )([^\s:;]+): '([^']+)' (is a required pr
 
 
 def _problems(text: str, names: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield the members of which ``text`` says something, the path in them, and what it says.
+    """Yield the members that ``text`` names, the path in each of them, and the sentence about it.
 
-    It has clauses such as "lines.0.number: required, but missing", on lines or between semicolons.
-    pydantic adds the names of alternatives to a path.
+    The text has clauses such as "lines.0.number: required, but missing", on lines or between
+    semicolons. pydantic adds the names of alternatives to a path.
     """
     if not names:
         return
@@ -118,3 +120,50 @@ def _problems(text: str, names: Mapping[str, Any]) -> Iterator[tuple[str, str, s
         end = matches[index].start() if index < len(matches) else len(text)
         sentence = re.sub(r"; and (\d+ )?more$", "", text[match.end() : end])
         yield match[1], (match[2] or "").removeprefix("."), sentence
+
+
+# The questions of a call.
+
+ACCEPT = "accept"
+ACTIONS = (ACCEPT, "decline", "cancel")
+"""The buttons, and the answers that they send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """An input request; ``form`` is None for one that sends its user to a page."""
+
+    key: str
+    message: str
+    form: SchemaForm | None = None
+    url: str = ""
+    """The page, or "" if it is none of the web."""
+    host: str = ""
+
+    def response(self, action: str) -> dict[str, Any]:
+        """Return the result of the elicitation."""
+        if action != ACCEPT or self.form is None:
+            return {"action": action}
+        content = self.form.value()
+        return {"action": action, "content": {} if content is MISSING else content}
+
+
+def questions_of(requests: Mapping[str, Json], data: QueryDict | None = None) -> list[Question]:
+    """Return the questions; ``data`` are the posted answers."""
+    return [_question(key, request["params"], data) for key, request in requests.items()]
+
+
+def are_valid(questions: Iterable[Question]) -> bool:
+    """Whether all forms can be sent; each of them then shows its errors."""
+    validities = [question.form.is_valid() for question in questions if question.form is not None]
+    return all(validities)
+
+
+def _question(key: str, params: Json, data: QueryDict | None) -> Question:
+    message = str(params.get("message", ""))
+    if params.get("mode") == "url":
+        url = safe_url(str(params.get("url", "")))
+        return Question(key=key, message=message, url=url, host=urlsplit(url).netloc)
+    schema = params.get("requestedSchema") or {}
+    form = SchemaForm(schema, data, name=f"answer:{key}")
+    return Question(key=key, message=message, form=form)

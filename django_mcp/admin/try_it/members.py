@@ -43,8 +43,9 @@ class Member:
 
 def members_of(schema: Json, initial: Any = MISSING) -> list[Member]:
     """Return the members of an object, or the value itself if it is entered as JSON."""
-    properties = _properties(schema)
-    if properties is None:
+    properties = schema.get("properties")
+    has_others = isinstance(schema.get("additionalProperties"), Mapping)
+    if has_others or not isinstance(properties, Mapping) or len(properties) > MAX_MEMBERS:
         title = str(schema.get("title") or "")
         return [
             Member(
@@ -79,14 +80,6 @@ def choices_of(schema: Json) -> list[tuple[Any, str]] | None:
             (option["const"], str(option.get("title") or option["const"])) for option in options
         ]
     return None
-
-
-def _properties(schema: Json) -> Mapping[str, Any] | None:
-    """Return the members of an object that are named; None if there may be others."""
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or len(properties) > MAX_MEMBERS:
-        return None
-    return None if isinstance(schema.get("additionalProperties"), Mapping) else properties
 
 
 def _member(root: Json, name: str, declared: Any, is_required: bool, initial: Any) -> Member:

@@ -23,9 +23,14 @@ from django_mcp.admin import server_page
 from django_mcp.admin.try_it import app_view, calls, history, rendering, snippets
 from django_mcp.admin.try_it.calls import Message
 from django_mcp.admin.try_it.conversation import Conversation, Step
-from django_mcp.admin.try_it.forms import SchemaForm
+from django_mcp.admin.try_it.forms import (
+    ACTIONS,
+    Question,
+    SchemaForm,
+    are_valid,
+    questions_of,
+)
 from django_mcp.admin.try_it.members import MISSING
-from django_mcp.admin.try_it.questions import ACTIONS, Question, are_valid, questions_of
 from django_mcp.admin.try_it.targets import target_of
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
@@ -34,7 +39,7 @@ ARGUMENTS = "arguments"
 AS_JSON = "json"
 """The parameter of the URL that makes all arguments one field."""
 AGAIN = "again"
-"""The parameter with the number of a tried call whose arguments are filled in."""
+"""The parameter with the number of a tried call: its arguments are filled in."""
 FOLDER = "admin/django_mcp/component"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -169,7 +170,8 @@ def _resource(contents: Json) -> Block:
     note = " · ".join(filter(None, (uri, media_type)))
     text = str(contents.get("text", ""))
     if media_type == "application/json":
-        text = _indented(text)
+        with suppress(ValueError, RecursionError):
+            text = as_json(json.loads(text))
     return Block(kind="text", text=text, note=note)
 
 
@@ -272,7 +274,9 @@ def summary_of(body: Json) -> str:
     if "method" in body:
         params = body.get("params") or {}
         subject = params.get("name") or params.get("uri") or params.get("message") or ""
-        return f"{body['method']} {_one_line(subject)}".strip()
+        line = " ".join(str(subject).split())
+        shown = line if len(line) <= 80 else f"{line[:79]}…"
+        return f"{body['method']} {shown}".strip()
     if "error" in body:
         return _("error %(code)s") % {"code": body["error"].get("code")}
     return str((body.get("result") or {}).get("resultType") or _("result"))
@@ -280,18 +284,6 @@ def summary_of(body: Json) -> str:
 
 def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
-
-
-def _indented(text: str) -> str:
-    try:
-        return as_json(json.loads(text))
-    except (ValueError, RecursionError):
-        return text
-
-
-def _one_line(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _shortened(value: Any) -> Any:

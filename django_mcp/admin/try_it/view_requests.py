@@ -82,12 +82,11 @@ class HostRequests(ABC):
                 f"The view {uri} has the MIME type {content.get('mimeType')!r}: "
                 f"hosts show {metadata.MIME_TYPE!r} only"
             )
-        meta = metadata.ui_meta(content) or metadata.ui_meta(self._listed_resource(uri))
+        meta = metadata.ui_meta(content)
+        if not meta:
+            listed = self._list("resources/list", "resources", "uri")
+            meta = metadata.ui_meta(listed.get(uri, {}))
         return View(uri, metadata.html_of(content), meta)
-
-    def _listed_resource(self, uri: str) -> Json:
-        """Return a resource as it is listed; empty if it is not listed."""
-        return self._list("resources/list", "resources", "uri").get(uri, {})
 
     def _list(self, method: str, member: str, key: str) -> dict[str, dict[str, Any]]:
         """Return the list of all pages."""

@@ -1,4 +1,4 @@
-"""The page of the programs that a user allowed to use the account, on which the user takes it back.
+"""The page of the programs that a user allowed to use the account: they can take it back there.
 
 Many programs register anew each time they are installed or restarted. The registrations that look
 the same to a user are one program here: name, host of the metadata document, destination of the
@@ -29,7 +29,7 @@ MAX_TOKENS = 100
 """Tokens of a program that are searched for its last use; refreshing it leaves expired ones."""
 
 Key = tuple[str, str, str, str]
-"""What makes two consents one program for their user."""
+"""Two consents with the same key are one program for their user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,13 @@ class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
             )
             for consents in _consents_by_program(self.request.user)
         ]
+        # They act as the user: such as somebody who looks after a service account.
+        rows = current(MachineClient).filter(user=self.request.user.pk, is_active=True)
+        machines = rows.select_related("application").order_by("pk")
         return super().get_context_data(
             programs=programs,
             managed=[*_managed(base, self.request.user)],
-            machines=[*_machines(self.request.user)],
+            machines=[Machine(name=row.name, scopes=in_words(row.scopes)) for row in machines],
             **kwargs,
         )
 
@@ -140,13 +143,6 @@ def _managed(base: str, user: Any) -> Iterator[ManagedProgram]:
             scopes=in_words(row.scopes),
             allowed_at=row.created,
         )
-
-
-def _machines(user: Any) -> Iterator[Machine]:
-    """Yield the clients that act as a user, such as one who looks after a service account."""
-    rows = current(MachineClient).filter(user=user.pk, is_active=True)
-    for row in rows.select_related("application").order_by("pk"):
-        yield Machine(name=row.name, scopes=in_words(row.scopes))
 
 
 def _consents_by_program(user: Any) -> list[list[Consent]]:

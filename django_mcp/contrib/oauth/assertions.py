@@ -6,7 +6,7 @@
 | ``assertion`` | a trusted issuer | a user of the site (ID-JAG) | `IdentityJWT` |
 
 ``read`` verifies both before a transaction is open, since keys may have to be loaded. The validator
-then asks for the results, and marks each assertion as used.
+reads the results with ``of``, and marks each assertion as used.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CLIENT_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 CLIENT_TYPES = frozenset({"jwt", "client-authentication+jwt"})
 ID_JAG_TYPES = frozenset({"oauth-id-jag+jwt"})
 PARAMETERS = ("assertion", "client_assertion")
-"""They are taken out of the request."""
+"""``read`` removes them from the request."""
 
 MAX_LENGTH = 16_384
 """Characters of a JWT."""
@@ -116,9 +116,9 @@ def of(headers: Mapping[str, Any]) -> Assertions:
 
 
 def read(request: HttpRequest, token_endpoint: str) -> None:
-    """Verify the assertions of a request, and take them out of it.
+    """Verify the assertions of a request, and remove them from it.
 
-    Nothing that handles the request afterwards can log them. Those of a query string are left
+    So nothing that handles the request afterwards can log them. Assertions in a query string stay
     there: oauthlib refuses the request.
     """
     if not any(name in request.POST for name in PARAMETERS):
@@ -174,16 +174,15 @@ def _client(token: str, request: HttpRequest, token_endpoint: str) -> ClientJWT:
         required=("exp", "aud", "iss", "sub", "jti"),
         leeway=LEEWAY,
     )
-    claims = _checked(_verified_by(machine, token, rules), {*_spellings(own), token_endpoint})
+    if machine.jwks:
+        verified = verify(token, machine.own_keys(), rules)
+    else:
+        keys = _keys_at(machine.jwks_uri)
+        verified = async_to_sync(verify_by_key_set)(token, keys, rules)
+    claims = _checked(verified, {*_spellings(own), token_endpoint})
     if claims["exp"] > time.time() + MAX_CLIENT_LIFETIME + LEEWAY:
         raise InvalidAssertion(f"The assertion must expire within {MAX_CLIENT_LIFETIME:.0f} s")
     return ClientJWT(machine, claims)
-
-
-def _verified_by(machine: MachineClient, token: str, rules: Rules) -> VerifiedJWT | None:
-    if machine.jwks:
-        return verify(token, machine.own_keys(), rules)
-    return async_to_sync(verify_by_key_set)(token, _keys_at(machine.jwks_uri), rules)
 
 
 def _identity(token: str, base: str) -> IdentityJWT:

@@ -20,7 +20,7 @@ from django_mcp.core.components.base import ConfigurationError
 
 TAG = "django_mcp"
 DURATIONS = ("ACCESS_TOKEN_EXPIRE_SECONDS", "REFRESH_TOKEN_EXPIRE_SECONDS")
-"""Settings whose value the site may well choose."""
+"""Settings that a site may set to any value."""
 
 
 @register(TAG)
@@ -31,7 +31,7 @@ def check_authorization_server(
     if not apps.is_installed("django_mcp.contrib.oauth"):
         return []
     messages = [*_settings(), *_urls(), *_login()]
-    # A server whose components cannot be built is reported by a check of its own.
+    # Another check reports components that cannot be built.
     with suppress(ConfigurationError):
         messages += _scopes()
     return messages
@@ -105,7 +105,7 @@ LOGIN_HINT = "Set LOGIN_URL to the login page: a path, or the name of a URL patt
 
 
 def _scopes() -> Iterator[CheckMessage]:
-    """Clients ask for the scopes of a server and of its components, and each must be known."""
+    """Clients request the scopes of a server and of its components: each has to be registered."""
     from oauth2_provider.scopes import get_scopes_backend
 
     from django_mcp.contrib.oauth import resources

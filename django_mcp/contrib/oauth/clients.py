@@ -1,7 +1,7 @@
-"""What clients say about themselves: metadata documents (CIMD) and registrations (RFC 7591).
+"""The metadata of clients: documents that they publish (CIMD), and registrations (RFC 7591).
 
-The published documents name things which this server does not have, such as the device grant, and
-which the client can do without. They are left out, instead of the client being refused.
+A document may name things that this server does not have and the client can do without, such as
+the device grant. The server leaves them out, and does not refuse the client.
 """
 
 from __future__ import annotations
@@ -36,17 +36,14 @@ def without_unsupported(metadata: Mapping[str, Any]) -> dict[str, Any]:
         supported["redirect_uris"] = accepted[:MAX_REDIRECT_URIS]
     preferred = metadata.get("token_endpoint_auth_method")
     possible = metadata.get("token_endpoint_auth_methods_supported")
-    if isinstance(possible, list) and "none" in possible and preferred not in _methods():
+    methods = oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED
+    if isinstance(possible, list) and "none" in possible and preferred not in [*methods]:
         supported["token_endpoint_auth_method"] = "none"
     name = metadata.get("client_name")
     if isinstance(name, str):
         printable = "".join(character for character in name if character.isprintable())
         supported["client_name"] = printable[:MAX_NAME]
     return supported
-
-
-def _methods() -> list[str]:
-    return [*oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED]
 
 
 def is_acceptable(uri: str) -> bool:

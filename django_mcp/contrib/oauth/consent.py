@@ -44,20 +44,17 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         request.META[CALLER] = caller_of(request)
         client_id = (request.POST or request.GET).get("client_id", "")
         if is_cimd_client_id(client_id) and _application(client_id) is None:
-            return self._dispatch_unknown(client_id, request)
+            with documents.fetched_before(client_id, self._oauthlib_request()):
+                return self._dispatch_and_store(client_id, request)
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         return response
 
-    def _dispatch_unknown(self, client_id: str, request: HttpRequest) -> HttpResponseBase:
+    def _dispatch_and_store(self, client_id: str, request: HttpRequest) -> HttpResponseBase:
         """Answer for a client that is not stored, and store it only if the user allows it.
 
         The toolkit finds clients in the database alone. If another user allows the same client
         meanwhile, the database refuses a second row of it; then it is found at the next attempt.
         """
-        with documents.fetched_before(client_id, self._oauthlib_request()):
-            return self._dispatch_and_store(client_id, request)
-
-    def _dispatch_and_store(self, client_id: str, request: HttpRequest) -> HttpResponseBase:
         applications = current(get_application_model())
         alias = applications.db
         response: HttpResponseBase
@@ -76,21 +73,18 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         query = request.GET.copy()
-        # A client must not choose that past tokens, for whatever resource, stand for a consent.
+        # It lets tokens of any resource count as a consent: a client must not choose that.
         query.pop("approval_prompt", None)
         if not query.getlist("resource"):
-            resource = self._default_resource(query)
-            if resource is not None:
-                query["resource"] = resource
+            # Older clients name no resource. One that the site added may mean another API.
+            application = _application(query.get("client_id", ""))
+            is_manual = application is not None and application.registration_source == "manual"
+            only = None if is_manual else resources.only(self._base)
+            if only is not None:
+                query["resource"] = only
         request.GET = query  # type: ignore[assignment]
         response: HttpResponseBase = super().get(request, *args, **kwargs)
         return response
-
-    def _default_resource(self, query: Any) -> str | None:
-        """Older clients name no resource. One which the site added may mean another API."""
-        application = _application(query.get("client_id", ""))
-        is_manual = application is not None and application.registration_source == "manual"
-        return None if is_manual else resources.only(self._base)
 
     @property
     def _base(self) -> str:
@@ -145,10 +139,10 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         return response
 
     def _is_allowed(self, context: dict[str, Any]) -> bool:
-        """Whether to go on without asking.
+        """Whether the user allowed all of it before, so that they need not be asked.
 
-        Any program on the user's computer can receive what is sent to a port of it or to a
-        scheme, in the name of another one: there they are asked each time (RFC 8252, section 8.6).
+        A redirect to a port or a scheme of the user's computer can be received by any program on
+        it. For such a redirect they are asked each time (RFC 8252, section 8.6).
         """
         if "prompt" in self.request.GET or urlsplit(context["redirect_uri"]).scheme != "https":
             return False
@@ -172,17 +166,16 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
 
     def form_valid(self, form: Any) -> HttpResponseBase:
         client_id = form.cleaned_data["client_id"]
-        application = _application(client_id) or self._fetched(client_id)
+        application = _application(client_id)
+        if application is None:
+            application = resolve_cimd_application(client_id, self._oauthlib_request())
         # The toolkit redirects errors of a resource before it has checked where.
         uri = form.cleaned_data["redirect_uri"]
-        if application is None or not _is_own_redirect(uri, application):
+        registered = [] if application is None else application.redirect_uris.split()
+        if not clients.is_acceptable(uri) or not clients.is_registered(uri, registered):
             return self.form_invalid(form)
         response: HttpResponseBase = super().form_valid(form)
         return response
-
-    def _fetched(self, client_id: str) -> Any:
-        """Return the client of a metadata document, or None."""
-        return resolve_cimd_application(client_id, self._oauthlib_request())
 
     def _oauthlib_request(self) -> Request:
         headers = self.get_oauthlib_core().extract_headers(self.request)
@@ -206,11 +199,6 @@ def _application(client_id: str) -> Any:
     if "\0" in client_id:
         return None
     return current(get_application_model()).filter(client_id=client_id).first()
-
-
-def _is_own_redirect(uri: str, application: Any) -> bool:
-    registered = application.redirect_uris.split()
-    return clients.is_acceptable(uri) and clients.is_registered(uri, registered)
 
 
 @contextmanager

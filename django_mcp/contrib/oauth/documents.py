@@ -22,8 +22,8 @@ from django_mcp.stores.base import StoreBusy
 from django_mcp.stores.cache_counts import PeriodCount
 
 CALLER = "django_mcp.caller"
-"""The key in ``request.META`` under which ``caller_of`` is passed to the permission below; no
-client can send it."""
+"""The key in ``request.META`` that passes ``caller_of`` to the permission below. No client can send
+it."""
 MAX_FETCHES = 30
 """Documents that are fetched in an hour for one user, or for anonymous requests of one network."""
 FETCHES = PeriodCount("oauth.fetches", 60 * 60)
@@ -32,7 +32,7 @@ KEPT = 10 * 60
 
 
 def caller_of(request: HttpRequest) -> str:
-    """By what fetches are counted: the user, or the network of an anonymous request."""
+    """Return the user, or the network of an anonymous request, for whom fetches are counted."""
     user = getattr(request, "user", None) or AnonymousUser()
     if user.is_authenticated:
         return f"user {user.pk}"
@@ -40,7 +40,7 @@ def caller_of(request: HttpRequest) -> str:
 
 
 class FetchPermission:
-    """Lets documents be fetched for authorization requests alone, and so many for each caller.
+    """Allows fetches for authorization requests only, and a number of them for each caller.
 
     Requests to the other endpoints fetch nothing: the client of a code or token is stored.
     """
@@ -59,10 +59,10 @@ class FetchPermission:
 
 @contextmanager
 def fetched_before(client_id: str, request: Any) -> Iterator[None]:
-    """Fetch a document now, so that the toolkit finds it at hand within this context.
+    """Fetch a document now, so that the toolkit does not fetch it within this context.
 
-    It asks for it within the transaction that stores the client, in which no other writer should
-    have to wait for somebody's server. ``request`` is the one of oauthlib.
+    The toolkit would fetch it in the transaction that stores the client, and other writers would
+    wait for a server of somebody else. ``request`` is the one of oauthlib.
     """
     token = _at_hand.set((client_id, _fetched(client_id, request)))
     try:
@@ -78,7 +78,7 @@ _at_hand: ContextVar[tuple[str, Fetched | None] | None] = ContextVar(
 
 
 def _fetched(client_id: str, request: Any) -> Fetched | None:
-    """Return the document, or why there is none; None where the toolkit would not ask for it."""
+    """Return the document, or its error; None where the toolkit would not fetch it."""
     fetcher = oauth2_settings.CIMD_METADATA_FETCHER()
     permissions = oauth2_settings.CIMD_REGISTRATION_PERMISSION_CLASSES
     is_ours = isinstance(fetcher, ClientMetadataFetcher)

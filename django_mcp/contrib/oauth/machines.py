@@ -5,7 +5,7 @@
 | ``client_credentials`` | the user of a `MachineClient` | the administrator who registered it |
 | ``jwt-bearer`` with an ID-JAG | the user whom a `TrustedIssuer` names | the company |
 
-Neither has refresh tokens. ``ResourceValidator`` asks the functions here.
+Neither has refresh tokens. ``ResourceValidator`` calls the functions here.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def machine_of(client: Any) -> MachineClient | None:
 
 
 def is_authentic(request: Any, *, by_secret: bool) -> bool:
-    """Whether a client is who it says; ``by_secret`` is what the toolkit found of its secret.
+    """Whether a client has authenticated; ``by_secret``: whether its secret was right.
 
-    A client with keys must use them, and one that the administrator turned off is nobody.
+    A client with keys must use them, and one that the administrator turned off cannot.
     """
     presented = assertions.of(request.headers).client
     if isinstance(presented, assertions.ClientJWT):
@@ -105,7 +105,10 @@ def is_authentic(request: Any, *, by_secret: bool) -> bool:
 
 def has_previous_secret(request: Any) -> bool:
     """Whether a request has the secret that was replaced a short time ago; it sets the client."""
-    client_id, secret = _secret_in(request)
+    # RFC 6749, section 2.3.1.
+    in_header = _basic(request.headers)
+    in_body = (request.client_id, getattr(request, "client_secret", None))
+    client_id, secret = in_body if in_header is None else in_header
     if not client_id or not secret:
         return False
     rows = current(MachineClient).filter(application__client_id=client_id)
@@ -114,14 +117,6 @@ def has_previous_secret(request: Any) -> bool:
         return False
     request.client = machine.application
     return bool(machine.is_previous_secret(secret))
-
-
-def _secret_in(request: Any) -> tuple[str | None, str | None]:
-    """Return the client id and the secret of a request (RFC 6749, section 2.3.1)."""
-    in_header = _basic(request.headers)
-    if in_header is None:
-        return request.client_id, getattr(request, "client_secret", None)
-    return in_header
 
 
 def stated_clients(request: HttpRequest) -> set[str]:

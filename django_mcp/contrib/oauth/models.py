@@ -45,8 +45,8 @@ class ConsentManager(models.Manager["Consent"]):
     def add(self, user: Any, application: Any, resource: str, scopes: Iterable[str]) -> None:
         """Add scopes to the consent of a user for a client.
 
-        Several pages of one user may do it at once. The row is there before it is locked: a lock of
-        a row that is missing would be one of a gap on MariaDB, within which nobody can insert.
+        Several pages of one user may do it at once. The row is inserted before it is locked: on
+        MariaDB, the lock of a missing row is a lock of a gap, in which nobody can insert.
         """
         key = {"user": user, "application": application, "resource": resource}
         given = {*scopes}
@@ -68,7 +68,7 @@ class ConsentManager(models.Manager["Consent"]):
 
 
 class Consent(models.Model):
-    """The scopes which a user allowed to one client, on one server."""
+    """The scopes that a user allowed to one client, on one server."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_consents"
@@ -98,7 +98,7 @@ class Consent(models.Model):
         return self.scope.split()
 
     def revoke(self) -> None:
-        """Take it back: the client's codes and tokens for this server are not valid any more."""
+        """Revoke it, with the codes and tokens of the client for this server."""
         with transaction.atomic(using=router.db_for_write(get_access_token_model())):
             revoke_tokens(self.resource, user=self.user, application=self.application)
             self.delete()
@@ -107,8 +107,8 @@ class Consent(models.Model):
 def revoke_tokens(resource: str | None = None, **of: Any) -> None:
     """End the codes and tokens of a user or a client, for one server or for all of them.
 
-    ``of`` are fields that these rows have in common: ``user`` and ``application``. Rows are deleted
-    one by one, since each has to be forgotten by the caches of all workers.
+    ``of`` selects the rows, by ``user`` and ``application``. They are deleted one by one, since the
+    caches of all workers have to forget each of them.
     """
     access = get_access_token_model()
     refresh = get_refresh_token_model()
@@ -128,10 +128,10 @@ def revoke_tokens(resource: str | None = None, **of: Any) -> None:
 
 
 def end_with_password(user: Any) -> None:
-    """Take back the consents of a user; the app connects it.
+    """Revoke the consents of a user whose password has changed; the app connects it.
 
-    Tokens by which a company lets programs act for the user end as well; programs get new ones as
-    long as the company vouches for the user.
+    The tokens that programs got from the user's company end as well. Programs get new ones as long
+    as the company vouches for the user.
     """
     for consent in Consent.objects.filter(user=user).select_related("application", "user"):
         consent.revoke()
@@ -173,8 +173,8 @@ class Redemption(models.Model):
 class MachineClient(models.Model):
     """A client that authenticates by itself: an administrator registered it.
 
-    With a ``user``, the grant of client credentials gives it tokens with which it acts as this
-    user (RFC 6749, section 4.4). Without one, it only presents assertions of trusted issuers.
+    With a ``user``, it gets tokens by client credentials, and acts as this user (RFC 6749, section
+    4.4). Without one, it only presents assertions of trusted issuers.
     """
 
     application = models.OneToOneField(

@@ -13,8 +13,8 @@ States of a code or refresh token, and the answers to a request with it:
 A refresh token is repeatable for ``REPEAT_SECONDS``, unless its successor is redeemed before. When
 a code or refresh token ends, all tokens of its family are revoked.
 
-``TokenView`` opens a transaction and calls ``lock``; ``ResourceValidator`` asks in which state it
-is, and moves it on.
+``TokenView`` opens a transaction and calls ``lock``. ``ResourceValidator`` reads the state, and
+stores the next one.
 """
 
 from __future__ import annotations
@@ -81,11 +81,15 @@ def keep(credential: str, tokens: Mapping[str, Any], *, is_repeatable: bool) -> 
     family = current(Redemption).filter(token_family=successor.token_family)
     # Once its successor is redeemed in turn, a refresh token is not repeated any more.
     family.exclude(response="").delete()
+    response = ""
+    if is_repeatable:
+        # For whoever has the credential: the database and SECRET_KEY do not suffice.
+        response = DjangoSigner().sign(_bound_to(credential), json.dumps(tokens))
     current(Redemption).create(
         digest=digest_of(credential),
         application=successor.application,
         token_family=successor.token_family,
-        response=_encrypted(credential, tokens) if is_repeatable else "",
+        response=response,
     )
 
 
@@ -145,11 +149,6 @@ def _refresh_token(tokens: Mapping[str, Any]) -> Any:
     rows = current(get_refresh_token_model()).select_related("access_token")
     digest = digest_of(tokens.get("refresh_token", ""))
     return rows.filter(token_checksum=digest).order_by("-pk").first()
-
-
-def _encrypted(credential: str, tokens: Mapping[str, Any]) -> str:
-    """Encrypt tokens for whoever has the credential: the database and SECRET_KEY do not suffice."""
-    return DjangoSigner().sign(_bound_to(credential), json.dumps(tokens))
 
 
 def _bound_to(credential: str) -> str:

@@ -25,13 +25,13 @@ BATCH = 500
 
 
 MAX_UNUSED = 30
-"""Clients of one network that nobody has allowed anything, besides the newest."""
+"""Clients of one network to which no user has allowed anything, besides the new ones."""
 NEW = timedelta(minutes=10)
-"""How long a client is new. Its user is about to log in, so that newer ones do not replace it."""
+"""The age up to which a client is new: its user may be logging in, so it is not deleted."""
 MAX_NEW = 1000
 """New clients of one network: a bound for programs that register all the time."""
 DEFAULT_METHOD = "client_secret_basic"
-"""How a client authenticates that does not say it (RFC 7591, section 2)."""
+"""The method of a client that names none (RFC 7591, section 2)."""
 INFORMATION = (
     "client_uri",
     "logo_uri",
@@ -60,16 +60,16 @@ def store(client_id: str, network: str, metadata: Mapping[str, Any]) -> dict[str
 
 
 def _kept(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    information = {name: metadata.get(name) for name in INFORMATION}
+    information = {}
+    for name in INFORMATION:
+        value = metadata.get(name)
+        if isinstance(value, str) and value.isprintable():
+            information[name] = value
     return {
-        **{name: value for name, value in information.items() if _is_printable(value)},
+        **information,
         "response_types": ["code"],
         "token_endpoint_auth_method": metadata.get("token_endpoint_auth_method", DEFAULT_METHOD),
     }
-
-
-def _is_printable(value: object) -> bool:
-    return isinstance(value, str) and value.isprintable()
 
 
 def metadata_of(client_id: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _delete_but_newest(clients: QuerySet[Any], number: int) -> None:
 
 
 def prune() -> int:
-    """Delete the clients that nobody has ever allowed anything; return their number.
+    """Delete the clients to which no user has ever allowed anything; return their number.
 
     Anybody may register, and many programs do so at each start. One that registered within the
     last 30 days is kept, since its user may still come. One that the site added is kept always.
@@ -99,7 +99,7 @@ def prune() -> int:
 
 
 def _unused() -> QuerySet[Any]:
-    """The clients that registered, and that nobody has ever allowed anything."""
+    """The clients that registered, and to which no user has ever allowed anything."""
     model = get_application_model()
     unused: QuerySet[Any] = current(model).exclude(
         registration_source=model.RegistrationSource.MANUAL

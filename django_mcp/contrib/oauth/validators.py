@@ -19,9 +19,9 @@ from django_mcp.contrib.oauth.resources import BASE_URL, InvalidTarget, base_of,
 
 
 class OAuthBackend(OAuthLibCore):
-    """Passes the URL of the site on to the validator, which sees only paths otherwise.
+    """Passes the URL of the site to the validator, which would see only a path without it.
 
-    And adds the grant of assertions to those of oauthlib.
+    It adds the grant of assertions to the grants of oauthlib.
     """
 
     def __init__(self, server: Any = None) -> None:
@@ -64,7 +64,7 @@ class ResourceValidator(OAuth2Validator):
         super().save_authorization_code(client_id, code, request, *args, **kwargs)
 
     def client_authentication_required(self, request: Any, *args: Any, **kwargs: Any) -> bool:
-        """Whether the client has to prove who it is; whoever presents an assertion wants to."""
+        """Whether the client has to authenticate: also where it presents an assertion."""
         if assertions.of(request.headers).client is not None:
             return True
         return bool(super().client_authentication_required(request, *args, **kwargs))
@@ -206,8 +206,8 @@ class ResourceValidator(OAuth2Validator):
 def check_resources(base: str, requested: list[str], application: Any, **kwargs: Any) -> None:
     """Raise InvalidTarget unless ``requested`` is one resource of this project.
 
-    An application which the site added itself may name none, and then gets a token that no MCP
-    server accepts.
+    An application that the site itself added may name none. It gets a token that no MCP server
+    accepts.
     """
     if len(requested) > 1:
         raise InvalidTarget("Name one resource", **kwargs)
