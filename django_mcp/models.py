@@ -124,7 +124,7 @@ class McpTask(models.Model):
     """
 
     STATUSES = (
-        ("held", _("waiting for approval")),
+        ("waiting", _("waiting for approval")),
         ("working", _("working")),
         ("input_required", _("input required")),
         ("completed", _("completed")),
@@ -173,7 +173,7 @@ class McpTask(models.Model):
     update_count = models.PositiveBigIntegerField(_("update count"), default=0)
     # Who works on it. Without a renewal, the work is lost when the lease ends. Before the start,
     # this is the time in which it has to be approved or started.
-    lease_by = models.CharField(_("lease holder"), max_length=64, blank=True)
+    lease_owner = models.CharField(_("lease owner"), max_length=64, blank=True)
     lease_until = models.DateTimeField(_("lease ends"), null=True, blank=True)
     # When somebody first found that the lease had ended; before ``lease_until``, that of a former
     # lease.

@@ -17,7 +17,7 @@ CONSTANTS = {
     "MAX_SUBSCRIPTIONS": "django_mcp.core.dispatch.methods.subscriptions.MAX_SUBSCRIPTIONS",
     "MAX_TASKS_PER_CALLER": "django_mcp.tasks.store.MAX_TASKS_PER_CALLER",
     "MAX_TASK_TTL_MS": "django_mcp.tasks.calls.MAX_TTL_MS",
-    "MAX_WAITING_APPROVALS": "django_mcp.contrib.approvals.holding.MAX_WAITING",
+    "MAX_WAITING_APPROVALS": "django_mcp.contrib.approvals.step.MAX_WAITING",
     "REQUEST_STATE_LIFETIME": "django_mcp.core.frame.client.request_state.LIFETIME",
     "RESPONSE_TIMEOUT": "django_mcp.core.frame.client.input_requests.RESPONSE_TIMEOUT",
     "SESSIONS_PER_PRINCIPAL": "django_mcp.stores.SESSIONS_PER_PRINCIPAL",

@@ -80,12 +80,12 @@ class McpTaskAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("worker"))
     def worker(self, task: McpTask) -> Any:
-        """The host and the process that run it; whether it waits for one."""
+        """The host and the process that run it, or that it waits for one."""
         if task.status not in task_store.ACTIVE:
             return NOTHING
         if task.started_at is None:
             return _("waits for a worker") if task.status == Status.WORKING else NOTHING
-        return worker_of(task.lease_by)
+        return worker_of(task.lease_owner)
 
     @admin.display(description=_("result"))
     def outcome_text(self, task: McpTask) -> str:
@@ -106,7 +106,7 @@ class McpTaskAdmin(ReadOnlyAdmin):
 
     @admin.action(description=_("Submit again what waits for a worker"), permissions=["delete"])
     def submit_selected(self, request: HttpRequest, queryset: QuerySet[McpTask]) -> None:
-        """Submit tasks again whose message was lost: each of them starts once all the same."""
+        """Submit tasks again if their messages may be lost. Each of them starts only once."""
         keys = list(queryset.filter(WAITING).values_list("pk", flat=True))
         for key in keys:
             submission.submit_again(key)

@@ -1,18 +1,18 @@
-"""``answer_within``: long calls and questions of clients that know neither tasks nor questions.
+"""``answer_within``: long calls, and questions, for clients without tasks and input requests.
 
-A call of a tool with this option runs as a task of which its client knows nothing, unless the
-client can have a task of its own, or can be asked what the tool may ask. The client is answered
-after so many seconds at the latest, in every revision:
+A call of a tool with this option runs as a task that its client does not know of. A client that can
+have a task of its own, or that supports the input requests of the tool, needs no such task. The
+client is answered after so many seconds at the latest, in every revision:
 
 =====================  ====================================================================
 the task               the client's model reads
 =====================  ====================================================================
 has ended              the result, or the error
 is working             that the call is still running, and to call ``call_status`` later
-waits for an answer    the question, the page on which the user answers it, and the same
+waits for an answer    the question, its page, and to call ``call_status`` later
 =====================  ====================================================================
 
-``call_status`` says the same of a call, by the id in that text.
+``call_status`` returns the same for a call, by the id in that text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from django_mcp.runtime.pages import absolute_url, page_url
 from django_mcp.tasks import calls, changes, methods, steps, store, submission
 
 QUESTION_PAGE = "django_mcp_elicitation:question"
-"""The page where users answer questions: of an optional app."""
+"""The page of an optional app, where users answer questions."""
 ANSWER_WITHIN = "answer_within"
 STATUS_TOOL = "call_status"
 ID = re.compile(r"[\w-]{22,43}", re.ASCII)
@@ -52,9 +52,9 @@ ON_A_PAGE: Json = {"elicitation": {"form": {}, "url": {}}}
 STATUS_CALL = "django-mcp/status-call"
 """The member of ``_meta`` with the parameters of the call of a status tool."""
 OWN = ("content", "structuredContent", "isError")
-"""The members of a result which are the tool's."""
+"""The members of a result that the tool makes."""
 FRAMEWORK = "io.modelcontextprotocol/"
-"""The prefix of the metadata which each response adds for itself."""
+"""The prefix of metadata that belongs to one response."""
 
 RUNNING = (
     "This call of {tool} is still running.{message} Do not call {tool} again for this: call "
@@ -84,13 +84,13 @@ def text(message: str, *, is_error: bool = False) -> dict[str, Any]:
 
 
 def unfinished(message: str, status_tool: str, task_id: str) -> dict[str, Any]:
-    """Return the result of a call that runs on, with the call that says more for programs."""
+    """Return the result of a call that runs on; its ``_meta`` has the next call, for programs."""
     params = {"name": status_tool, "arguments": {"id": task_id}}
     return {**text(message), "_meta": {STATUS_CALL: params}}
 
 
 def kept(result: Json) -> dict[str, Any]:
-    """Return what belongs to the result of the tool, and not to one response."""
+    """Return the members of a stored result that do not belong to one response."""
     own = {name: member for name, member in result.items() if name in OWN}
     meta = result.get("_meta") or {}
     own_meta = {key: value for key, value in meta.items() if not key.startswith(FRAMEWORK)}
@@ -114,7 +114,7 @@ async def answer_soon(
 ) -> Answer | None:
     """Run the call as a task, and answer in time; None where it may be a plain call.
 
-    It is a step before the handler, so that it follows steps that decide on the call.
+    It is a step before the handler, so that it follows the step that may request an approval.
     """
     tool = plan.component
     if not frame.exchange.may_start_tasks or _can_have_all(frame, tool):
@@ -156,7 +156,7 @@ async def _wait(task: Task, frame: Frame, seconds: float) -> Task:
 
 
 def outcome(frame: Frame, task: Task) -> dict[str, Any]:
-    """Return the result of a call, or one that says how to go on."""
+    """Return the result of a call, or a text with its status and the next call."""
     if task.result is not None:
         return kept(task.result)
     words = {"tool": task.tool, "id": task.id, "status_tool": STATUS_TOOL}
@@ -220,5 +220,5 @@ def add(server: Server, component: Component) -> None:
     present = [item for item in server.components.registered() if item.key == STATUS_TOOL]
     if not any(item.handler is call_status for item in present):
         tool = tool_component(call_status, title="Status of a call", read_only=True)
-        # Whatever a connection selects or a server lists, its calls may run on.
+        # It is in every selection and list: any call may run on.
         server.components.add(replace(tool, is_in_every_selection=True, always_load=True))

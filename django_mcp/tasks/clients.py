@@ -52,9 +52,9 @@ class TaskClient(Client):
 
 
 class PageClient(TaskClient):
-    """The client of a call that runs as a task of which it knows nothing.
+    """The client of a call that runs as a task, although the client does not know of tasks.
 
-    Its user answers on a page of the site, if there is one, so that its revision does not count.
+    Its user answers on a page of the site, if there is one, whatever its revision supports.
     """
 
     shows_urls = True
@@ -67,10 +67,10 @@ class PageClient(TaskClient):
 
 
 class HandOver:
-    """Whether a call was continued as a task; shared by all copies of its client.
+    """Whether a call was continued as a task; all copies of its client share it.
 
     A call that ends with an input request is never continued, although its handler still cleans
-    up: a thread of the handler and the event loop may decide at the same time.
+    up. It needs a lock: a thread of the handler and the event loop may decide at the same time.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class HandOverClient(MultiRoundTripClient):
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         with self._hand_over.lock:
             if self._hand_over.run is None:
-                return run_in_place(coroutine)  # It waits for nothing, and so holds nobody up.
+                return run_in_place(coroutine)  # It waits for nothing.
         return self._exchange.wait_for_client(coroutine)
 
     async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:

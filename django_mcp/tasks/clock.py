@@ -29,14 +29,10 @@ class Now(DjangoNow):
     def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
         template = "UTC_TIMESTAMP(6)"
         if not settings.USE_TZ:
-            template = f"(UTC_TIMESTAMP(6) + INTERVAL {_seconds_ahead_of_utc()} SECOND)"
+            offset = datetime.now(timezone.get_default_timezone()).utcoffset() or timedelta()
+            seconds = round(offset.total_seconds())
+            template = f"(UTC_TIMESTAMP(6) + INTERVAL {seconds} SECOND)"
         return self.as_sql(compiler, connection, template=template, **context)
-
-
-def _seconds_ahead_of_utc() -> int:
-    local = datetime.now(timezone.get_default_timezone())
-    offset = local.utcoffset() or timedelta()
-    return round(offset.total_seconds())
 
 
 def after(duration: timedelta) -> ExpressionWrapper[Any]:

@@ -1,15 +1,15 @@
 """Waiting for the end of a task in ``tasks/result``, and messages on its stream meanwhile.
 
-A client may drop a stream without a word, and a user may take longer than a request waits. What
-a task has to send is therefore sent by its newest ``tasks/result`` request, whatever an older one
-has sent already. One field of the task, ``receiver``, has the name of that request:
+A client may drop a stream in silence, and a user may take longer than a request waits. So the
+newest ``tasks/result`` request of a task sends its messages and input requests, also those that an
+older one has sent already. The field ``receiver`` of the task has the name of that request:
 
 ==================  =============================================  ==========================
-receiver            who moves it                                   what this request does
+receiver            who moves it                                   this request
 ==================  =============================================  ==========================
-this request        it begins, or finds the field empty            sends, and sends again
-                                                                   what has no response
-another request     that one began later                           cancels what it has sent,
+this request        it begins, or finds the field empty            sends, and sends requests
+                                                                   without a response again
+another request     that one began later                           cancels its own requests,
                                                                    and waits for the end
 empty               the receiver was cancelled                     becomes the receiver
 ==================  =============================================  ==========================
@@ -46,8 +46,7 @@ logger = logging.getLogger("django_mcp")
 
 
 GRACE = 3.0
-"""Seconds in which a client may make its ``tasks/result`` request, after it was told that input is
-required."""
+"""Seconds that a client has for its ``tasks/result`` request, once input is required."""
 
 
 class Way(Protocol):
@@ -123,7 +122,7 @@ class Delivery:
             self._way.write(dict(message))
 
     def _send_requests(self, task: Task) -> None:
-        """Send requests without a response; cancel answered ones, and those of another request."""
+        """Send requests without a response; cancel those that were answered, or sent elsewhere."""
         outstanding = task.outstanding if task.receiver == self._name else {}
         self._cancel(self._sending.keys() - outstanding.keys())
         for key in outstanding.keys() - self._sending.keys():

@@ -1,4 +1,9 @@
-"""Running a stored task by its id: what every runner calls where the task should run."""
+"""Running a stored task by its id: every runner calls ``run`` in the process that it chose.
+
+A run starts its task, which leases the row; it waits for a slot, makes the Frame of the stored call
+again (``restore``), and answers that as a request. The permissions of the caller are checked then,
+since they may have changed. ``Run.follow`` stores how it ended.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,12 @@ from typing import Any
 
 from django.utils import translation
 
+from django_mcp import registry, stores
 from django_mcp.core.concurrency.fair_slots import FairSlots
 from django_mcp.core.dispatch import handle
 from django_mcp.core.dispatch.handle import Site
+from django_mcp.core.frame.client.base import Client
+from django_mcp.core.frame.client.bidirectional import BidirectionalClient
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.session import Change
 from django_mcp.core.protocol import jsonrpc
@@ -23,8 +31,8 @@ from django_mcp.core.protocol.errors import (
     McpError,
     MissingClientCapability,
 )
+from django_mcp.core.protocol.jsonrpc import RequestInfo
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
-from django_mcp.core.protocol.tasks import Task
 from django_mcp.core.server.server import Server
 from django_mcp.models import McpTask
 from django_mcp.pubsub import bus, publisher, switches
@@ -32,47 +40,44 @@ from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import pools, request_scope
 from django_mcp.runtime.process import greenlets
 from django_mcp.tasks import calls, store
-from django_mcp.tasks.calls import CallerGone, Execution, Restored
-from django_mcp.tasks.clients import TaskClient
-from django_mcp.tasks.run import OUTAGE, UNLIMITED, Run, new_holder, until_available
-from django_mcp.transports import site
+from django_mcp.tasks.calls import CallerGone
+from django_mcp.tasks.clients import PageClient, TaskClient
+from django_mcp.tasks.run import OUTAGE, UNLIMITED, Run, new_lease_owner, until_available
+from django_mcp.transports import frames, site
+from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.http import paths
 
 logger = logging.getLogger("django_mcp")
-
 
 JOBS: dict[str, Callable[[], Awaitable[object]]] = {}
 """Work of extensions that the runner of the site runs where tasks run, by a name which is submitted
 like the id of a task. It keeps its own rows: it may be submitted too often, or get lost."""
 
 GRANTS: dict[str, Callable[[McpTask, Mapping[str, Any]], Awaitable[None]]] = {}
-"""Functions of extensions that hold calls, by the name of the extension. Before a call runs that it
-has held, the function verifies the row and the stored call, and grants the run, or raises
-ValueError."""
+"""Functions that grant the run of a call which needs an approval, by the name of their extension.
+They verify the row and the stored call, and raise ValueError for a call that was not approved."""
+
+NO_SERVER = "The server of this call does not exist any more, so nothing was done"
+NOT_VERIFIED = "The stored call could not be verified, so nothing was done"
 
 
 async def run(task_id: str, slots: FairSlots = UNLIMITED) -> None:
     """Run the task with this id, unless it was started, cancelled or deleted before.
 
-    The handler begins when one of the ``slots`` is free; the lease is held meanwhile.
+    The handler begins when one of the ``slots`` is free; the lease is renewed meanwhile.
     """
     if (job := JOBS.get(task_id)) is not None:
         await job()
         return
     request_scope.use_pool(pools.TASKS)
-    holder = new_holder()
-    tasks = store.get()
-
-    async def start() -> tuple[McpTask, Task] | None:
-        row = await tasks.start(task_id, holder)
-        task = None if row is None else await tasks.held(task_id, holder)
-        return None if row is None or task is None else (row, task)
-
+    lease_owner = new_lease_owner()
+    start = partial(store.get().start, task_id, lease_owner)
     # The message of the task does not come again.
     started = await until_available(start, OUTAGE, "A task cannot be started; trying again")
     if started is None:
         return
     row, task = started
-    running = Run(task, holder, slots.slot(row.user_key or row.caller))
+    running = Run(task, lease_owner, slots.slot(row.user_key or row.caller))
     await running.follow(asyncio.create_task(_answer(row, running)))
 
 
@@ -81,90 +86,167 @@ def run_in_new_loop(task_id: str) -> None:
 
     Raises ImproperlyConfigured if its threads are greenlets.
     """
+
+    async def read_switches_and_run() -> None:
+        await switches.read()
+        await run(task_id)
+
     greenlets.refuse_to_run_tasks()
-    bus.run_in_temporary_loop(_read_switches_and_run, task_id)
+    bus.run_in_temporary_loop(read_switches_and_run)
 
 
-async def _read_switches_and_run(task_id: str) -> None:
-    await switches.read()
-    await run(task_id)
+async def _answer(row: McpTask, run: Run) -> bytes:
+    """The response to the stored call, when the run has its slot."""
 
+    def failed(error: McpError) -> bytes:
+        return jsonrpc.encode(jsonrpc.error(None, BY_VERSION[row.version].error(error)))
 
-async def _answer(row: McpTask, running: Run) -> bytes:
-    async with running.slot:
+    async with run.slot:
         try:
-            restore = partial(_restore, row, running)
             text = "The caller of a task cannot be read; trying again"
-            restored = await until_available(restore, OUTAGE, text)
+            frame, call = await until_available(partial(restore, row, run), OUTAGE, text)
         except CallerGone as error:
-            return _failed(row, AuthenticationRequired(str(error)))
+            return failed(AuthenticationRequired(str(error)))
         except LookupError:
             logger.exception("A task cannot be run")
-            return _failed(row, InternalError(NO_SERVER))
+            return failed(InternalError(NO_SERVER))
         except ValueError:
             logger.exception("A task cannot be run")
-            return _failed(row, InternalError(NOT_VERIFIED))
-        with translation.override(restored.language):
-            body = await handle.answer(restored.frame, site_of(restored))
-        outcome = restored.frame.exchange.error
-        has_client = isinstance(restored.frame.client, TaskClient)
-        if isinstance(outcome, MissingClientCapability) and not has_client:
+            return failed(InternalError(NOT_VERIFIED))
+        with translation.override(call["language"]):
+            body = await handle.answer(frame, site_of(frame, call["changed"]["assigns"]))
+        lacks_client = isinstance(frame.exchange.error, MissingClientCapability)
+        if lacks_client and not isinstance(frame.client, TaskClient):
             logger.error(
                 "The tool %s requested input, but its approved run has no client", row.tool
             )
         return body
 
 
-NO_SERVER = "The server of this call does not exist any more, so nothing was done"
-NOT_VERIFIED = "The stored call could not be verified, so nothing was done"
+async def restore(row: McpTask, run: Run) -> tuple[Frame, Mapping[str, Any]]:
+    """The Frame of a stored call for its run, and the call as it was stored.
 
-
-async def _restore(row: McpTask, running: Run) -> Restored:
-    """The stored call; one that an extension has held is granted its run.
-
-    The client of a call that was no task knows nothing of its run.
+    A call that needed an approval is granted its run. Raises CallerGone, LookupError for a server
+    that this process does not have, and ValueError for a row that was changed, or not approved.
     """
-    facts = store.call_of(row)
-    is_session = BY_VERSION[row.version].has(Feature.TASKS)
-    is_task = facts["is_task"]
-    store_message = running.add if is_session and is_task else None
-    has_run = is_task or "answered_for" in facts
-    execution = Execution(running if has_run else None, store_message, running.slot)
-    restored = await calls.restore(row, facts, execution)
-    running.cancellation = restored.frame.exchange
-    extension = facts.get("held_by")
+    call = store.call_of(row)
+    server = calls.server_named(row.server)
+    if server is None:
+        raise LookupError(f"This process has no MCP server {row.server!r}")
+    registry.make_ready(server)
+    principal = await calls.caller_of(row.user_key, call)
+    private, assigns = await _state(row, call, server)
+    exchange = LoopExchange(server, principal)
+    exchange.may_start_tasks = False
+    exchange.is_task_run = True
+    exchange.in_pool = partial(pools.run_task, run.slot.call)  # type: ignore[arg-type]
+    if call["is_task"] and BY_VERSION[row.version].has(Feature.TASKS):
+        exchange.receive_message = run.add
+    frame = Frame(
+        assigns,
+        user=principal.user,
+        auth=principal,
+        request=RequestInfo(call["id"], "tools/call", call["params"]),
+        initialized=True,
+        client=_client(exchange, private, call, run),
+        cancellation=exchange,
+        private=private,
+        exchange=exchange,
+    )
+    run.cancellation = exchange
+    extension = call.get("granted_by")
     if extension is not None:
         if extension not in GRANTS:
-            raise ValueError(f"{extension} has held the call, and is not installed")
-        await GRANTS[extension](row, facts)
-    return restored
+            raise ValueError(f"The call needs a grant of {extension}, which is not installed")
+        await GRANTS[extension](row, call)
+    return frame, call
 
 
-def site_of(restored: Restored) -> Site:
-    """The functions of the site, as a stored call needs them."""
+def _client(exchange: LoopExchange, private: Any, call: Mapping[str, Any], run: Run) -> Client:
+    """The client of a stored call. That of a plain call knows nothing of the run."""
+    server = exchange.server
+    revision = private["revision"]
+    if "answered_for" in call:
+        return PageClient(run, server, revision, call["answered_for"], exchange)
+    if not call["is_task"]:
+        return BidirectionalClient(server, revision, {}, exchange, None, None, None)
+    progress_token = None
+    log_level = None
+    if revision.has(Feature.TASKS):
+        progress_token = (call["params"].get("_meta") or {}).get("progressToken")
+        if server.capabilities.has("logging"):
+            log_level = private.get("log_level")
+    return TaskClient(
+        run,
+        server,
+        revision,
+        private["client_capabilities"],
+        exchange,
+        progress_token,
+        log_level,
+    )
+
+
+async def _state(
+    row: McpTask, call: Mapping[str, Any], server: Server
+) -> tuple[Any, dict[str, Any]]:
+    """The private data and the assigns of the Frame, with the changes of the middleware.
+
+    They are those of the session as it is now, if it is in a store, or as stored with the call.
+    """
+    session_id = call["session_id"]
+    session = None
+    if session_id is not None and CONNECTION_BOUND not in session_id:
+        session = await stores.sessions().load(session_id)
+    if session is not None:
+        private = {
+            **frames.private_of(server, session),
+            "log_level": frames.session_level(session),
+        }
+        assigns = dict(session.assigns)
+    else:
+        revision = server.by_version[row.version]
+        private = {
+            "server": server,
+            "revision": revision,
+            "protocol_version": revision.version,
+            "client_info": call["client_info"],
+            "client_capabilities": call["client_capabilities"],
+        }
+        assigns = call.get("assigns", {})
+        if session_id is not None:
+            private["session_id"] = session_id
+            private["components"] = call.get("components", {})
+            private["log_level"] = call.get("log_level") or frames.DEFAULT_LOG_LEVEL
+    changed = call["changed"]
+    private |= changed["private"]
+    if "components" in changed:
+        private["components"] = changed["components"]
+    private["path_params"] = paths.from_text(server.path, call["path_params"])
+    return private, {**assigns, **changed["assigns"]}
+
+
+def site_of(frame: Frame, assigned: Mapping[str, Any]) -> Site:
+    """The functions of the site for the Frame of a stored call.
+
+    The values that middleware ``assigned`` override frame processors, as they did in the request.
+    """
     functions = site.get()
-    if restored.assigned and functions.process is not None:
+    if assigned and functions.process is not None:
         process = functions.process
 
         async def assign_again(frame: Frame) -> Frame:
-            return (await process(frame)).with_request_assigns(restored.assigned)
+            return (await process(frame)).with_request_assigns(assigned)
 
         functions = replace(functions, process=assign_again)
-    session_id = restored.frame.get_mcp_session_id()
+    session_id = frame.get_mcp_session_id()
     if session_id is not None and CONNECTION_BOUND in session_id:
-        functions = replace(functions, commit=_commit_on_connection, publish=_publish_nothing)
+        # The process with the connection commits changes of its session, and publishes them.
+        async def commit(session_id: str, _: str, changes: Sequence[Change]) -> None:
+            await publisher.change_connection(session_id, changes)
+
+        async def publish(server: Server, session_id: str, changes: Sequence[Change]) -> None:
+            pass
+
+        functions = replace(functions, commit=commit, publish=publish)
     return functions
-
-
-async def _commit_on_connection(session_id: str, _: str, changes: Sequence[Change]) -> None:
-    """Pass changes on to the connection which has the session, in whatever process it is."""
-    await publisher.change_connection(session_id, changes)
-
-
-async def _publish_nothing(server: Server, session_id: str, changes: Sequence[Change]) -> None:
-    """Do nothing: the connection publishes its commits."""
-
-
-def _failed(row: McpTask, error: McpError) -> bytes:
-    """The response to a call that has no Frame."""
-    return jsonrpc.encode(jsonrpc.error(None, BY_VERSION[row.version].error(error)))

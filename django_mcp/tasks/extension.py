@@ -1,4 +1,4 @@
-"""Tasks as an extension: calls that outlive their request, and what is said to other clients."""
+"""Tasks as an extension: calls that outlive their request, and ``answer_within`` for others."""
 
 from __future__ import annotations
 

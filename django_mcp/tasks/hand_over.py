@@ -1,13 +1,13 @@
 """Calls that are continued as a task if they have not ended after some seconds.
 
-The handler is not started again: it goes on where it is, in this process, and what it sends and
-requests from then on is stored. A synchronous handler that has found no thread by then waits on.
+The handler is not started again: it goes on in this process, and its messages and input requests
+are stored from then on. A synchronous handler that still waits for a thread goes on waiting.
 
 | a call is | who moves it there | its request is answered by |
 |---|---|---|
-| awaited | ``run`` | what comes first of the following |
+| awaited | ``run`` | the first of the following |
 | ended | its handler, in time | the answer |
-| requesting input | its handler (``HandOver.require_input``) | the input request; it is no task |
+| requesting input | its handler (``HandOver.require_input``) | the input request |
 | continued | ``_continue``, after that time (``HandOver.begin``) | the task |
 | kept | ``_continue``, where its row cannot be stored | the answer, however late |
 | cancelled | its client, while the request is open | nobody |
@@ -37,7 +37,7 @@ from django_mcp.runtime import background, pools, request_scope, rollback
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.clients import HandOver, HandOverClient
-from django_mcp.tasks.run import Run, new_holder
+from django_mcp.tasks.run import Run, new_lease_owner
 from django_mcp.tasks.store import UNAVAILABLE
 from django_mcp.transports.exchange import LoopExchange
 
@@ -47,7 +47,7 @@ Call = Callable[[Frame], Awaitable[Answer]]
 
 @cache
 def _slots(size: int) -> FairSlots:
-    """The slots for synchronous handlers of calls which may be continued as a task."""
+    """The slots for synchronous handlers of calls that may be continued as a task."""
     return FairSlots(conf.get().sync_thread_pool_size)
 
 
@@ -56,7 +56,7 @@ CLEAN_UP = 5.0
 
 
 async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
-    """The answer of ``call``, or the task as which it continues after so many seconds."""
+    """Return the answer of ``call``, or the task that continues it ``after`` so many seconds."""
     state = HandOver()
     outer = frame.exchange
     slot = _slots(conf.get().sync_thread_pool_size).slot(current_caller())
@@ -92,19 +92,18 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
 async def run_here(
     frame: Frame, call: Callable[[Frame], Coroutine[Any, Any, Answer]], task_id: str
 ) -> Answer | None:
-    """Run a task that was approved in the call itself, which has its client.
+    """Run an approved task within its call, so that its handler has the client.
 
-    None if somebody else has started it. Only a cancellation that the client requests stops it.
+    Return None if another run has started it. Only a cancellation by the client stops it.
     """
-    holder = new_holder()
+    lease_owner = new_lease_owner()
     rows = store.get()
-    if await rows.start(task_id, holder) is None:
+    started = await rows.start(task_id, lease_owner)
+    if started is None:
         return None
-    task = await rows.held(task_id, holder)
-    assert task is not None
     # In a scope of its own, whose database connections outlive the request.
     work = asyncio.create_task(request_scope.run(call, frame))
-    running = Run(task, holder)
+    running = Run(started[1], lease_owner)
     running.cancellation = frame.cancellation
     following = background.create_task(running.follow(asyncio.create_task(_response(frame, work))))
     try:
@@ -137,15 +136,15 @@ async def _continue(
     frame: Frame, work: asyncio.Task[Answer], state: HandOver, slot: Slot
 ) -> Task | None:
     """Continue the call as a task; None if it has ended meanwhile, or its row cannot be stored."""
-    holder = new_holder()
+    lease_owner = new_lease_owner()
     try:
-        task = await _create(frame, holder)
+        task = await _create(frame, lease_owner)
     except StoreFull:
         return None
     except Exception as error:
         frame.server.report("A call cannot be continued as a task", error)
         return None
-    running = Run(task, holder, slot)
+    running = Run(task, lease_owner, slot)
     running.cancellation = frame.cancellation
     if work.done() or not state.begin(running):
         await store.get().delete(task.id)
@@ -154,10 +153,12 @@ async def _continue(
     return task
 
 
-async def _create(frame: Frame, holder: str) -> Task:
+async def _create(frame: Frame, lease_owner: str) -> Task:
     """Store the row; if the request is cancelled meanwhile, delete it again."""
     rows = store.get()
-    create = partial(rows.create, calls.describe(frame, None), holder=holder, is_started=True)
+    create = partial(
+        rows.create, calls.describe(frame, None), lease_owner=lease_owner, is_started=True
+    )
     creating = asyncio.ensure_future(create())
     try:
         return await asyncio.shield(creating)
@@ -172,7 +173,7 @@ def _delete(creating: asyncio.Future[Task]) -> None:
 
 
 async def _response(frame: Frame, work: asyncio.Task[Answer]) -> bytes:
-    """The response of a call which has already passed through the middleware."""
+    """The response of a call that has passed through the middleware already."""
     try:
         result, _ = await work
     except McpError as error:

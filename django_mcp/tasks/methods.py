@@ -1,7 +1,7 @@
 """tasks/get, tasks/result, tasks/list, tasks/update and tasks/cancel, in both forms.
 
-A task belongs to the caller who created it: for all others it does not exist. Nor for the caller,
-where they may not use its tool: another token of a user may have fewer scopes.
+A task belongs to the caller who created it: for all others it does not exist. It does not exist
+for its caller either, while they may not use its tool: another token may have fewer scopes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def get(frame: Frame) -> dict[str, Any]:
 
 
 async def result(frame: Frame) -> dict[str, Any] | McpError:
-    """Return what the call would have returned, when the task has ended (TASK-42 to -44).
+    """Return the result of the call when the task has ended (TASK-42 to -44).
 
     Its messages and input requests are sent meanwhile.
     """
@@ -62,7 +62,7 @@ async def result(frame: Frame) -> dict[str, Any] | McpError:
 
 
 def _error(error: Json) -> McpError:
-    """Return the error as which a call ended, with its own code."""
+    """Return the stored error of a call, with its code."""
     message = error.get("message", "")
     data = error.get("data")
     if isinstance(data, dict) and "elicitations" in data:

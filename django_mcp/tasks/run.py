@@ -1,21 +1,21 @@
-"""Run one task: its lease, reports and requests of its handler, and its end.
+"""Run one task: its lease, the reports and input requests of its handler, and its end.
 
 The row is the only connection to other processes: it is read when a hint arrives, and at an
-interval. A handler is cancelled when its task is cancelled, deleted, or leased to nobody.
+interval. A handler is cancelled when its task is cancelled or deleted, or its lease is lost.
 
 Within its process, a task waits for a slot (``concurrency.fair_slots``) as long as it takes. Its
-user has a fair share of the slots, its handler threads of its own, and a question holds nothing.
+user has a fair share of the slots. A handler that waits for an answer of its client has none.
 
 =================  =====================================  ======================================
-a run is           who moves it there                     what the process does
+a run is           who moves it there                     the process
 =================  =====================================  ======================================
 starting           ``TaskStore.start``, by one UPDATE,    waits for a slot, and renews the lease
                    again until the database is there      at a third of its length
-running            its slot, which is free                makes the Frame of the stored call,
+running            its slot, once it is free              makes the Frame of the stored call,
                                                           runs the handler, renews the lease, and
-                                                          stores what is reported
-waiting for input  the handler, by ``request_input``      the same; others have the slot, until
-                                                          the answer is there and it is free again
+                                                          stores reports
+waiting for input  the handler, by ``request_input``      does the same; others have the slot
+                                                          until there is an answer, and it is free
 cancelled          ``_watch``: the task has ended, was    cancels the handler; its result is
                    deleted, or the lease is lost          discarded
 ending             the handler returns or raises          stores the end, again until the
@@ -24,8 +24,7 @@ stopped            the process stops, and cancels         stores that the task h
                    ``follow``
 =================  =====================================  ======================================
 
-A process that dies stores nothing: the lease ends, and whoever reads the row a lease after the
-first one who found that ends the task.
+A process that dies stores nothing. Its lease ends, and is lost as ``tasks.store`` describes.
 """
 
 from __future__ import annotations
@@ -89,22 +88,22 @@ async def until_available(operation: Callable[[], Awaitable[T]], seconds: float,
             await asyncio.sleep(RETRY)
 
 
-def new_holder() -> str:
-    """A name for one run, which holds the lease of its task: its host, process and a number."""
+def new_lease_owner() -> str:
+    """Return the name of a new run, with its host and process: it may own a lease."""
     return f"{socket.gethostname()[:HOST_LENGTH]}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
-def worker_of(holder: str) -> str:
+def worker_of(lease_owner: str) -> str:
     """The host and the process in the name of a run."""
-    return holder.rpartition(":")[0]
+    return lease_owner.rpartition(":")[0]
 
 
 class Run:
-    """One task which this process runs; it is leased to ``holder``, and may have a slot."""
+    """One task that this process runs; it is leased to ``lease_owner``, and may have a slot."""
 
-    def __init__(self, task: Task, holder: str, slot: Slot | None = None) -> None:
+    def __init__(self, task: Task, lease_owner: str, slot: Slot | None = None) -> None:
         self.id = task.id
-        self.holder = holder
+        self.lease_owner = lease_owner
         self.slot = slot or UNLIMITED.slot()
         self.cancellation = Cancellation()
         self._store = store.get()
@@ -196,7 +195,7 @@ class Run:
     async def follow(self, work: asyncio.Task[bytes]) -> None:
         """Renew the lease until ``work`` is done, cancel it with the task, and store its answer."""
         self._work = work
-        async with changes.hints(self.id, ignored=self.holder) as hints:
+        async with changes.hints(self.id, ignored=self.lease_owner) as hints:
             watching = asyncio.create_task(self._watch(hints))
             try:
                 await asyncio.wait({work})
@@ -223,8 +222,8 @@ class Run:
             await hints.wait(wait)
             try:
                 is_due = self._loop.time() >= renewal
-                read = self._store.renew if is_due else self._store.held
-                task = await read(self.id, self.holder)
+                read = self._store.renew if is_due else self._store.load_leased
+                task = await read(self.id, self.lease_owner)
             except UNAVAILABLE:
                 log_repeated(logging.WARNING, "A task cannot be read; trying again", exc_info=True)
                 await asyncio.sleep(RETRY)
@@ -238,7 +237,7 @@ class Run:
             self._update(task)
 
     def _cancel(self, task: Task | None) -> None:
-        """Cancel the work; ``task`` has ended, or is None if it is deleted or leased to others."""
+        """Cancel the work; ``task`` has ended; None: it was deleted, or its lease is lost."""
         reason = GONE if task is None else task.message
         self.cancellation.request(reason)
         if self._work is not None:
@@ -246,17 +245,17 @@ class Run:
 
     def _update(self, task: Task) -> None:
         self._task = task
-        # Whoever waits for an update waits for this one; later ones set another event.
+        # It wakes those that wait now. Later updates set another event.
         self._updated.set()
         self._updated = asyncio.Event()
 
     async def _change(self, apply: store.Apply) -> None:
         """Change the task; raises TaskEnded if it has ended, or the lease is lost."""
-        changed = await self._store.change(self.id, apply, holder=self.holder)
+        changed = await self._store.change(self.id, apply, lease_owner=self.lease_owner)
         if changed is None:
             self._cancel(None)
             raise TaskEnded(GONE)
-        self._update(await changes.publish(changed, self.holder))
+        self._update(await changes.publish(changed, self.lease_owner))
 
     async def _flush(self) -> None:
         """Store the reports; again after FLUSH_INTERVAL if there are more by then."""
@@ -274,7 +273,7 @@ class Run:
             background.spawn(self._flush())
 
     def _take_reports(self) -> store.Apply:
-        """The change that stores reports since the last one.
+        """Return the change that stores new reports.
 
         It may be applied several times, until no other change is in conflict with it.
         """
@@ -311,7 +310,7 @@ class Run:
 
 
 def _end_of(work: asyncio.Task[bytes]) -> Callable[[Task], Task]:
-    """How the task ends whose handler is done."""
+    """Return the change of a task after its handler has ended."""
     if work.cancelled():
         return lambda task: tasks.fail(task, STOPPED)
     if (error := work.exception()) is not None:

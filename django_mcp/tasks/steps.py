@@ -24,8 +24,8 @@ from django_mcp.extensions import CallPlan
 from django_mcp.tasks import calls, hand_over, submission
 
 TASK_AFTER = 5.0
-"""Seconds until a running call is continued as a task: somebody who waits for longer wants to
-do something else meanwhile. ``task_after`` of a tool overrides it."""
+"""Seconds until a running call is continued as a task: users who wait for longer want to do
+something else meanwhile. ``task_after`` of a tool overrides it."""
 EXTENSION: Json = {"extensions": {tasks.EXTENSION: {}}}
 """The declaration of a client of the extension."""
 
@@ -34,7 +34,7 @@ class TaskTerms(NamedTuple):
     """How a call becomes a task."""
 
     after: float
-    """Seconds in which the call may end without a task."""
+    """Seconds that the call has to end without a task."""
     ttl_ms: int | None = None
     """The lifetime that the client requests."""
 
@@ -112,8 +112,8 @@ def may_be_task(component: Component, revision: Revision) -> bool:
 async def start_task(frame: Frame, plan: CallPlan, arguments: dict[str, Any]) -> Answer | None:
     """Answer with a task if the call becomes one; it is a step before the arguments are validated.
 
-    A call on which another step decides goes on to that, unless its arguments are invalid: the
-    client has requested a task, so the task is what fails.
+    A call with valid arguments goes on where another step decides whether it may run. One with
+    invalid arguments does not: the client has requested a task, so the task fails.
     """
     terms = terms_of(frame, plan.component)
     if terms is None:
@@ -154,7 +154,7 @@ async def answer(
 
 
 def created(frame: Frame, task: Task) -> dict[str, Any]:
-    """Return the result for the client whose call became this task."""
+    """Return the result for a client, after its call became this task."""
     is_session = frame.revision.has(Feature.TASKS)
     describe = tasks.created_in_session if is_session else tasks.created_in_extension
     return describe(task)

@@ -1,22 +1,23 @@
-"""The rows of tasks: created, changed by compare-and-set, leased to who runs them, and pruned.
+"""The rows of tasks: created, changed by compare-and-set, leased to a process, and pruned.
 
-A row is committed before it is answered. Every change applies a function of ``protocol.tasks`` to
-the task as it is then. A row whose time is over does not exist. The clock of all this is that of
-the database.
+A row is committed before its caller is answered. Every change applies a function of
+``protocol.tasks`` to the task as it is then. A row that has expired does not exist. All times are
+set and compared by the clock of the database.
 
-Where only a deadline was set, for an approval or the start after it, the task ends with it. A lease
-may also end because the database was away, and its holder could not renew it. So whoever finds an
-ended lease notes that in the row, and gives the holder the time of another lease:
+A task that waits for an approval, or for its start after one, has a deadline and ends with it. A
+running task has a lease, which belongs to its *lease owner*: one run in one process. A lease may
+end because the owner could not reach the database to renew it. So the first process that reads a
+row with an ended lease stores that time, and the owner has the length of another lease to renew it:
 
-| the lease of a task is | in its row | who moves it there | what a look does |
+| the lease is | in its row | who moves it there | a read of the row |
 |---|---|---|---|
-| held | ``lease_until`` is not over | ``create``, ``start``, ``renew`` | nothing |
-| ended | it is over, ``overdue_at`` is not after it | time | note ``overdue_at`` |
-| overdue | ``overdue_at`` is after it | the first look | fail the task after a lease |
-| lost | the status is final | a look one lease after the first, or later | nothing |
+| valid | ``lease_until`` is not over | ``create``, ``start``, ``renew`` | changes nothing |
+| ended | it is over, ``overdue_at`` is not after it | time | stores ``overdue_at`` |
+| overdue | ``overdue_at`` is after it | the first read | fails the task after a lease |
+| lost | the status is final | a read one lease after the first, or later | changes nothing |
 
-``renew`` leads from ended and overdue to held: it sets an end after what was noted. No process
-judges by what it has seen itself: one that was idle knows nothing of an outage.
+``renew`` leads from ended and overdue to valid: it sets an end after the stored time. No process
+decides by its own clock: one that was idle knows nothing of an outage.
 """
 
 from __future__ import annotations
@@ -63,24 +64,23 @@ EXPIRED = (
     "call it again."
 )
 START_LIMIT = timedelta(minutes=15)
-"""Time for a worker to start a task. The message of one that was not started by then is
-lost: its worker died in an unfortunate moment, or its broker was flushed."""
+"""Time for a worker to start a task. By then the message is lost: a worker died just after it
+received it, or the broker was flushed."""
 START_TIME = timedelta(seconds=10)
-"""Time until an approved task that has not started is submitted again: its message may be
-lost, or the process of the decision."""
+"""Time until an approved task that has not started is submitted again: its message may be lost, or
+the process of the decision may have died."""
 LEASE = 9.0
-"""Seconds after which a lease ends whose process died, or could not reach the database: long enough
-for three renewals, one of which may fail. The task fails after the same time again, which is short
-for somebody who waits."""
+"""Seconds until a lease ends that its process does not renew. A third of it passes between two
+renewals, so that one may fail. The task fails after the same time again: a user may wait for it."""
 MAX_TASKS_PER_CALLER = 1000
-"""Tasks of one caller that are not deleted yet: far more than a program looks at, and bounded for
-one that starts them without end."""
+"""Tasks of one caller that are not deleted yet: more than a program needs, and a bound for one that
+starts tasks without end."""
 POLL_INTERVAL = 1.0
-"""Seconds between two requests of a client for the status of a task, as it is suggested."""
+"""Seconds between two requests for the status of a task, as clients are advised."""
 ACTIVE = sorted(map(str, tasks.ACTIVE))
 WORKING = str(Status.WORKING)
 ATTEMPTS = 50
-"""How often a change on the thread of a page is tried again after a conflict."""
+"""Attempts of a change on the thread of a page, in case of conflicts."""
 UNAVAILABLE = (OperationalError, InterfaceError, StoreUnavailable)
 """Errors while the database is away."""
 TIMES = ("created_at", "updated_at", "expires_at", "started_at", "lease_until")
@@ -105,16 +105,17 @@ class NewTask(NamedTuple):
     open_key: str | None = None
 
 
-class Held(NamedTuple):
+class ApprovalRequest(NamedTuple):
     """Further columns of a task that waits for an approval."""
 
     task_id: str
     model: type[McpTask]
-    """The row of the app that knows who may approve it, which is stored with the task."""
+    """The subclass of McpTask with the columns for approvers."""
     columns: Mapping[str, Any]
     lifetime: timedelta
+    """The time in which somebody has to decide."""
     limit: int
-    """How many tasks of one caller may wait."""
+    """The number of tasks of one caller that may wait."""
 
 
 class Changed(NamedTuple):
@@ -125,7 +126,7 @@ class Changed(NamedTuple):
 
 
 class TaskStore:
-    """The tasks in the database ``using``, or in the one that Django's routers choose."""
+    """The tasks in the database that Django's routers choose."""
 
     def __init__(self, *, lease: float, limit: int, poll_interval: float) -> None:
         self.lease = timedelta(seconds=lease)
@@ -133,10 +134,10 @@ class TaskStore:
         self._poll_interval_ms = max(1, round(poll_interval * 1000))
 
     @retried_on_thread
-    def create(self, new: NewTask, *, holder: str | None, is_started: bool) -> Task:
+    def create(self, new: NewTask, *, lease_owner: str | None, is_started: bool) -> Task:
         """Store a new task; raises StoreFull if its caller has too many.
 
-        ``holder`` leases it at once, for a process that begins with it, or has begun.
+        With a ``lease_owner`` it is leased at once, to a process that runs it itself.
         """
         if self._rows().filter(caller=new.caller).count() >= self._limit:
             raise StoreFull("The caller has too many tasks")
@@ -146,94 +147,100 @@ class TaskStore:
             call=signing.encrypt(TABLE, task_id, "call", new.call),
             status=str(Status.WORKING),
             started_at=Now() if is_started else None,
-            lease_by=holder if holder is not None and is_started else "",
-            lease_until=clock.after(START_LIMIT if holder is None else self.lease),
-            **_columns_of(new),
+            lease_owner=lease_owner if lease_owner is not None and is_started else "",
+            lease_until=clock.after(START_LIMIT if lease_owner is None else self.lease),
+            **_new_columns(new),
         )
         self._insert(row)
         return self._task(row)
 
     @retried_on_thread
-    def hold(self, new: NewTask, held: Held) -> tuple[str, bool]:
+    def create_waiting(self, new: NewTask, request: ApprovalRequest) -> tuple[str, bool]:
         """Store a task that waits for an approval; return its id, and whether it is new.
 
-        The same call that is open already is not stored again. Raises StoreFull.
+        The same call is not stored twice while it is active. Raises StoreFull.
         """
-        if (present := self._open_twin(new)) is not None:
+        if (present := self._active_twin(new)) is not None:
             return present, False
-        waiting = self._rows().filter(caller=new.caller, status=Status.HELD, lease_until__gt=Now())
-        if waiting.count() >= held.limit:
+        waiting = self._rows().filter(
+            caller=new.caller, status=Status.WAITING, lease_until__gt=Now()
+        )
+        if waiting.count() >= request.limit:
             raise StoreFull("Too many calls of the caller wait for approval")
-        row = held.model(
-            id=held.task_id,
-            status=str(Status.HELD),
+        row = request.model(
+            id=request.task_id,
+            status=str(Status.WAITING),
             needs_approval=True,
-            lease_until=clock.after(held.lifetime),
-            **_columns_of(new),
-            **held.columns,
+            lease_until=clock.after(request.lifetime),
+            **_new_columns(new),
+            **request.columns,
         )
         try:
             with transaction.atomic(using=self._alias):
                 self._insert(row)
                 call = {**new.call, "deadline": clock.timestamp(row.lease_until)}
-                row.call = signing.encrypt(TABLE, held.task_id, "call", call)
+                row.call = signing.encrypt(TABLE, request.task_id, "call", call)
                 row.save(using=self._alias, update_fields=["call"])
         except IntegrityError:
             # The same call came twice at the same time.
-            if (present := self._open_twin(new)) is None:
+            if (present := self._active_twin(new)) is None:
                 raise
             return present, False
-        return held.task_id, True
+        return request.task_id, True
 
-    def _open_twin(self, new: NewTask) -> str | None:
+    def _active_twin(self, new: NewTask) -> str | None:
+        """Return the id of the active task of the same call, if there is one."""
         row = self._every().filter(open_key=new.open_key).first()
-        if row is None:
-            return None
-        if self._is_overdue(row):
-            self._settle(row)
-            return None
-        return row.id
+        return None if row is None or self._settle(row) else row.id
 
     def _insert(self, row: McpTask) -> None:
         row.save(force_insert=True, using=self._alias)
         row.refresh_from_db(using=self._alias, fields=TIMES)
 
     @retried_on_thread
-    def start(self, task_id: str, holder: str) -> McpTask | None:
+    def start(self, task_id: str, lease_owner: str) -> tuple[McpTask, Task] | None:
         """Lease a task that nobody has started; None for any other, so that it runs once.
 
-        A holder may ask again if the answer of the database was lost.
+        The same owner may try again if the answer of the database was lost.
         """
         in_time = Q(needs_approval=False) | Q(lease_until__gt=Now())
         startable = self._rows().filter(in_time, pk=task_id, started_at=None, status=WORKING)
-        startable.update(lease_by=holder, lease_until=clock.after(self.lease), started_at=Now())
-        leased = self._rows().filter(pk=task_id, lease_by=holder, status__in=ACTIVE)
-        return leased.filter(lease_until__gt=Now()).first()
+        startable.update(
+            lease_owner=lease_owner, lease_until=clock.after(self.lease), started_at=Now()
+        )
+        leased = self._rows().filter(pk=task_id, lease_owner=lease_owner, status__in=ACTIVE)
+        row = leased.filter(lease_until__gt=Now()).first()
+        return None if row is None else (row, self._task(row))
 
     @retried_on_thread
-    def renew(self, task_id: str, holder: str) -> Task | None:
+    def renew(self, task_id: str, lease_owner: str) -> Task | None:
         """Extend the lease; None if it is lost, or the task is gone."""
-        held = self._rows().filter(pk=task_id, lease_by=holder)
-        # Without an update if it has ended: the lease of an ended task means nothing.
-        held.filter(status__in=ACTIVE).update(lease_until=clock.after(self.lease))
-        row = held.first()
+        leased = self._rows().filter(pk=task_id, lease_owner=lease_owner)
+        # The lease of an ended task means nothing.
+        leased.filter(status__in=ACTIVE).update(lease_until=clock.after(self.lease))
+        row = leased.first()
         return None if row is None else self._task(row)
 
     @retried_on_thread
-    def held(self, task_id: str, holder: str) -> Task | None:
-        """Return the task if ``holder`` still leases it."""
-        row = self._rows().filter(pk=task_id, lease_by=holder).first()
+    def load_leased(self, task_id: str, lease_owner: str) -> Task | None:
+        """Return the task if ``lease_owner`` still leases it."""
+        row = self._rows().filter(pk=task_id, lease_owner=lease_owner).first()
         return None if row is None else self._task(row)
 
     @retried_on_thread
     def load(self, task_id: str, owner: str) -> Task | None:
-        """Return the task of this owner; one whose lease is lost has failed."""
+        """Return the task of this owner, after ``_settle``."""
         row = self._rows().filter(pk=task_id, owner=owner).first()
         return None if row is None else self._present(row)
 
     @retried_on_thread
     def change(
-        self, task_id: str, apply: Apply, *, owner: str | None = None, holder: str | None = None
+        self,
+        task_id: str,
+        apply: Apply,
+        *,
+        owner: str | None = None,
+        lease_owner: str | None = None,
     ) -> Changed | None:
         """Apply a change; None if the task is gone, has another owner, or the lease is lost.
 
@@ -242,12 +249,11 @@ class TaskStore:
         rows = self._rows().filter(pk=task_id)
         if owner is not None:
             rows = rows.filter(owner=owner)
-        if holder is not None:
-            rows = rows.filter(lease_by=holder)
+        if lease_owner is not None:
+            rows = rows.filter(lease_owner=lease_owner)
         if (row := rows.first()) is None:
             return None
-        if holder is None and self._is_overdue(row):
-            self._settle(row)
+        if lease_owner is None and self._settle(row):
             raise ConcurrentUpdate
         return self._apply(row, apply)
 
@@ -270,28 +276,25 @@ class TaskStore:
                     row = self._find(task_id)
                     if row is None:
                         return None
-                    if not self._is_overdue(row):
+                    if self._settle(row) is None:
                         changed = self._apply(row, apply, columns)
                         if follow is not None:
                             follow()
                         return changed
-                    self._settle(row)
             except (ConcurrentUpdate, OperationalError) as error:
                 if not is_conflict(error):
                     raise
         raise StoreBusy
 
     def settle_here(self, task_ids: Iterable[str]) -> None:
-        """Note on this thread which of these tasks have ended by time alone."""
+        """``_settle`` these tasks, on this thread."""
         for row in self._every().filter(pk__in=list(task_ids)[:STEP]):
             try:
                 with transaction.atomic(using=self._alias):
-                    if self._is_overdue(row):
-                        self._settle(row)
+                    self._settle(row)
             except (ConcurrentUpdate, OperationalError) as error:
-                if not is_conflict(error):
+                if not is_conflict(error):  # Another process has ended it.
                     raise
-                # Somebody else has noted it.
 
     @retried_on_thread
     def tools(self, owner: str) -> list[str]:
@@ -303,8 +306,8 @@ class TaskStore:
     def page(
         self, owner: str, tools: Collection[str], after: Sequence[str] | None, limit: int
     ) -> tuple[list[Task], Sequence[str] | None]:
-        """Return the owner's tasks of these tools after a sort key, the oldest first, and that of
-        the last one."""
+        """Return the owner's tasks of these tools after a sort key, the oldest first, and the sort
+        key of the last one where there are more."""
         rows = self._rows().filter(owner=owner, tool__in=tools).order_by("created_at", "id")
         if after is not None:
             rows = rows.filter(_after(after))
@@ -325,7 +328,7 @@ class TaskStore:
 
     @retried_on_thread
     def unstarted(self) -> list[str]:
-        """Return the ids of tasks that were approved, and should have started by now."""
+        """Return the ids of tasks that were approved, and should have started already."""
         approved = self._rows().filter(needs_approval=True, status=WORKING, started_at=None)
         late = approved.filter(lease_until__gt=Now(), updated_at__lt=clock.after(-START_TIME))
         return list(late.order_by("updated_at").values_list("pk", flat=True)[:STEP])
@@ -335,17 +338,16 @@ class TaskStore:
         self._rows().filter(pk=task_id).delete()
 
     async def prune(self, *, pause: float = 0.0) -> int:
-        """Delete the tasks whose time is over, in steps, and end those whose lease is lost.
+        """Delete expired tasks in steps, and settle the others.
 
-        Those with an approval are kept longer, and deleted by its app.
+        The app of approvals keeps tasks with an approval longer, and deletes them.
         """
         return await in_steps(self._prune_some, pause)
 
     @retried_on_thread
     def _prune_some(self) -> int:
         for row in self._every().filter(status__in=ACTIVE, lease_until__lt=Now())[:STEP]:
-            if self._is_overdue(row):
-                self._settle(row)
+            self._settle(row)
         expired = self._every().filter(expires_at__lte=Now(), needs_approval=False)
         names = list(expired.values_list("pk", flat=True)[:STEP])
         return expired.filter(pk__in=names).delete()[0] if names else 0
@@ -364,28 +366,31 @@ class TaskStore:
         return self._rows().filter(pk=task_id).first()
 
     def _present(self, row: McpTask) -> Task:
-        """The task as it is, after what time alone has decided."""
-        return self._settle(row) if self._is_overdue(row) else self._task(row)
+        """Return the task, after ``_settle``."""
+        return self._settle(row) or self._task(row)
 
-    def _is_overdue(self, row: McpTask) -> bool:
-        """Whether time alone has ended an active task; notes the first look at an ended lease."""
+    def _settle(self, row: McpTask) -> Task | None:
+        """End a task that is past its deadline, or has lost its lease; None for any other.
+
+        The first time that a lease is found to have ended, that is stored instead.
+        """
         if row.status not in ACTIVE or row.lease_until is None or row.lease_until >= row.read_at:
-            return False
-        if row.needs_approval and row.started_at is None:
-            return True  # It is a deadline, which nobody extends.
-        if row.overdue_at is None or row.overdue_at < row.lease_until:
-            self._note_end_of_lease(row)
-            return False
-        return bool(row.read_at - row.overdue_at >= self.lease)
-
-    def _note_end_of_lease(self, row: McpTask) -> None:
-        is_new = Q(overdue_at=None) | Q(overdue_at__lt=F("lease_until"))
-        ended = self._every().filter(is_new, pk=row.pk, status__in=ACTIVE, lease_until__lt=Now())
-        ended.update(overdue_at=Now())
-
-    def _settle(self, row: McpTask) -> Task:
-        """End an overdue task: whoever had the lease has it no more."""
-        return self._apply(row, _end_by_time(row), {"lease_by": ""}).after
+            return None
+        has_deadline = row.needs_approval and row.started_at is None
+        if not has_deadline:
+            if row.overdue_at is None or row.overdue_at < row.lease_until:
+                is_new = Q(overdue_at=None) | Q(overdue_at__lt=F("lease_until"))
+                ended = Q(status__in=ACTIVE, lease_until__lt=Now())
+                self._every().filter(is_new, ended, pk=row.pk).update(overdue_at=Now())
+                return None
+            if row.read_at - row.overdue_at < self.lease:
+                return None
+        if row.status == Status.WAITING:
+            end = partial(tasks.expire, text=EXPIRED.format(tool=row.tool))
+        else:
+            is_started = row.started_at is not None or bool(row.lease_owner)
+            end = partial(tasks.fail, error=LOST if is_started else NOT_STARTED)
+        return self._apply(row, end, {"lease_owner": ""}).after
 
     def _apply(self, row: McpTask, apply: Apply, others: Mapping[str, Any] = NOTHING) -> Changed:
         """Write a change of the task, and ``others`` with it; raises ConcurrentUpdate."""
@@ -393,7 +398,7 @@ class TaskStore:
         after = apply(before)
         if after is before:
             return Changed(before, after)
-        columns = {**_columns(row.id, before, after), **others}
+        columns = {**_changed_columns(row.id, before, after), **others}
         if after.is_final and not before.is_final:
             columns["ended_at"] = Now()
             columns["open_key"] = None
@@ -425,8 +430,8 @@ class TaskStore:
         )
 
 
-def _columns_of(new: NewTask) -> dict[str, Any]:
-    """The columns of a new row which do not depend on how it begins."""
+def _new_columns(new: NewTask) -> dict[str, Any]:
+    """The columns of a new row that do not depend on its status."""
     columns = new._asdict()
     del columns["call"]
     lifetime = timedelta(milliseconds=columns.pop("ttl_ms"))
@@ -435,16 +440,8 @@ def _columns_of(new: NewTask) -> dict[str, Any]:
     return {**columns, **times}
 
 
-def _end_by_time(row: McpTask) -> Apply:
-    """How an overdue task ends."""
-    if row.status == Status.HELD:
-        return partial(tasks.expire, text=EXPIRED.format(tool=row.tool))
-    is_started = row.started_at is not None or bool(row.lease_by)
-    return partial(tasks.fail, error=LOST if is_started else NOT_STARTED)
-
-
 def live(rows: models.QuerySet[McpTask]) -> models.QuerySet[McpTask]:
-    """The rows whose time is not over."""
+    """The rows that have not expired."""
     return rows.filter(expires_at__gt=Now())
 
 
@@ -471,7 +468,7 @@ def _decrypted(row: McpTask, column: str, default: Any) -> Any:
     return signing.decrypt(TABLE, row.id, column, stored) if stored else default
 
 
-def _columns(task_id: str, before: Task, after: Task) -> dict[str, Any]:
+def _changed_columns(task_id: str, before: Task, after: Task) -> dict[str, Any]:
     """The columns that a change affects; only these are encrypted again."""
     columns: dict[str, Any] = {
         column: getattr(after, name)
@@ -518,7 +515,7 @@ def _rfc3339(moment: datetime) -> str:
 
 
 async def prune(pause: float = 0.0) -> int:
-    """Delete the tasks whose time is over, with pauses between steps; return their number."""
+    """Delete expired tasks, with pauses between steps; return their number."""
     return await get().prune(pause=pause)
 
 

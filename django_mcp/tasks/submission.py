@@ -1,8 +1,8 @@
 """Submitting a task to its runner.
 
-A new task is submitted or given up: a client that was told 503 may repeat its call, so that a
-message which arrives later must not run it as well. An approved task is never given up: it stays
-approved, and is submitted again by the housekeeping, or when its caller or an approver looks at it.
+A new task is submitted, or given up: a client that received 503 may repeat its call, so that a late
+message must not run the first one as well. An approved task is never given up: it stays approved,
+and is submitted again by the housekeeping, or when its caller or an approver looks at it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from django_mcp.pubsub import bus
 from django_mcp.runtime import background
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import changes, runners, store
-from django_mcp.tasks.run import OUTAGE, RETRY, new_holder, until_available
+from django_mcp.tasks.run import OUTAGE, RETRY, new_lease_owner, until_available
 from django_mcp.tasks.runners.base import RunnerUnavailable
 from django_mcp.tasks.store import UNAVAILABLE, Changed, NewTask
 
@@ -31,16 +31,46 @@ NOT_SUBMITTED = "A task cannot be submitted to its runner"
 
 
 async def begin(new: NewTask) -> Task:
-    """Store a task, and have it run; raises TooManyRequests if its caller has too many."""
+    """Store a task, and submit it.
+
+    Raises TooManyRequests if its caller has too many, and RunnerUnavailable once it can never
+    start. It is given up as well if the request is cancelled, because nobody learns its id then.
+    """
     runner = runners.get()
-    # A process which runs the task itself is answerable for it from the beginning.
-    holder = new_holder() if runner.runs_here else None
+    # A process that runs the task itself leases it from the beginning.
+    lease_owner = new_lease_owner() if runner.runs_here else None
     try:
-        task = await store.get().create(new, holder=holder, is_started=False)
+        task = await store.get().create(new, lease_owner=lease_owner, is_started=False)
     except StoreFull as error:
         raise TooManyRequests(str(error)) from error
-    await submit(task.id)
+    try:
+        await runner.submit(task.id)
+    except BaseException as error:
+        await _give_up(task.id)
+        if not isinstance(error, Exception):
+            raise
+        log_repeated(logging.ERROR, NOT_SUBMITTED, exc_info=error)
+        raise RunnerUnavailable from error
     return task
+
+
+async def _give_up(task_id: str) -> None:
+    """Delete the row, so that a late message finds nothing.
+
+    If the database is away as well, the row is deleted when it is back: no worker can have
+    started the task in the meantime.
+    """
+
+    async def delete_later() -> None:
+        text = "A task that was given up cannot be deleted; trying again"
+        await asyncio.sleep(RETRY)
+        with suppress(*UNAVAILABLE):
+            await until_available(partial(store.get().delete, task_id), OUTAGE, text)
+
+    try:
+        await asyncio.shield(background.create_task(store.get().delete(task_id)))
+    except UNAVAILABLE:
+        background.spawn_accepted(delete_later())
 
 
 async def cancel(task_id: str) -> bool:
@@ -55,21 +85,6 @@ async def cancel(task_id: str) -> bool:
     return True
 
 
-async def submit(task_id: str) -> None:
-    """Submit the task; raises RunnerUnavailable once it can never start.
-
-    It is given up as well if the request is cancelled, because nobody learns its id then.
-    """
-    try:
-        await runners.get().submit(task_id)
-    except BaseException as error:
-        await _give_up(task_id)
-        if not isinstance(error, Exception):
-            raise
-        log_repeated(logging.ERROR, NOT_SUBMITTED, exc_info=error)
-        raise RunnerUnavailable from error
-
-
 async def submit_approved(task_id: str) -> None:
     """Submit a task that was approved; an error is logged."""
     try:
@@ -81,15 +96,15 @@ async def submit_approved(task_id: str) -> None:
 async def submit_unstarted(pause: float) -> None:
     """Submit tasks again that were approved and not started: a message or process may be lost.
 
-    A step of the housekeeping: nobody may look, and a client that polls a task does not count.
+    It is a step of the housekeeping, for tasks that no person looks at.
     """
     for task_id in await store.get().unstarted():
         await submit_approved(task_id)
         await asyncio.sleep(pause)
 
 
-def submit_on_thread(changed: Changed) -> None:
-    """Publish a decision, and submit a task that was approved, from synchronous code."""
+def follow_decision(changed: Changed) -> None:
+    """Publish a decision, and submit the task if it was approved, from synchronous code."""
 
     async def follow() -> None:
         task = await changes.publish(changed)
@@ -114,6 +129,7 @@ def submit_again(task_id: str) -> None:
 
 
 async def _run_or_submit(task_id: str) -> None:
+    """Submit an approved task, or run it on this thread: its event loop ends with the task."""
     runner = runners.get()
     if runner.runs_here:
         await runner.run(task_id)
@@ -138,22 +154,3 @@ def _on_thread(function: Callable[[], Coroutine[Any, Any, None]]) -> None:
             done.set_result(None)
 
     threading.Thread(target=work, name="django-mcp-decision", daemon=True).start()
-
-
-async def _give_up(task_id: str) -> None:
-    """Delete the row, so that a late message finds nothing.
-
-    If the database is away as well, the row is deleted when it is back: no worker can have
-    started the task in the meantime.
-    """
-    try:
-        await asyncio.shield(background.create_task(store.get().delete(task_id)))
-    except UNAVAILABLE:
-        background.spawn_accepted(_delete_later(task_id))
-
-
-async def _delete_later(task_id: str) -> None:
-    text = "A task that was given up cannot be deleted; trying again"
-    await asyncio.sleep(RETRY)
-    with suppress(*UNAVAILABLE):
-        await until_available(partial(store.get().delete, task_id), OUTAGE, text)

@@ -17,6 +17,7 @@ LANDED: Mapping[str, str] = {
     "contrib/url_elicitation/migrations/0001_initial.py": "ec607687c73c357a",
     "migrations/0001_initial.py": "3350be988a6884a2",
     "migrations/0002_mcptask_overdue_at.py": "bebefb5aeab94eed",
+    "migrations/0003_task_waits.py": "17491a9aca00d6a1",
     "contrib/oauth/migrations/0001_initial.py": "2b0c4f652fc1dd94",
     "contrib/oauth/migrations/0002_machines.py": "18cb481d5800f506",
     "contrib/tokens/migrations/0001_initial.py": "4799ba8376ca730b",

@@ -18,7 +18,7 @@ from django_mcp.core.protocol import tasks
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.tasks import store, submission
-from django_mcp.tasks.run import new_holder
+from django_mcp.tasks.run import new_lease_owner
 from tests.tasks.stored import new
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ def browser(client: Browser) -> Browser:
 
 def create() -> str:
     with pools.thread_sensitive():
-        task = async_to_sync(store.get().create)(new(), holder=None, is_started=False)
+        task = async_to_sync(store.get().create)(new(), lease_owner=None, is_started=False)
     return str(task.id)
 
 
@@ -81,13 +81,15 @@ def test_action_cancels_active_tasks(browser: Browser) -> None:
 
 def test_list_says_who_runs_a_task_and_how_many_wait(browser: Browser) -> None:
     waiting, running = create(), create()
-    holder = new_holder()
-    McpTask._default_manager.filter(pk=running).update(started_at=timezone.now(), lease_by=holder)
+    lease_owner = new_lease_owner()
+    McpTask._default_manager.filter(pk=running).update(
+        started_at=timezone.now(), lease_owner=lease_owner
+    )
     page = browser.get(URL).content.decode()
     assert "1 running, 1 waiting for a worker" in page
     assert "waits for a worker" in page
     assert f">{socket.gethostname()[:30]}:{os.getpid()}<" in page
-    assert holder not in browser.get(f"{URL}{quote(running)}/change/").content.decode()
+    assert lease_owner not in browser.get(f"{URL}{quote(running)}/change/").content.decode()
     assert "waits for a worker" in browser.get(f"{URL}{quote(waiting)}/change/").content.decode()
 
 

@@ -80,8 +80,8 @@ def clock_of_worker(monkeypatch: pytest.MonkeyPatch, difference: timedelta) -> I
 async def test_worker_with_a_wrong_clock_takes_over_nothing(
     difference: timedelta, store: TaskStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = await store.create(new("ada"), holder="one", is_started=True)
-    waiting = await store.create(new("ada"), holder=None, is_started=False)
+    running = await store.create(new("ada"), lease_owner="one", is_started=True)
+    waiting = await store.create(new("ada"), lease_owner=None, is_started=False)
 
     with clock_of_worker(monkeypatch, difference):
         await store.prune()
@@ -99,10 +99,10 @@ async def test_worker_with_a_wrong_clock_takes_over_nothing(
 async def test_worker_with_a_wrong_clock_loses_nothing(
     difference: timedelta, store: TaskStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queued = await store.create(new("ada"), holder=None, is_started=False)
+    queued = await store.create(new("ada"), lease_owner=None, is_started=False)
     with clock_of_worker(monkeypatch, difference):
         await store.start(queued.id, "one")
-        created = await store.create(new("ada"), holder="one", is_started=True)
+        created = await store.create(new("ada"), lease_owner="one", is_started=True)
         await store.renew(created.id, "one")
 
     await store.prune()
@@ -116,7 +116,7 @@ async def test_worker_with_a_wrong_clock_loses_nothing(
 async def test_lease_that_has_ended_is_lost_for_every_clock(
     store: TaskStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = await store.create(new("ada"), holder="one", is_started=True)
+    task = await store.create(new("ada"), lease_owner="one", is_started=True)
     await passed(LEASE + 1)
 
     with clock_of_worker(monkeypatch, -HOUR):
@@ -131,7 +131,8 @@ async def test_tasks_go_on_after_the_database_was_away_for_longer_than_a_lease(
     store: TaskStore,
 ) -> None:
     living, dead = [
-        await store.create(new("ada"), holder=holder, is_started=True) for holder in ("one", "two")
+        await store.create(new("ada"), lease_owner=lease_owner, is_started=True)
+        for lease_owner in ("one", "two")
     ]
     await passed(10 * LEASE)
     # A worker that had nothing to do, and noticed nothing, is the first to look.
@@ -154,7 +155,7 @@ async def test_tasks_go_on_after_the_database_was_away_for_longer_than_a_lease(
 async def test_what_was_noted_of_a_former_lease_does_not_count_for_the_next(
     store: TaskStore,
 ) -> None:
-    task = await store.create(new("ada"), holder="one", is_started=True)
+    task = await store.create(new("ada"), lease_owner="one", is_started=True)
     await passed(LEASE + 1)
     await store.load(task.id, "ada")
     await store.renew(task.id, "one")
@@ -169,7 +170,7 @@ async def test_what_was_noted_of_a_former_lease_does_not_count_for_the_next(
 
 async def test_end_of_a_lease_is_noted_once(store: TaskStore) -> None:
     """Clients that look all the time do not put the failure off."""
-    task = await store.create(new("ada"), holder="one", is_started=True)
+    task = await store.create(new("ada"), lease_owner="one", is_started=True)
     await passed(LEASE + 1)
     statuses = []
     for _ in range(3):

@@ -25,7 +25,7 @@ from tests.spec import spec
 from tests.tasks.stored import LEASE, make_store, new, pass_time
 
 OWNERS = ("ada", "bob")
-HOLDERS = ("one", "two")
+LEASE_OWNERS = ("one", "two")
 FORM = {"method": "elicitation/create", "params": {}}
 RESULT: dict[str, Any] = {"content": []}
 ERROR = {"code": -32603, "message": "It broke"}
@@ -37,7 +37,7 @@ class Expected:
 
     owner: str
     status: Status = Status.WORKING
-    holder: str | None = None
+    lease_owner: str | None = None
     outstanding: set[str] = field(default_factory=set)
     is_lease_over: bool = False
     is_noted: bool = False
@@ -54,7 +54,7 @@ class Expected:
         if not self.is_lease_over or not self.is_active:
             return
         if self.is_lost:
-            self.status, self.holder = Status.FAILED, None
+            self.status, self.lease_owner = Status.FAILED, None
             self.outstanding.clear()
         self.is_noted = True
 
@@ -81,33 +81,33 @@ class LifeOfTasks(RuleBasedStateMachine):
 
     @rule(target=created, owner=st.sampled_from(OWNERS))
     def create(self, owner: str) -> str:
-        task: Task = self.run(self.store.create, new(owner), holder=None, is_started=False)
+        task: Task = self.run(self.store.create, new(owner), lease_owner=None, is_started=False)
         assert task.id not in self.model
         self.model[task.id] = Expected(owner)
         return task.id
 
-    @rule(task_id=created, holder=st.sampled_from(HOLDERS))
-    def start(self, task_id: str, holder: str) -> None:
+    @rule(task_id=created, lease_owner=st.sampled_from(LEASE_OWNERS))
+    def start(self, task_id: str, lease_owner: str) -> None:
         expected = self.model[task_id]
         is_startable = expected.is_active and not expected.is_expired
-        has_lease = expected.holder == holder and not expected.is_lease_over
-        may_start = is_startable and (expected.holder is None or has_lease)
-        row = self.run(self.store.start, task_id, holder)
+        has_lease = expected.lease_owner == lease_owner and not expected.is_lease_over
+        may_start = is_startable and (expected.lease_owner is None or has_lease)
+        row = self.run(self.store.start, task_id, lease_owner)
         assert (row is not None) == may_start
         if may_start:
-            expected.holder = holder
+            expected.lease_owner = lease_owner
 
-    @rule(task_id=created, holder=st.sampled_from(HOLDERS))
-    def renew(self, task_id: str, holder: str) -> None:
+    @rule(task_id=created, lease_owner=st.sampled_from(LEASE_OWNERS))
+    def renew(self, task_id: str, lease_owner: str) -> None:
         expected = self.model[task_id]
-        task = self.run(self.store.renew, task_id, holder)
-        is_held = expected.holder == holder and not expected.is_expired
+        task = self.run(self.store.renew, task_id, lease_owner)
+        is_held = expected.lease_owner == lease_owner and not expected.is_expired
         assert (task is not None) == is_held
         if is_held and expected.is_active:
             expected.is_lease_over = expected.is_noted = expected.is_lost = False
 
-    @rule(task_id=created, holder=st.sampled_from(HOLDERS), name=st.sampled_from("xy"))
-    def ask(self, task_id: str, holder: str, name: str) -> None:
+    @rule(task_id=created, lease_owner=st.sampled_from(LEASE_OWNERS), name=st.sampled_from("xy"))
+    def ask(self, task_id: str, lease_owner: str, name: str) -> None:
         keys: dict[str, str] = {}
 
         def ask(task: Task) -> Task:
@@ -120,7 +120,7 @@ class LifeOfTasks(RuleBasedStateMachine):
             expected.status = Status.INPUT_REQUIRED
             expected.outstanding |= set(keys.values())
 
-        self.by_holder(task_id, holder, ask, note)
+        self.by_lease_owner(task_id, lease_owner, ask, note)
 
     @rule(task_id=created, owner=st.sampled_from(OWNERS), data=st.data())
     def answer(self, task_id: str, owner: str, data: st.DataObject) -> None:
@@ -141,10 +141,10 @@ class LifeOfTasks(RuleBasedStateMachine):
 
     @rule(
         task_id=created,
-        holder=st.sampled_from(HOLDERS),
+        lease_owner=st.sampled_from(LEASE_OWNERS),
         end=st.sampled_from([Status.COMPLETED, Status.FAILED]),
     )
-    def end(self, task_id: str, holder: str, end: Status) -> None:
+    def end(self, task_id: str, lease_owner: str, end: Status) -> None:
         def apply(task: Task) -> Task:
             completes = end is Status.COMPLETED
             return tasks.complete(task, RESULT) if completes else tasks.fail(task, ERROR)
@@ -153,15 +153,15 @@ class LifeOfTasks(RuleBasedStateMachine):
             expected.status = end
             expected.outstanding.clear()
 
-        self.by_holder(task_id, holder, apply, note)
+        self.by_lease_owner(task_id, lease_owner, apply, note)
 
-    def by_holder(
-        self, task_id: str, holder: str, apply: Any, note: Callable[[Expected], None]
+    def by_lease_owner(
+        self, task_id: str, lease_owner: str, apply: Any, note: Callable[[Expected], None]
     ) -> None:
-        """Let a holder change the task; only the present one can, and only an active one."""
+        """Let a lease_owner change the task; only the present one can, and only an active one."""
         expected = self.model[task_id]
-        found = self.change(task_id, apply, holder=holder)
-        if expected.holder != holder or expected.is_expired:
+        found = self.change(task_id, apply, lease_owner=lease_owner)
+        if expected.lease_owner != lease_owner or expected.is_expired:
             assert found == "gone"
         elif not expected.is_active:
             assert found == "ended"
@@ -189,7 +189,7 @@ class LifeOfTasks(RuleBasedStateMachine):
     def end_lease(self, task_id: str) -> None:
         """The process that runs it has died, or could not renew the lease for its whole time."""
         expected = self.model[task_id]
-        if expected.holder is not None:
+        if expected.lease_owner is not None:
             pass_time(LEASE + 1, pk=task_id)
             expected.is_lease_over = True
             expected.is_lost = expected.is_noted
@@ -253,11 +253,11 @@ def test_rows_of_tasks_follow_the_model() -> None:
 @pytest.mark.django_db(transaction=True)
 async def test_number_of_tasks_of_a_caller_is_limited() -> None:
     store = make_store(limit=1)
-    await store.create(new("ada"), holder=None, is_started=False)
-    await store.create(new("bob"), holder=None, is_started=False)
+    await store.create(new("ada"), lease_owner=None, is_started=False)
+    await store.create(new("bob"), lease_owner=None, is_started=False)
 
     with pytest.raises(StoreFull):
-        await store.create(new("ada"), holder=None, is_started=False)
+        await store.create(new("ada"), lease_owner=None, is_started=False)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -265,9 +265,9 @@ async def test_task_that_nobody_starts_fails_and_never_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = make_store()
-    waiting = await store.create(new(), holder=None, is_started=False)
+    waiting = await store.create(new(), lease_owner=None, is_started=False)
     monkeypatch.setattr("django_mcp.tasks.store.START_LIMIT", timedelta())
-    task = await store.create(new(), holder=None, is_started=False)
+    task = await store.create(new(), lease_owner=None, is_started=False)
     await store.prune()
     await pools.run(pass_time, LEASE + 1)
 
@@ -285,6 +285,6 @@ async def test_task_that_nobody_starts_fails_and_never_starts(
 @pytest.mark.django_db(transaction=True)
 async def test_cursor_of_no_page_lists_nothing() -> None:
     store = make_store()
-    await store.create(new(), holder=None, is_started=False)
+    await store.create(new(), lease_owner=None, is_started=False)
 
     assert await store.page("ada", ["work"], ("yesterday", "x"), 10) == ([], None)

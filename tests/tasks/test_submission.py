@@ -11,9 +11,8 @@ import pytest
 from django.db import OperationalError
 
 from django_mcp import Server
-from django_mcp.core.protocol.tasks import Task
 from django_mcp.models import McpTask
-from django_mcp.tasks import calls, execution, run, store, submission
+from django_mcp.tasks import execution, run, store, submission
 from django_mcp.tasks.runners import celery, django_tasks, in_process
 from django_mcp.tasks.runners.base import Runner
 from django_mcp.tasks.store import TaskStore
@@ -156,36 +155,30 @@ async def test_call_is_given_up_later_if_the_database_is_away_as_well(
     assert (error.message, len(failed)) == ("The runner of tasks does not answer", 1)
 
 
-@pytest.mark.parametrize("failing", ["start", "answer of the start", "next query", "caller"])
+@pytest.mark.parametrize("failing", ["start", "answer of the start", "caller"])
 async def test_task_starts_once_although_the_database_fails_meanwhile(
     failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real_start, real_held, failed = TaskStore.start, TaskStore.held, list[str]()
-    real_restore = calls.restore
+    real_start, real_restore, failed = TaskStore.start, execution.restore, list[str]()
 
     def fail(where: str) -> None:
         if where == failing and not failed:
             failed.append(where)
             raise OperationalError("The database is restarting")
 
-    async def start(self: TaskStore, task_id: str, holder: str) -> McpTask | None:
+    async def start(self: TaskStore, task_id: str, lease_owner: str) -> Any:
         fail("start")
-        row = await real_start(self, task_id, holder)
+        started = await real_start(self, task_id, lease_owner)
         fail("answer of the start")
-        return row
+        return started
 
-    async def held(self: TaskStore, task_id: str, holder: str) -> Task | None:
-        fail("next query")
-        return await real_held(self, task_id, holder)
-
-    async def restore(*args: Any) -> calls.Restored:
+    async def restore(*args: Any) -> Any:
         fail("caller")
         return await real_restore(*args)
 
     monkeypatch.setattr(run, "RETRY", 0.01)
-    monkeypatch.setattr(calls, "restore", restore)
+    monkeypatch.setattr(execution, "restore", restore)
     monkeypatch.setattr(TaskStore, "start", start)
-    monkeypatch.setattr(TaskStore, "held", held)
     async with client_of(make_server()) as client, asyncio.timeout(PATIENCE):
         task = await client.request("tools/call", {"name": "work", "arguments": {}})
         while task["status"] == "working":

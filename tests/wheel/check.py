@@ -25,6 +25,7 @@ MUST_HAVE = (
     "django_mcp/locale/de/LC_MESSAGES/django.mo",
     "django_mcp/migrations/0001_initial.py",
     "django_mcp/migrations/0002_mcptask_overdue_at.py",
+    "django_mcp/migrations/0003_task_waits.py",
     "django_mcp/static/django_mcp/pages.css",
     "django_mcp/templates/django_mcp/page.html",
 )

@@ -1,7 +1,7 @@
 """The result of a call that needs an approval: a text for the model of its caller, and its card.
 
-The view of the tool shows the card. It only shows, and links to the page of the site.
-Whatever a view may call, a model might call as well, so no tool decides.
+The view of the tool shows the card, with a link to the page of the site. No tool decides, because a
+model could call whatever a view can call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from django_mcp.tasks.call_status import kept, text, unfinished
 from django_mcp.tasks.store import LOST
 
 STATUS_TOOL = "approval_status"
-"""The tool that says what became of a call."""
+"""The tool that returns the status or the result of a call."""
 UNFINISHED = (Phase.WAITING, Phase.APPROVED, Phase.RUNNING)
 MESSAGES: dict[Phase, tuple[str, bool]] = {
     Phase.WAITING: (
@@ -114,7 +114,7 @@ def _card(row: Approval, url: str | None) -> str:
     context = {
         "approval": row,
         "arguments": readable(row),
-        "is_waiting": row.status == Status.HELD,
+        "is_waiting": row.status == Status.WAITING,
         "key": str(row.pk),
         "may_change": row.phase in UNFINISHED,
         "tone": TONES.get(row.phase, ""),

@@ -1,5 +1,5 @@
-"""Approvals as an extension: the option ``approval`` of tools, the step that holds calls, and the
-tool ``approval_status`` for models that look at a call of their user again.
+"""Approvals as an extension: the option ``approval`` of tools, the step that requests approvals,
+and the tool ``approval_status``, with which a model reads the status of a call of its user.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from django_mcp.contrib.approvals import holding
+from django_mcp.contrib.approvals import step
 from django_mcp.contrib.approvals.answers import STATUS_TOOL
-from django_mcp.contrib.approvals.models import HOLDER
+from django_mcp.contrib.approvals.models import EXTENSION
 from django_mcp.contrib.approvals.models import Approval as Row
 from django_mcp.core.components.base import Component, ConfigurationError
 from django_mcp.core.components.responses import ToolResponse
@@ -49,10 +49,10 @@ async def approval_status(
     Returns the result of the call once it was approved and carried out. Until then, and if it was
     declined or has expired, returns its status.
     """
-    row = await holding.find_own(frame, id) if ID.fullmatch(id) else None
+    row = await step.find_own(frame, id) if ID.fullmatch(id) else None
     if row is None:
         raise ToolError("There is no call of yours with this id that waits, or has waited.")
-    return StoredResult(result=await holding.outcome(frame, row))
+    return StoredResult(result=await step.outcome(frame, row))
 
 
 def is_known(frame: Frame) -> bool:
@@ -77,7 +77,7 @@ def prune() -> str:
 
 
 APPROVALS = Extension(
-    name=HOLDER,
+    name=EXTENSION,
     options=[
         Option(
             name="approval",
@@ -86,8 +86,8 @@ APPROVALS = Extension(
             answers_with_text=True,
         )
     ],
-    before_handler=[Step(holding.hold, decides=True)],
+    before_handler=[Step(step.request_approval, decides=True)],
     add_to=add,
     prune=prune,
 )
-execution.GRANTS[HOLDER] = holding.grant
+execution.GRANTS[EXTENSION] = step.grant

@@ -1,4 +1,4 @@
-"""The table of approvals: who may decide on a task that waits for its start, and the decision.
+"""The table of approvals: the columns for approvers, and the decision.
 
 An approval is a task (``McpTask``) with a second row. The row of the task has the call, the status,
 the lease and the outcome; the columns here are for its approvers. People see the phase:
@@ -6,8 +6,8 @@ the lease and the outcome; the columns here are for its approvers. People see th
 ==========  ===========================  ============================================  ==========
 phase       status of the task           who moves it there                            start
 ==========  ===========================  ============================================  ==========
-waiting     held                         the call                                      none
-approved    working, not started         a person, in ``decide``                       none
+waiting     waiting                      the call                                      none
+approved    working, not started         a person (``decide``)                         none
 running     working or input required,   the runner, or the call that still waits,     one
             started                      by the lease
 completed   completed                    the run                                       one
@@ -15,17 +15,17 @@ failed      failed; or completed, with   the run; or time: nobody has started it
             a result that is an error    its lease has ended
 withdrawn   cancelled, not started       the caller, who cancels the task              none
 stopped     cancelled, started           the caller, who cancels the task              one
-declined    declined                     a person, in ``decide``                       none
+declined    declined                     a person (``decide``)                         none
 expired     expired                      time, when nobody has decided                 none
 ==========  ===========================  ============================================  ==========
 
-No way leads back, and a task starts once. The changes themselves are in ``tasks.store``.
+No status leads back, and a task starts once. ``tasks.store`` makes the changes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
@@ -46,8 +46,8 @@ from django_mcp.tasks.store import Changed
 
 MAX_COMMENT = 1000
 """Characters of the comment on a decision."""
-HOLDER = "django-mcp/approvals"
-"""The name of the extension, which stored calls have that it holds."""
+EXTENSION = "django-mcp/approvals"
+"""The name of the extension. Stored calls have it that need its grant."""
 FINGERPRINT = "approval"
 CLIENT = "client"
 """Where a decision was made that a form of the client has brought."""
@@ -77,7 +77,7 @@ class Phase(StrEnum):
 
 
 UNSTARTED: Mapping[str, Phase] = {
-    Status.HELD: Phase.WAITING,
+    Status.WAITING: Phase.WAITING,
     Status.WORKING: Phase.APPROVED,
     Status.CANCELLED: Phase.WITHDRAWN,
     Status.FAILED: Phase.FAILED,
@@ -124,10 +124,10 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
 
     def waiting(self) -> ApprovalQuerySet:
         """Return the calls that somebody can decide now."""
-        return self.filter(status=Status.HELD, lease_until__gt=Now())
+        return self.filter(status=Status.WAITING, lease_until__gt=Now())
 
     def settle(self) -> None:
-        """Store the end of calls that have expired, and of runs whose lease has ended."""
+        """Store the end of calls that have expired, and of runs that have lost their lease."""
         overdue = self.current().filter(status__in=store.ACTIVE, lease_until__lte=Now())
         store.get().settle_here(overdue.values_list("pk", flat=True))
 
@@ -190,7 +190,7 @@ class Approval(McpTask):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it was started, and its process died: the tool may have run or not."""
+        """Whether it was started and its process died, so that nobody knows if the tool ran."""
         return self.phase is Phase.FAILED and self.stored_outcome().get("error") == store.LOST
 
     @property
@@ -214,7 +214,7 @@ class Approval(McpTask):
 
     @property
     def short_digest(self) -> str:
-        """What people compare."""
+        """The beginning of the fingerprint, which people compare."""
         return self.digest[:12]
 
     # The call.
@@ -235,20 +235,10 @@ class Approval(McpTask):
             raise ValueError("The columns of the row are not those of the call")
         if call["user_key"] != self.user_key:
             raise ValueError("The user of the row is not the one who called")
-        if self._is_late(call["deadline"] + ROUNDING):
+        last = self.lease_until if self.decided_at is None else self.decided_at
+        if last is None or clock.timestamp(last) > call["deadline"] + ROUNDING:
             raise ValueError("The row expires later than the call, or was decided on after that")
         return call
-
-    def _is_late(self, deadline: float) -> bool:
-        """Whether the row expires, or was decided on, after the call did."""
-        last = self.lease_until if self.decided_at is None else self.decided_at
-        return last is None or clock.timestamp(last) > deadline
-
-    def require_approval(self) -> None:
-        """Raise ValueError unless the call was approved, and is as it was then."""
-        self.stored_call()
-        if self.decided_at is None or not self.decided_by:
-            raise ValueError("Nobody has approved the call")
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -282,8 +272,8 @@ class Approval(McpTask):
         changed = self.decide(user, decision, comment=comment, where=where)
         if changed is None:
             return False
-        submit = partial(submission.submit_on_thread, changed)
-        transaction.on_commit(submit, using=router.db_for_write(Approval))
+        follow = partial(submission.follow_decision, changed)
+        transaction.on_commit(follow, using=router.db_for_write(Approval))
         return True
 
     def decide(
@@ -292,56 +282,44 @@ class Approval(McpTask):
         """Approve or decline; None if it does not wait any more, or ``user`` may not.
 
         Of several decisions the first counts: the change of the task has an effect once, and the
-        decision is stored with it. The site is sent a signal.
+        decision is stored in the same transaction. A signal tells the site of it.
         """
         if not self.may_decide(user):
             return None
         comment = comment[:MAX_COMMENT]
-
-        def note() -> None:
-            Approval.objects.current().filter(pk=self.pk).update(
-                decided_by=str(user.pk),
-                decided_by_name=user.get_username(),
-                decided_at=Now(),
-                decided_in=where,
-                comment=comment,
-            )
-
-        def signal() -> None:
-            signals.send(signals.approval_decided, Approval.objects.current().get(pk=self.pk))
-
+        times: dict[str, Any] = {}
+        if decision is Decision.APPROVE:
+            change: store.Apply = tasks.approve
+            # The run may start within the same time again.
+            lifetime = timedelta(seconds=conf.get().approval_lifetime)
+            times["lease_until"] = clock.after(lifetime)
+            times["expires_at"] = clock.after(lifetime + timedelta(seconds=conf.get().task_ttl))
+        else:
+            # A client is a program: who has filled in its form is not known here.
+            by = "Somebody in the client of its user" if where == CLIENT else "A person"
+            message = f"{by} has declined this call of {self.tool}. Nothing was done."
+            if comment:
+                message += f" The comment was: {comment}"
+            change = partial(tasks.decline, text=message)
+        own_row = Approval.objects.current().filter(pk=self.pk)
+        store_decision = partial(
+            own_row.update,
+            decided_by=str(user.pk),
+            decided_by_name=user.get_username(),
+            decided_at=Now(),
+            decided_in=where,
+            comment=comment,
+        )
         try:
-            if decision is Decision.APPROVE:
-                changed = self._approve(note)
-            else:
-                changed = self._decline(note, comment, where)
+            changed = store.get().change_here(self.pk, change, times, follow=store_decision)
         except TaskEnded:
             return None
         if changed is not None:
-            transaction.on_commit(signal, using=router.db_for_write(Approval))
+            transaction.on_commit(self._send_decided, using=router.db_for_write(Approval))
         return changed
 
-    def _approve(self, note: Callable[[], None]) -> Changed | None:
-        lifetime = timedelta(seconds=conf.get().approval_lifetime)
-        readable = timedelta(seconds=conf.get().task_ttl)
-        # The decision prolongs it once, for the run.
-        prolonged = {
-            "lease_until": clock.after(lifetime),
-            "expires_at": clock.after(lifetime + readable),
-        }
-        return store.get().change_here(self.pk, tasks.approve, prolonged, follow=note)
-
-    def _decline(self, note: Callable[[], None], comment: str, where: str) -> Changed | None:
-        # A client is a program: who has filled its form is not known here.
-        by = "Somebody in the client of its user" if where == CLIENT else "A person"
-        message = f"{by} has declined this call of {self.tool}. Nothing was done."
-        if comment:
-            message += f" The comment was: {comment}"
-
-        def decline(task: tasks.Task) -> tasks.Task:
-            return tasks.decline(task, message)
-
-        return store.get().change_here(self.pk, decline, follow=note)
+    def _send_decided(self) -> None:
+        signals.send(signals.approval_decided, Approval.objects.current().get(pk=self.pk))
 
 
 def fingerprint(server: str, tool: str, arguments: Mapping[str, Any], endpoint: str) -> str:

@@ -1,14 +1,15 @@
-"""Requesting the decision of a caller who may decide: by a form of the client, or on the page.
+"""Input requests for the decision of a caller who may decide: a form, or a link to the page.
 
-Hosts answer requests by themselves: they decline all of them where nobody is there, or accept a
-form that needs no value. So a form decides only by a field that has to be filled, and not at once:
+Hosts answer requests without their users: they decline all of them where nobody is there, or accept
+a form that needs no value. So a form has a field that must be filled in, and its answer counts only
+after a while:
 
 ==================================== ===================================================
 the client answers                   the call
 ==================================== ===================================================
-with ``decision``, after MIN_TIME    is approved or declined, as it says
+with ``decision``, after MIN_TIME    is approved or declined
 with ``decision``, sooner            goes on waiting: nobody has read the question
-accept without ``decision``          is requested again, and then goes on waiting
+accept without ``decision``          is asked about again, and then goes on waiting
 decline, cancel, an error, nothing   goes on waiting
 ==================================== ===================================================
 """
@@ -25,7 +26,7 @@ from django_mcp.contrib.approvals import answers
 from django_mcp.contrib.approvals.models import CLIENT, MAX_COMMENT, Approval, Decision
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.errors import ClientError, Json, MissingClientCapability
+from django_mcp.core.protocol.errors import ClientError, MissingClientCapability
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import changes
@@ -58,7 +59,9 @@ async def ask(frame: Frame, row: Approval) -> None:
 
     Without a response, the call goes on waiting.
     """
-    if not await _may_decide(frame, row):
+    if row.four_eyes or not getattr(frame.user, "is_authenticated", False):
+        return
+    if not await sync_to_async(row.may_decide)(frame.user):
         return
     with suppress(MissingClientCapability):
         return await _ask_by_form(frame, row)
@@ -66,23 +69,20 @@ async def ask(frame: Frame, row: Approval) -> None:
         await _ask_by_page(frame, row)
 
 
-async def _may_decide(frame: Frame, row: Approval) -> bool:
-    if row.four_eyes or not getattr(frame.user, "is_authenticated", False):
-        return False
-    return bool(await sync_to_async(row.may_decide)(frame.user))
-
-
 async def _ask_by_form(frame: Frame, row: Approval) -> None:
     message = f"Approve this call? {row.title}\n{shown_arguments(row)}"
     earlier = frame.client.earlier_response(KEY + row.pk + SEPARATOR)
-    if earlier is not None and not _has_decision(earlier[1]):
-        return
+    if earlier is not None:
+        # A repeated call without a decision is not asked about again and again.
+        content = earlier[1].get("content")
+        if not isinstance(content, dict) or content.get("decision") not in [*map(str, Decision)]:
+            return
     key = f"{KEY}{row.pk}{SEPARATOR}{int(time.time() * 1000)}" if earlier is None else earlier[0]
     try:
         response = await frame.client.aelicit(message, DECISION_FORM, key=key)
     except UNANSWERED:
         return
-    asked_at = int(key.partition(SEPARATOR)[2]) / 1000  # Also that of an earlier round trip.
+    asked_at = int(key.partition(SEPARATOR)[2]) / 1000  # In this round trip, or an earlier one.
     if not response.accepted or time.time() - asked_at < MIN_TIME:
         return
     decision = Decision(response.content["decision"])
@@ -91,12 +91,6 @@ async def _ask_by_form(frame: Frame, row: Approval) -> None:
     changed = await run_retried(decide, frame.user, decision)
     if changed is not None:
         await changes.publish(changed)
-
-
-def _has_decision(response: Json) -> bool:
-    """Whether a repeated call brings one: it is not requested again and again."""
-    content = response.get("content")
-    return isinstance(content, dict) and content.get("decision") in [*map(str, Decision)]
 
 
 def id_in(key: str) -> str:
@@ -117,9 +111,9 @@ async def _ask_by_page(frame: Frame, row: Approval) -> None:
     if not responses[KEY + row.pk].accepted:
         return
     if frame.client.is_multi_round_trip:
-        await changes.wait_while({Status.HELD}, row, PAGE_WAIT)
+        await changes.wait_while({Status.WAITING}, row, PAGE_WAIT)
         return
-    await changes.wait_while({Status.HELD}, row, input_requests.RESPONSE_TIMEOUT)
+    await changes.wait_while({Status.WAITING}, row, input_requests.RESPONSE_TIMEOUT)
     await frame.client.anotify("notifications/elicitation/complete", {"elicitationId": row.pk})
 
 

@@ -40,7 +40,7 @@ from django_mcp.tasks import store, submission
 
 
 class DecisionForm(forms.Form):
-    """A decision on one approval, whose fingerprint says which arguments its user has seen."""
+    """A decision on one approval, with the fingerprint of the arguments that the user has seen."""
 
     comment = forms.CharField(
         label=gettext_lazy("Comment"),
@@ -126,7 +126,7 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         row = self.row
         user = self.request.user
-        is_waiting = row.status == Status.HELD
+        is_waiting = row.status == Status.WAITING
         return super().get_context_data(
             approval=row,
             server_title=title_of(row.server),

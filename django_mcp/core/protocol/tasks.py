@@ -8,7 +8,7 @@ Times are strings (RFC 3339) and are made elsewhere: this module reads no clock.
 ==============  ==============  ================================================================
 status          clients read    what moves the task there
 ==============  ==============  ================================================================
-held            working         the call: it needs an approval, and does not start without one
+waiting         working         the call: it needs an approval, and does not start without one
 working         working         the call; a person who approves it (``approve``); the response
                                 to the last input request (``answer``)
 input_required  input_required  its handler (``ask``)
@@ -47,13 +47,13 @@ RETURNED_ERROR = "The tool returned an error"
 """The status message of a task whose result says ``isError``. It has nothing of the result, which
 is encrypted where tasks are stored."""
 WAITS = "waits until a person has approved it"
-"""The words that tell the caller that a call is held."""
+"""The words that tell the caller that a call waits."""
 MAX_STATUS_MESSAGE = 1000
 """Characters of a status message."""
 
 
 class Status(StrEnum):
-    HELD = "held"
+    WAITING = "waiting"
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
     COMPLETED = "completed"
@@ -63,13 +63,13 @@ class Status(StrEnum):
     EXPIRED = "expired"
 
 
-ACTIVE = frozenset({Status.HELD, Status.WORKING, Status.INPUT_REQUIRED})
+ACTIVE = frozenset({Status.WAITING, Status.WORKING, Status.INPUT_REQUIRED})
 FINAL = frozenset(Status) - ACTIVE
-UNDECIDED = frozenset({Status.HELD, Status.DECLINED, Status.EXPIRED})
+UNDECIDED = frozenset({Status.WAITING, Status.DECLINED, Status.EXPIRED})
 """The statuses of a task that was not approved."""
 
 LIFE_CYCLE: Mapping[Status, frozenset[Status]] = {
-    Status.HELD: frozenset({*UNDECIDED, Status.WORKING, Status.CANCELLED}),
+    Status.WAITING: frozenset({*UNDECIDED, Status.WORKING, Status.CANCELLED}),
     Status.WORKING: frozenset(Status) - UNDECIDED,
     Status.INPUT_REQUIRED: frozenset(Status) - UNDECIDED,
     Status.COMPLETED: frozenset(),
@@ -82,7 +82,7 @@ LIFE_CYCLE: Mapping[Status, frozenset[Status]] = {
 
 
 SHOWN: Mapping[Status, Status] = {
-    Status.HELD: Status.WORKING,
+    Status.WAITING: Status.WORKING,
     Status.DECLINED: Status.COMPLETED,
     Status.EXPIRED: Status.COMPLETED,
 }
@@ -252,7 +252,7 @@ def cancel(task: Task, message: str = "The task was cancelled") -> Task:
 
 def approve(task: Task) -> Task:
     """Return the task that may start; raises TaskEnded for one that does not wait for it."""
-    if task.status is not Status.HELD:
+    if task.status is not Status.WAITING:
         raise TaskEnded(f"The task is {task.status}")
     return become(task, Status.WORKING, message="A person has approved the call")
 

@@ -28,11 +28,11 @@ class RunnerUnavailable(ServerBusy):
 class Runner(ABC):
     """Where tasks run. Only the id of a task is passed on; its row has everything else.
 
-    Where the task should run, ``django_mcp.tasks.execution`` runs it by its id: ``run`` on an
-    event loop, ``run_in_new_loop`` in a worker process without one. A task that is submitted
-    twice runs once, and one whose submission was given up never runs: a runner may repeat a
-    message, and one that was late does no harm. Some ids are the names of jobs of extensions
-    (``execution.JOBS``), which have no row of a task.
+    In the process that it chose, ``django_mcp.tasks.execution`` runs the task by its id: ``run`` on
+    an event loop, ``run_in_new_loop`` in a worker process without one. A runner may repeat a
+    message, and a message may be late: a task that is submitted twice runs once, and one that was
+    given up never runs. Some ids are the names of jobs of extensions (``execution.JOBS``), which
+    have no row of a task.
     """
 
     runs_here: ClassVar[bool] = False

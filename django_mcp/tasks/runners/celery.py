@@ -14,8 +14,8 @@ FALLBACK = "default"
 """The name of the app that Celery makes where there is none. It has a broker that nobody chose."""
 
 
-# A message is acknowledged after the run: one whose worker died before it started the task is
-# delivered again. One that had started it is harmless, because a task is started once.
+# A message is acknowledged after the run, so that it is delivered again if its worker dies before
+# it starts the task. After the start it does no harm, because a task is started once.
 @shared_task(
     name="django_mcp.run_task", ignore_result=True, acks_late=True, reject_on_worker_lost=True
 )

@@ -9,10 +9,10 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
-from django_mcp.contrib.approvals.models import HOLDER, Approval, fingerprint
+from django_mcp.contrib.approvals.models import EXTENSION, Approval, fingerprint
 from django_mcp.stores.base import digest
 from django_mcp.tasks import store
-from django_mcp.tasks.store import Held, NewTask
+from django_mcp.tasks.store import ApprovalRequest, NewTask
 from tests.contrib.approvals.till import (
     PERMISSION,
     browser_of,
@@ -25,7 +25,7 @@ LIFETIME = 3600.0
 
 def described(
     *, amount: int = 7, four_eyes: bool = False, user_key: str = ""
-) -> tuple[NewTask, Held]:
+) -> tuple[NewTask, ApprovalRequest]:
     """A call of ``pay`` that waits for an hour."""
     arguments = {"amount": amount}
     own_digest = fingerprint("till", "pay", arguments, "")
@@ -43,7 +43,7 @@ def described(
         "session_id": None,
         "changed": {"assigns": {}, "private": {}},
         "is_task": False,
-        "held_by": HOLDER,
+        "granted_by": EXTENSION,
         "approval": {"permission": PERMISSION, "four_eyes": four_eyes, "owner": owner},
     }
     new = NewTask(
@@ -64,13 +64,17 @@ def described(
         "four_eyes": four_eyes,
         "digest": own_digest,
     }
-    return new, Held(token_urlsafe(16), Approval, columns, timedelta(seconds=LIFETIME), limit=10)
+    return new, ApprovalRequest(
+        token_urlsafe(16), Approval, columns, timedelta(seconds=LIFETIME), limit=10
+    )
 
 
-async def hold(*, amount: int = 7, four_eyes: bool = False, user_key: str = "") -> tuple[str, bool]:
+async def request(
+    *, amount: int = 7, four_eyes: bool = False, user_key: str = ""
+) -> tuple[str, bool]:
     """Store the call; return its id, and whether it is new."""
     new, held = described(amount=amount, four_eyes=four_eyes, user_key=user_key)
-    return await store.get().hold(new, held)
+    return await store.get().create_waiting(new, held)
 
 
 async def decide(key: str, who: User, choice: str = "approve", **changed: Any) -> Any:

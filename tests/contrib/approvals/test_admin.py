@@ -99,7 +99,7 @@ def test_rows_cannot_be_added_changed_or_deleted(key: str) -> None:
 
 def test_list_is_filtered_and_searched(key: str) -> None:
     carl = browser_of(staff("carl", PERMISSION))
-    assert detail(key) in carl.get(LIST, {"status": "held", "q": "ann"}).text
+    assert detail(key) in carl.get(LIST, {"status": "waiting", "q": "ann"}).text
     assert detail(key) not in carl.get(LIST, {"status": "declined"}).text
     assert detail(key) not in carl.get(LIST, {"q": "nobody"}).text
 

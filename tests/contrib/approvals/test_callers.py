@@ -14,7 +14,7 @@ from django.db.models import F
 from django.utils import translation
 
 from django_mcp import Frame, Server
-from django_mcp.contrib.approvals import holding
+from django_mcp.contrib.approvals import step
 from django_mcp.contrib.approvals.models import ROUNDING, Approval, Phase
 from django_mcp.core.auth.base import Principal
 from django_mcp.models import McpTask
@@ -205,7 +205,7 @@ async def test_task_whose_row_names_another_user_does_not_run(configure: Any) ->
 
 async def test_large_arguments_do_not_wait_for_an_approval(server: Server, ann: User) -> None:
     async with Client(server, user=ann) as client:
-        most = holding.MAX_ARGUMENTS - len('{"amount": 7, "note": ""}')
+        most = step.MAX_ARGUMENTS - len('{"amount": 7, "note": ""}')
         result = await client.call_tool("pay", {"amount": 7, "note": "x" * (most + 1)})
         assert result["isError"]
         assert "too large" in text_of(result)

@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from django_mcp import McpError, Server, ToolError
 from django_mcp.contrib.approvals import answers, prompts
-from django_mcp.contrib.approvals.holding import RUN_WAIT
 from django_mcp.contrib.approvals.models import Approval, Decision, Phase
 from django_mcp.contrib.approvals.signals import approval_decided, approval_requested
+from django_mcp.contrib.approvals.step import RUN_WAIT
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol import tasks
 from django_mcp.tasks import execution, store
@@ -522,7 +522,7 @@ async def test_lost_run_is_reported_and_never_repeated(
             assert lost["isError"]
             assert "may have been carried out or not" in text_of(lost)
         # It was only slow: what it has to say comes too late.
-        assert await store.get().change(key, tasks.cancel, holder="worker") is None
+        assert await store.get().change(key, tasks.cancel, lease_owner="worker") is None
     assert await store.get().start(key, "another") is None
     assert carried_out == []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.contrib.approvals.holding import Grant
+from django_mcp.contrib.approvals.step import Grant
 
 CALL: tuple[str, str, dict[str, Any]] = ("till", "pay", {"amount": 7})
 

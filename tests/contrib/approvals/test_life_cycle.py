@@ -49,7 +49,7 @@ def test_every_phase_has_a_status_and_a_text() -> None:
 
 def test_no_way_leads_back_to_a_call_that_waits() -> None:
     leading = {status for status, targets in LIFE_CYCLE.items() if targets & UNDECIDED}
-    assert leading == {Status.HELD}
+    assert leading == {Status.WAITING}
 
 
 class ApprovalMachine(RuleBasedStateMachine):
@@ -76,7 +76,7 @@ class ApprovalMachine(RuleBasedStateMachine):
     @initialize(four_eyes=st.booleans(), has_user=st.booleans())
     def call(self, four_eyes: bool, has_user: bool) -> None:
         user_key = "ann" if has_user else ""
-        self.key, is_new = self.run(rows.hold, four_eyes=four_eyes, user_key=user_key)
+        self.key, is_new = self.run(rows.request, four_eyes=four_eyes, user_key=user_key)
         assert is_new
         self.four_eyes = four_eyes
         self.has_user = has_user
@@ -127,32 +127,32 @@ class ApprovalMachine(RuleBasedStateMachine):
     @rule()
     def start(self) -> None:
         self.workers += 1
-        holder = f"worker-{self.workers}"
+        lease_owner = f"worker-{self.workers}"
         expected = self.phase is Phase.APPROVED and self.left > 0
-        started = self.run(store.get().start, self.key, holder)
+        started = self.run(store.get().start, self.key, lease_owner)
         assert (started is not None) is expected
         if expected:
             self.phase = Phase.RUNNING
-            self.owner = holder
+            self.owner = lease_owner
             self.left = LEASE
-            self.runs.append(holder)
+            self.runs.append(lease_owner)
 
     @rule(number=st.integers(1, 5))
     def renew(self, number: int) -> None:
-        holder = f"worker-{number}"
-        renewed = self.run(store.get().renew, self.key, holder)
-        assert (renewed is not None) is (self.owner == holder)
+        lease_owner = f"worker-{number}"
+        renewed = self.run(store.get().renew, self.key, lease_owner)
+        assert (renewed is not None) is (self.owner == lease_owner)
         if renewed is not None and self.phase is Phase.RUNNING:
             self.left = LEASE
             self.noted = None
 
     @rule(number=st.integers(1, 5))
     def end(self, number: int) -> None:
-        holder = f"worker-{number}"
-        can_end = self.phase is Phase.RUNNING and self.owner == holder
+        lease_owner = f"worker-{number}"
+        can_end = self.phase is Phase.RUNNING and self.owner == lease_owner
         try:
             change = store.get().change
-            changed = self.run(change, self.key, self.complete, holder=holder)
+            changed = self.run(change, self.key, self.complete, lease_owner=lease_owner)
         except TaskEnded:
             changed = None
         assert (changed is not None) is can_end
@@ -191,7 +191,7 @@ class ApprovalMachine(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.phase in OPEN and self.left > 0)
     def call_again(self) -> None:
-        assert self.run(rows.hold) == (self.key, False)
+        assert self.run(rows.request) == (self.key, False)
 
     @invariant()
     def it_runs_at_most_once_and_only_after_a_decision(self) -> None:

@@ -163,7 +163,7 @@ def test_decided_call_shows_who_decided(key: str, bob: User, ann: User) -> None:
 
 
 @pytest.mark.parametrize("is_started", [False, True])
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.HELD])
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.WAITING])
 def test_page_of_every_phase_is_shown(
     status: Status, is_started: bool, key: str, bob: User
 ) -> None:

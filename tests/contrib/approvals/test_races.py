@@ -87,12 +87,12 @@ def database(migrated: str, settings: Any) -> str:
 
 def hold() -> str:
     """The id of a call that waits."""
-    key, _ = async_to_sync(rows.hold)()
+    key, _ = async_to_sync(rows.request)()
     return key
 
 
-def start(key: str, holder: str) -> bool:
-    return async_to_sync(store.get().start)(key, holder) is not None
+def start(key: str, lease_owner: str) -> bool:
+    return async_to_sync(store.get().start)(key, lease_owner) is not None
 
 
 def at_once(function: Callable[[int], Any]) -> list[Any]:
@@ -158,7 +158,7 @@ def test_decision_and_expiry_exclude_each_other(database: str) -> None:
 
 
 def test_same_call_at_the_same_time_is_stored_once(database: str) -> None:
-    stored = at_once(lambda number: async_to_sync(rows.hold)())
+    stored = at_once(lambda number: async_to_sync(rows.request)())
     assert [is_new for _, is_new in stored].count(True) == 1
     assert len({key for key, _ in stored}) == 1
     assert Approval.objects.count() == 1
