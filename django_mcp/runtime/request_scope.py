@@ -114,7 +114,7 @@ async def run(
             await closing
 
 
-def run_handler(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
+def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
     """Return the result of ``coroutine``, whose ORM calls have the thread of their request.
 
     Without a request, they have one of their own.

@@ -47,11 +47,11 @@ def call(function: Callable[..., T], /, *args: Any) -> T:
 
 
 def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
-    """``run_handler`` of ``request_scope``; an input request rolls back writes of the ORM.
+    """``run_async`` of ``request_scope``; an input request rolls back writes of the ORM.
 
     Its database calls have a thread of their own, since transactions belong to threads.
     """
-    return request_scope.run_handler(_run_async(coroutine))
+    return request_scope.run_async(_run_async(coroutine))
 
 
 async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -64,7 +64,7 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
     exchange.may_start_tasks = False
     exchange.in_pool = partial(_run_in_slot, slot)
     # An input request of the call rolls back writes of the handler.
-    exchange.run_handler = partial(_run_in_slot, slot, rollback.call)
+    exchange.run_with_rollback = partial(_run_in_slot, slot, rollback.call)
     exchange.outer = outer
     exchange.request_headers = outer.request_headers
     client = HandOverClient(cast(MultiRoundTripClient, frame.client), exchange, state)

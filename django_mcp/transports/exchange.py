@@ -75,11 +75,11 @@ class LoopExchange(Exchange):
         """Run a synchronous function in a thread which no handler occupies."""
         return pools.run_hook(function, *args)
 
-    run_async = staticmethod(request_scope.run_handler)
+    run_async = staticmethod(request_scope.run_async)
     """Await a coroutine, with the database connections of its request."""
-    run_handler = staticmethod(rollback.run)
+    run_with_rollback = staticmethod(rollback.run)
     """Run a synchronous handler; its writes before an input request are rolled back."""
-    run_handler_async = staticmethod(rollback.run_async)
+    run_async_with_rollback = staticmethod(rollback.run_async)
     """Await a handler; its writes before an input request are rolled back."""
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T], /) -> T:

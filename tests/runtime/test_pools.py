@@ -247,7 +247,7 @@ class TestOwnConnections:
         async def message() -> None:
             await sync_to_async(meeting.wait)()
 
-        await asyncio.gather(*(request_scope.run_handler(message()) for _ in range(3)))
+        await asyncio.gather(*(request_scope.run_async(message()) for _ in range(3)))
 
     async def test_connections_are_closed_after_the_message(self, database: str) -> None:
         async def message() -> Any:
@@ -256,11 +256,11 @@ class TestOwnConnections:
             assert connection.connection is not None
             return connection
 
-        assert (await request_scope.run_handler(message())).connection is None
+        assert (await request_scope.run_async(message())).connection is None
 
     async def test_message_without_queries_creates_no_thread(self) -> None:
         before = threading.active_count()
-        await request_scope.run_handler(asyncio.sleep(0))
+        await request_scope.run_async(asyncio.sleep(0))
         assert threading.active_count() == before
 
 
@@ -283,7 +283,7 @@ class TestScope:
 
         async def request() -> None:
             await sync_to_async(query)(database)
-            await request_scope.run_handler(handler())
+            await request_scope.run_async(handler())
 
         await request_scope.run(request)
 
@@ -428,7 +428,7 @@ class TestUnderDjangosTestCase(TestCase):
 
     async def call(self) -> list[str]:
         rows = McpSession.objects.values_list("address", flat=True)
-        return await request_scope.run_handler(pools.run(list, rows))
+        return await request_scope.run_async(pools.run(list, rows))
 
     def test_function_reads_rows_written_by_the_test(self) -> None:
         with pools.thread_sensitive():

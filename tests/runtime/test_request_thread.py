@@ -350,7 +350,7 @@ class Handlers(Requests):
         self.handler = handler
 
     async def between(self) -> None:
-        await request_scope.run_handler(self._handle())
+        await request_scope.run_async(self._handle())
 
     async def _handle(self) -> None:
         if self.handler is not None:
@@ -396,7 +396,7 @@ class TestHandlers:
 
         async def request() -> None:
             opened.append(await sync_to_async(query)(database))
-            await request_scope.run_handler(handler())
+            await request_scope.run_async(handler())
 
         await asyncio.gather(*(request_scope.run(request) for _ in range(5)))
         # One in the pool of requests, and one in that of handlers.

@@ -183,7 +183,7 @@ async def test_authentication_answers_while_queries_of_handlers_hold_their_threa
     shop = Shop()
 
     async def handle() -> None:
-        await request_scope.run_handler(query())
+        await request_scope.run_async(query())
 
     async def query() -> None:
         await User.objects.acount()
@@ -246,7 +246,7 @@ async def test_queries_of_a_task_use_no_thread_of_requests(
 
     async def before_and_in_handler() -> None:
         await count()
-        await request_scope.run_handler(count())
+        await request_scope.run_async(count())
 
     await request_scope.run(before_and_in_handler)
     assert purposes == [pools.REQUESTS, pools.QUERIES_OF_HANDLERS]

@@ -186,18 +186,18 @@ class Invocation:
         token = current_frame.set(frame)
         try:
             if handler.is_async:
-                run_async = exchange.run_handler_async if rolls_back else exchange.run_async
+                run_async = exchange.run_async_with_rollback if rolls_back else exchange.run_async
                 invoke: Any = handler.invoke  # Never None: see handler_of.
                 coroutine = invoke(*arguments, frame)
                 for surrounding in self.around:
                     coroutine = surrounding.wait_for(frame, coroutine)
                 returned = await run_async(coroutine)
                 try:
-                    answer = _read(returned, frame, self.read)
+                    answer = _split(returned, frame, self.read)
                 except (InvalidOutput, UnserializableResult):
                     answer = await _read_queries(returned, frame, self.read)
             else:
-                run_sync = exchange.run_handler if rolls_back else exchange.run
+                run_sync = exchange.run_with_rollback if rolls_back else exchange.run
                 # No closure: with sixteen callers, one would cost 8 % of a synchronous call.
                 function: tuple[Any, ...] = (_invoke, handler, arguments, frame, self.read)
                 for surrounding in self.around:
@@ -322,12 +322,12 @@ RUN_QUERIES: Port[Callable[[Any], Coroutine[Any, Any, bool]]] = Port(
 
 
 async def _read_queries(returned: Any, frame: Frame, read: Read) -> Answer:
-    """``_read`` for the lazy queries of an async handler, which cannot run in its event loop.
+    """``_split`` for the lazy queries of an async handler, which cannot run in its event loop.
 
     To be called from within ``except``: the error is raised again if there was no query.
     """
     if await frame.exchange.run_async(RUN_QUERIES.get()(returned)):
-        return _read(returned, frame, read)
+        return _split(returned, frame, read)
     raise
 
 
@@ -341,10 +341,10 @@ def _invoke(handler: Handler, arguments: tuple[Any, ...], frame: Frame, read: Re
             raise
         # Where it is raised: further out, it would come from a function of this package.
         raise _ended_with(error, handler) from error
-    return _read(returned, frame, read)
+    return _split(returned, frame, read)
 
 
-def _read(returned: Any, frame: Frame, read: Read) -> Answer:
+def _split(returned: Any, frame: Frame, read: Read) -> Answer:
     """Return the result of a return value, which is a value, a Frame, or a tuple of both."""
     value = returned
     after = frame

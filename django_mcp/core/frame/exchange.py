@@ -122,11 +122,11 @@ class Exchange(Cancellation):
         """Await ``coroutine``; clean up its database connections."""
         return coroutine
 
-    def run_handler(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
+    def run_with_rollback(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """``run``; database writes are rolled back if it ends with an input request."""
         return self.run(function, *args)
 
-    def run_handler_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
+    def run_async_with_rollback(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
         """``run_async``; database writes are rolled back if it ends with an input request."""
         return self.run_async(coroutine)
 

@@ -502,9 +502,9 @@ class TestHandmadeFrame:
         exchange = Frame().exchange
 
         assert await exchange.run(abs, -1) == 1
-        assert await exchange.run_handler(abs, -1) == 1
+        assert await exchange.run_with_rollback(abs, -1) == 1
         assert await exchange.run_async(double(2)) == 4
-        assert await exchange.run_handler_async(double(2)) == 4
+        assert await exchange.run_async_with_rollback(double(2)) == 4
 
     def test_sync_code_can_wait_for_a_coroutine(self) -> None:
         Frame().client.close_stream()

@@ -65,7 +65,7 @@ def make_plan(server: Server, tool: ToolComponent, revision: Revision) -> Plan:
     structured = revision.structured
     # Middleware reads results before they are encoded.
     encodes = structured is not Structured.NOTHING and not server.middleware
-    read_value = partial(_read, tool, encodes, structured is Structured.OBJECT)
+    read_value = partial(_make_result, tool, encodes, structured is Structured.OBJECT)
     read = plan.AFTER_RESULT.after(read_value, tool, revision)
     return Plan(
         component=tool,
@@ -135,7 +135,9 @@ def error_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _read(tool: ToolComponent, encodes: bool, is_object: bool, frame: Frame, value: Any) -> Result:
+def _make_result(
+    tool: ToolComponent, encodes: bool, is_object: bool, frame: Frame, value: Any
+) -> Result:
     """The result for a handler's return value; raises ToolError if it is too large.
 
     ``encodes`` means that structure is encoded here, on the handler's thread, because nothing reads
