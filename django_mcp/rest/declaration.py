@@ -65,8 +65,10 @@ def rest_tools(
     ``prefix`` chooses another URL than the first of a view, in a router by patterns of names, and
     ``version`` the version of the API. ``auth(frame)`` returns ``request.auth`` for callers without
     a token of the API, whom the classes in ``authenticated_by`` accept. ``kwargs``, ``prepare`` and
-    ``answer`` are those of ``openapi_tools``, as are warnings. Raises ConfigurationError for
-    unknown actions.
+    ``answer`` are those of ``openapi_tools``.
+
+    A view that cannot be a tool is a warning at the first use of the server. Raises
+    ConfigurationError for unknown actions of a view set.
     """
     how = {"auth": auth, "authenticated_by": authenticated_by, "prepare": prepare, "answer": answer}
     chosen = {"prefix": prefix, "include": include, "exclude": exclude, "kwargs": kwargs}
