@@ -4,6 +4,8 @@ A page runs from top to bottom. A Python block belongs to the file that its firs
 (``# shop/mcp.py``), or else to that of the previous block; several blocks of a file are
 concatenated. ``mcp.py`` registers with an empty registry, ``settings.py`` and ``urls.py`` apply to
 the rest of the page, and the tests in ``tests.py`` run. A command runs if its output is shown.
+Tests that readers need not see are beside this module: those of ``docs/how-to/forms.md`` are in
+``how-to/forms.py``. They run at the end of the page.
 """
 
 from __future__ import annotations
@@ -128,6 +130,13 @@ class Project:
             except Exception as error:
                 error.add_note(f"This is shown at {block.location}")
                 raise
+        self._run_unshown(page)
+
+    def _run_unshown(self, page: Path) -> None:
+        """Run the tests of the page that it does not show."""
+        file = (ROOT / "tests" / page.relative_to(ROOT)).with_suffix(".py")
+        if file.exists():
+            self.python(Block(str(file.relative_to(ROOT)), "python", file.read_text()))
 
     def python(self, block: Block) -> None:
         """Run a block as a part of its file, or compare it with the folder ``project``."""

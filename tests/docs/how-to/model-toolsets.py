@@ -1,0 +1,35 @@
+# shop/tests.py
+from django.contrib.auth import get_user_model
+from django.test import TestCase
+from shop.models import Product
+
+from django_mcp.testing import SyncClient
+
+
+class ProductTests(TestCase):
+    def setUp(self):
+        self.ann = get_user_model().objects.create_superuser("ann")
+        self.teapot = Product.objects.create(name="Teapot", price="24.00", stock=3)
+        self.sold_out = Product.objects.create(name="Black tea", price="3.90", stock=0)
+
+    def test_products_in_stock_are_listed(self):
+        with SyncClient(user=self.ann) as client:
+            page = client.call_tool("list_products", {"price__lt": 30}).structured
+            hidden = client.call_tool("get_product", {"pk": self.sold_out.pk})
+        assert [row["name"] for row in page["items"]] == ["Teapot"]
+        assert hidden.text == f"There is no product {self.sold_out.pk}."
+
+    def test_stock_is_unknown_to_filters(self):
+        with SyncClient(user=self.ann) as client:
+            result = client.call_tool("list_products", {"stock": 3})
+        assert "stock: unknown argument" in result.text
+
+    def test_update_changes_only_what_was_sent(self):
+        with SyncClient(user=self.ann) as client:
+            result = client.call_tool("update_product", {"pk": self.teapot.pk, "price": "25"})
+        assert result.structured["name"] == "Teapot"
+        assert result.structured["price"] == "25.00"
+
+    def test_users_without_permission_see_no_tools(self):
+        with SyncClient(user=get_user_model().objects.create_user("bob")) as client:
+            assert client.list_tools() == []
