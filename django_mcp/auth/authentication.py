@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from django_mcp import conf
 from django_mcp.auth import cache
@@ -52,22 +52,25 @@ class Authentication:
             getattr(item, "scheme", None) == BEARER for item in self.authenticators
         )
 
-    def authenticate(self, scope: Scope) -> Coroutine[Any, Any, Principal]:
+    async def authenticate(self, scope: Scope) -> Principal:
         """Return the principal; raises AuthenticationFailed.
 
         A bearer token which no authenticator accepts is not valid, even where anonymous callers
-        are accepted: a client whose token has expired has to learn it.
+        are accepted: a client has to learn that its token has expired.
         """
         scope[SCOPE_KEY] = self.resource  # type: ignore[index]
         tenant = scope.get(TENANT_KEY)
-        return self._of_tenant(scope, tenant) if tenant else self._authenticate(scope)
-
-    async def _of_tenant(self, scope: Scope, tenant: str) -> Principal:
+        if not tenant:
+            return await self._authenticate(scope)
         with cache.of_tenant(tenant):
             return replace(await self._authenticate(scope), tenant=tenant)
 
     async def _authenticate(self, scope: Scope) -> Principal:
-        has_token = self._takes_tokens and _read_token(scope)
+        has_token = False
+        if self._takes_tokens:
+            token = bearer_token(scope)
+            scope[TOKEN_KEY] = token  # type: ignore[index]  # Authenticators read it there.
+            has_token = token is not None
         # The first challenge that is not final: a later authenticator may still accept.
         refusal: Challenge | None = None
         for authenticator in self.authenticators:
@@ -79,7 +82,7 @@ class Authentication:
                 continue
             if answer is None:
                 continue
-            # Who sent credentials must not be taken for somebody who sent none.
+            # A caller with credentials must not be taken for one without.
             has_credentials = has_token or refusal is not None
             if has_credentials and _ignores_token(authenticator, answer):
                 continue
@@ -121,29 +124,29 @@ class Authentication:
         )
 
     def issuers(self, scope: Scope) -> tuple[str, ...]:
-        """Return the authorization servers whose tokens are accepted, without repetition."""
-        return tuple(dict.fromkeys(self._issuers(scope)))
-
-    def _issuers(self, scope: Scope) -> Iterator[str]:
+        """Return the authorization servers of all authenticators, without repetition."""
+        servers: list[str] = []
         for authenticator in self.authenticators:
             find = getattr(authenticator, "authorization_servers", None)
             if find is not None:
-                yield from find(scope)
+                servers += find(scope)
+        return tuple(dict.fromkeys(servers))
 
     def headers(self, scope: Scope, challenge: Challenge) -> tuple[Header, ...]:
         """Return the headers of a rejection: one ``WWW-Authenticate`` for each scheme."""
         if challenge.status != 401 and not challenge.error:
             return challenge.headers
-        return (*self._challenges(scope, challenge), *challenge.headers)
-
-    def _challenges(self, scope: Scope, challenge: Challenge) -> Iterator[Header]:
+        values: list[bytes] = []
         for scheme in self._schemes:
             if scheme == BEARER:
-                pairs = self._members(scope, challenge)
-                members = ", ".join(f'{name}="{_quotable(value)}"' for name, value in pairs)
-                yield b"www-authenticate", f"{scheme} {members}".strip().encode()
+                members = []
+                for name, value in self._members(scope, challenge):
+                    text = str(value).replace('"', "'").replace("\n", " ")
+                    members.append(f'{name}="{UNQUOTABLE.sub("?", text)}"')
+                values.append(f"{scheme} {', '.join(members)}".strip().encode())
             elif challenge.status == 401:  # No other scheme has scopes.
-                yield b"www-authenticate", scheme.encode("latin-1", "replace")
+                values.append(scheme.encode("latin-1", "replace"))
+        return (*((b"www-authenticate", value) for value in values), *challenge.headers)
 
     def _members(self, scope: Scope, challenge: Challenge) -> Iterable[tuple[str, str]]:
         """The parameters of a Bearer challenge (RFC 6750, section 3; RFC 9728, section 5.1)."""
@@ -154,13 +157,6 @@ class Authentication:
         if challenge.error:
             yield "error", challenge.error
             yield "error_description", challenge.message
-
-
-def _read_token(scope: Scope) -> bool:
-    """Whether the request has a bearer token, which the authenticators need not read again."""
-    token = bearer_token(scope)
-    scope[TOKEN_KEY] = token  # type: ignore[index]
-    return token is not None
 
 
 def _at_endpoint(principal: Principal, scope: Scope) -> Principal:
@@ -200,9 +196,3 @@ def _is_of_token(authenticator: Authenticator, scope: Scope) -> bool:
     if hasattr(authenticator, "scheme"):
         return bool(authenticator.scheme == BEARER)
     return bearer_token(scope) is not None
-
-
-def _quotable(value: str) -> str:
-    """Return the value without the characters that a quoted string may not contain."""
-    text = str(value).replace('"', "'").replace("\n", " ")
-    return UNQUOTABLE.sub("?", text)

@@ -7,7 +7,7 @@ import inspect
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from math import isfinite
@@ -56,7 +56,7 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
     A principal is kept for TOKEN_CACHE_TTL, so that a call does not check the signature and read
     the user each time. A change of the user removes it at once.
 
-    Options are arguments, or attributes of a subclass, whose dotted path the settings can name.
+    Options are arguments, or attributes of a subclass, which the settings can name.
     """
 
     scheme = "Bearer"
@@ -76,7 +76,11 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
     """The field of the user model that the claim is compared with; None for USERNAME_FIELD."""
 
     def __init__(self, **options: Any) -> None:
-        attributes = {name for each in type(self).__mro__ for name in _attributes(each)}
+        attributes: set[str] = set()
+        for kind in type(self).__mro__:  # Some have a default, others only an annotation.
+            attributes |= {name for name, value in vars(kind).items() if not callable(value)}
+            attributes |= inspect.get_annotations(kind).keys()
+        attributes = {name for name in attributes if not name.startswith("_")}
         for name, value in options.items():
             if name not in attributes:
                 near = similar(name, attributes)
@@ -143,19 +147,23 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
             claims = await self.claims(token)
             if claims is None:
                 return None
-            subject = _subject(claims)
         except InvalidToken:
             return INVALID_TOKEN
         except Unavailable as error:
             return _unavailable(error)
+        subject = claims.get("sub")
+        if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
+            return INVALID_TOKEN
         if not self._is_for(scope, audiences(claims)):
             return INVALID_TOKEN
         user = await self.get_user(claims)
-        if user is None or not _is_active(user):
+        # AnonymousUser is not active, and stands for nobody who could be deactivated.
+        is_user = user is not None and getattr(user, "is_authenticated", True)
+        if user is None or (is_user and not getattr(user, "is_active", True)):
             return NO_ACCOUNT
         principal = Principal(
             scheme=self.name,
-            # Subjects are unique only within an issuer, whose URL has no space.
+            # Subjects are unique only within an issuer. Its URL has no space.
             subject=f"{self.namespace} {subject}",
             user=user,
             scopes=scopes(claims),
@@ -184,12 +192,6 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         if isinstance(accepted, str):
             accepted = (accepted,)
         return is_for(scope, named) or any(audience in accepted for audience in named)
-
-
-def _attributes(kind: type) -> Iterator[str]:
-    """The public attributes of a class, with or without a default."""
-    values = (name for name, value in vars(kind).items() if not callable(value))
-    yield from (name for name in (*values, *inspect.get_annotations(kind)) if name[0] != "_")
 
 
 def require_secure(url: Any, option: str) -> None:
@@ -264,18 +266,6 @@ def number(value: Any) -> float | None:
         return float(value) if is_number and isfinite(value) else None
     except OverflowError:
         return None
-
-
-def _subject(claims: Claims) -> str:
-    subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
-        raise InvalidToken
-    return subject
-
-
-def _is_active(user: Any) -> bool:
-    # AnonymousUser is not active, and stands for nobody who could be deactivated.
-    return getattr(user, "is_active", True) or not getattr(user, "is_authenticated", True)
 
 
 def _unavailable(error: Unavailable) -> Challenge:

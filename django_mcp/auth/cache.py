@@ -1,6 +1,6 @@
-"""A short-lived cache of authenticated principals, for authenticators which look up tokens.
+"""Look-ups of authenticators: their time limit, and a short-lived cache of their principals.
 
-It is in the memory of the process. The principal of a token is in one of these states:
+The cache is in the memory of the process. The principal of a token is in one of these states:
 
 | state  | begins with                                | ends with                              |
 |--------|--------------------------------------------|----------------------------------------|
@@ -14,13 +14,14 @@ the permissions of its user change.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
 from django.db.models import Model
@@ -35,6 +36,16 @@ MAX_ENTRIES = 1000
 """In one cache; the oldest makes room for another one."""
 
 M = TypeVar("M", bound=Model)
+T = TypeVar("T")
+
+
+async def in_time(query: Awaitable[T]) -> T:
+    """Return the result of a query; raises TimeoutError after STORE_TIMEOUT.
+
+    The request is then answered with 503, as one that waits for a store.
+    """
+    async with asyncio.timeout(conf.get().store_timeout):
+        return await query
 
 
 class Loaded(NamedTuple):
@@ -95,7 +106,7 @@ class PrincipalCache:
         if principal is not None:
             return principal
         # Before the load: a revocation during it has to arrive here.
-        if _ttl() is not None:
+        if conf.get().token_cache_ttl is not None:
             await SUBSCRIBE.get()()
         forgotten = self._forgotten
         loaded = await load()
@@ -108,7 +119,7 @@ class PrincipalCache:
         """Return the principal with a copy of its user and its claims, or None.
 
         Changes of the user by a handler are not there in the next call: no related
-        objects are ever cached. What ``has_perm`` answered is: see ``auth.permissions``.
+        objects are ever cached. The answers of ``has_perm`` are: see ``auth.permissions``.
         """
         entry = self._entries.get((digest, _tenant.get(), *more))
         if entry is None or entry.until <= time.monotonic():
@@ -118,11 +129,11 @@ class PrincipalCache:
     def put(self, loaded: Loaded, digest: str, *more: Hashable, forgotten: int) -> None:
         """Keep the principal, at most until it expires.
 
-        It is not kept if anything was forgotten since there were ``forgotten``: what was read may
-        be outdated.
+        It is not kept if anything was forgotten since there were ``forgotten``: ``loaded`` may be
+        outdated.
         """
         principal = loaded.principal
-        lifetime = _ttl() or 0.0
+        lifetime = conf.get().token_cache_ttl or 0.0
         if loaded.expires_at is not None:
             lifetime = min(lifetime, loaded.expires_at - time.time())
         until = time.monotonic() + lifetime
@@ -143,7 +154,8 @@ class PrincipalCache:
         with self._lock:
             self._forgotten += 1
             for key, entry in list(self._entries.items()):
-                is_of_user = user is not None and _key_of(entry.principal.user) == user
+                key_of_user = getattr(entry.principal.user, "pk", None)
+                is_of_user = key_of_user is not None and str(key_of_user) == user
                 if is_everything or entry.token == digest or is_of_user:
                     del self._entries[key]
                     permissions.forget(entry.principal.user)
@@ -154,7 +166,7 @@ class PrincipalCache:
 
 @contextmanager
 def of_tenant(tenant: str) -> Iterator[None]:
-    """Find and keep only principals of this tenant, whose database has other users."""
+    """Find and keep only principals of this tenant: another one's database has other users."""
     token = _tenant.set(tenant)
     try:
         yield
@@ -168,21 +180,12 @@ def forget(*, digest: str | None = None, user: str | None = None) -> None:
         cache.forget(digest=digest, user=user)
 
 
-def _ttl() -> float | None:
-    return conf.get().token_cache_ttl
-
-
-def _key_of(user: Any) -> str | None:
-    key = getattr(user, "pk", None)
-    return None if key is None else str(key)
-
-
 def _copy(principal: Principal) -> Principal:
     user = principal.user
     if isinstance(user, Model):
         user = _copy_model(user)
-    # Not ``replace``, which takes 2 µs more of each call: what a subclass has besides, such as a
-    # token, is of one request.
+    # Not ``replace``, which takes 2 µs more of each call. The further fields of a subclass, such as
+    # a token, belong to one request.
     return Principal(
         scheme=principal.scheme,
         subject=principal.subject,
@@ -207,7 +210,7 @@ def _copy_model(instance: M) -> M:
 
 
 def _reset() -> None:
-    """Start with empty caches in a forked child, whose parent may have held a lock."""
+    """Start with empty caches in a forked child: its parent may have held a lock."""
     for cache in _caches:
         cache._lock = threading.Lock()
         cache._entries.clear()

@@ -12,7 +12,7 @@ from django.http import HttpRequest, parse_cookie
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
-from django_mcp.auth.time_limit import in_time
+from django_mcp.auth.cache import in_time
 from django_mcp.core.auth.base import (
     BaseAuthentication,
     Challenge,
@@ -54,16 +54,16 @@ class DjangoSessionAuthentication(BaseAuthentication):
     the origin is in ``CSRF_TRUSTED_ORIGINS``; ``ALLOWED_ORIGINS`` is for pages without cookies.
     """
 
-    # A response 401 must have a challenge (RFC 9110, section 15.5.2), and no registered scheme is
-    # that of a cookie. "Bearer" would make programs ask for a token that is not accepted.
+    # A response 401 must have a challenge (RFC 9110, section 15.5.2), and no registered scheme
+    # stands for a cookie. "Bearer" would make programs ask for a token that is not accepted.
     scheme = "Cookie"
     authenticates_site_users = True
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
         """Return the principal of the session cookie's user, or None.
 
-        A request with an access token is that of the token, whoever is logged in: a client whose
-        token has expired must not act as the user of a cookie.
+        A request with an access token acts for the token, whoever is logged in: a client with an
+        expired token must not act as the user of a cookie.
         """
         has_cookie = _session_cookie(scope) is not None
         if not has_cookie and "session" not in scope:

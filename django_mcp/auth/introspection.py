@@ -47,7 +47,7 @@ MAX_UNKNOWN = 20
 """Tokens of one network that may turn out to be unknown within UNKNOWN_PERIOD seconds."""
 UNKNOWN_PERIOD = 60.0
 MAX_NETWORKS = 10_000
-"""Networks whose unknown tokens are counted."""
+"""Networks for which unknown tokens are counted."""
 TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """The syntax of a token (RFC 6750, section 2.1)."""
 
@@ -67,7 +67,7 @@ class IntrospectionAuthentication(ClaimsAuthentication):
     cache_seconds: float = 30.0
     """How long an answer is kept, and so how long a token may be accepted after it was revoked."""
     max_cached = 1000
-    """The number of tokens whose answers are kept."""
+    """The number of answers that are kept."""
 
     def __init__(
         self,
@@ -125,7 +125,10 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         return loaded
 
     def _may_be_sent(self, token: str) -> bool:
-        return TOKEN.fullmatch(token) is not None and not self._is_foreign(token)
+        """Whether the token is well-formed, and names no other issuer."""
+        if TOKEN.fullmatch(token) is None:
+            return False
+        return self.issuer is None or stated_issuer(token) in (None, self.issuer)
 
     def _kept(self, digest: bytes) -> Claims | None:
         return self._active.get(digest) or self._inactive.get(digest)
@@ -153,16 +156,12 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         answer_ends = time.time() + left
         return answer_ends if expires is None else min(expires, answer_ends)
 
-    def _is_foreign(self, token: str) -> bool:
-        """Whether the token names another issuer: then it is not sent to this one."""
-        return self.issuer is not None and stated_issuer(token) not in (None, self.issuer)
-
     def _require_valid(self, claims: Claims) -> None:
         """Raise InvalidToken for claims of another time, issuer or type."""
         now = time.time()
         expires = claims.get("exp")
         begins = claims.get("nbf")
-        # A time that is no number makes the token invalid.
+        # A time must be a number.
         is_expired = expires is not None and (number(expires) or 0) + self.leeway <= now
         begin = number(begins)
         is_early = begins is not None and (begin is None or begin - self.leeway > now)

@@ -77,10 +77,10 @@ class JWTAuthentication(ClaimsAuthentication):
         self._keys = KeySet(self._load_keys)
 
     async def claims(self, token: str, /) -> Claims | None:
-        """Return the claims of a token of this issuer, whose signature and dates are valid."""
+        """Return the claims of a token of this issuer with a valid signature and valid dates."""
         if stated_issuer(token) != self.issuer:
             return None
-        # The audience is checked with that of the addressed server.
+        # The caller compares the audience with the addressed server.
         rules = Rules(
             issuer=self.issuer, types=TYPES, algorithms=self.algorithms, leeway=self.leeway
         )

@@ -16,7 +16,7 @@ from django.db.models import Model
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
-from django_mcp.auth.time_limit import in_time
+from django_mcp.auth.cache import in_time
 from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     BaseAuthentication,
@@ -124,7 +124,7 @@ class NinjaAuthentication(BaseAuthentication):
 INVALID_TOKEN_OF_SOMEBODY = Challenge(
     error=INVALID_TOKEN.error, message=INVALID_TOKEN.message, is_final=False
 )
-"""Whether a token that no callback accepts is one of theirs, nobody can tell."""
+"""It is not final: a token that no callback accepts may belong to another authenticator."""
 
 
 def _callback(named: Any) -> Any:

@@ -14,9 +14,8 @@ from django.db import router
 from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils import timezone
 
-from django_mcp.auth.cache import Loaded, PrincipalCache
+from django_mcp.auth.cache import Loaded, PrincipalCache, in_time
 from django_mcp.auth.resource import addressed, base_url, is_for
-from django_mcp.auth.time_limit import in_time
 from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     BaseAuthentication,
@@ -89,8 +88,8 @@ class OAuthToolkitAuthentication(BaseAuthentication):
     async def reauthenticate(self, principal: Principal, /) -> Principal | Challenge | None:
         """Return the principal while the user lets the program go on.
 
-        The program has a token that has not expired, or one with which it gets another: access
-        tokens are replaced every hour.
+        The program needs an access token that has not expired, or a refresh token: access tokens
+        are replaced every hour.
         """
         if principal.scheme != SCHEME:
             return None

@@ -19,7 +19,7 @@ from django.urls import ResolverMatch
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
-from django_mcp.auth.time_limit import in_time
+from django_mcp.auth.cache import in_time
 from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     BaseAuthentication,
@@ -41,6 +41,8 @@ except ImportError:
 
 MAX_MESSAGE = 100
 """Characters of the reason that a class gives for a rejection."""
+STORED_BY_BROWSERS = ("basic", "digest", "negotiate", "ntlm")
+"""Schemes of credentials that browsers send by themselves, as they send cookies."""
 CROSS_ORIGIN = Challenge(
     status=403,
     message="A page of another origin may not use stored credentials: see CSRF_TRUSTED_ORIGINS",
@@ -114,7 +116,8 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         """
         headers = scope["headers"]
         is_cross_origin = csrf.is_cross_origin(scope)
-        if is_cross_origin and _is_stored_by_browsers(header(scope, b"authorization") or ""):
+        scheme = (header(scope, b"authorization") or "").partition(" ")[0].lower()
+        if is_cross_origin and scheme in STORED_BY_BROWSERS:
             return CROSS_ORIGIN
         if is_cross_origin or bearer_token(scope) is not None:
             headers = [(name, value) for name, value in headers if name != b"cookie"]
@@ -135,8 +138,7 @@ class RESTFrameworkAuthentication(BaseAuthentication):
             except PermissionDenied as error:
                 return _refusal(scope, 403, str(error))
             if user_and_auth is not None:
-                principal = self._principal(*user_and_auth)
-                return _accepted_by(type(authenticator), principal)
+                return self._principal(type(authenticator), *user_and_auth)
         return None
 
     @property
@@ -144,7 +146,7 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         """The classes that accept callers here."""
         return frozenset(map(type, self._authenticators))
 
-    def _principal(self, user: Any, auth: Any) -> Principal | Challenge:
+    def _principal(self, kind: type, user: Any, auth: Any) -> Principal | Challenge:
         is_known = getattr(user, "is_authenticated", False) and user.pk is not None
         is_nobody = user is None or getattr(user, "is_anonymous", False)
         subject = str(user.pk) if is_known else ""
@@ -161,13 +163,8 @@ class RESTFrameworkAuthentication(BaseAuthentication):
             user=import_string(ANONYMOUS)() if user is None else user,
             scopes=scopes,
             request_auth=auth,
+            authentication_class=kind,
         )
-
-
-def _accepted_by(kind: type, principal: Principal | Challenge) -> Principal | Challenge:
-    if isinstance(principal, RESTFrameworkPrincipal):
-        return replace(principal, authentication_class=kind)
-    return principal
 
 
 def _is_bearer(challenge: str | None) -> bool:
@@ -177,14 +174,10 @@ def _is_bearer(challenge: str | None) -> bool:
 def _refusal(scope: Scope, status: int, reason: str) -> Challenge:
     if status == 401 and bearer_token(scope) is not None:
         return replace(INVALID_TOKEN, is_final=False)
-    return Challenge(status=status, message=_shortened(reason) or "Access denied")
-
-
-def _shortened(reason: str) -> str:
-    """Return a reason of at most MAX_MESSAGE characters, cut between words."""
-    if len(reason) <= MAX_MESSAGE:
-        return reason
-    return f"{reason[: MAX_MESSAGE - 1].rpartition(' ')[0] or reason[: MAX_MESSAGE - 1]}…"
+    if len(reason) > MAX_MESSAGE:
+        start = reason[: MAX_MESSAGE - 1]
+        reason = f"{start.rpartition(' ')[0] or start}…"  # It is cut between words.
+    return Challenge(status=status, message=reason or "Access denied")
 
 
 def _in_words(detail: Any) -> str:
@@ -194,8 +187,3 @@ def _in_words(detail: Any) -> str:
     if isinstance(detail, list | tuple):
         return " ".join(_in_words(part) for part in detail)
     return str(detail)
-
-
-def _is_stored_by_browsers(authorization: str) -> bool:
-    """Whether a browser sends these credentials by itself, as it sends cookies."""
-    return authorization.partition(" ")[0].lower() in ("basic", "digest", "negotiate", "ntlm")

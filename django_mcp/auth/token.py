@@ -19,9 +19,8 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db import router
 
-from django_mcp.auth.cache import Loaded, PrincipalCache
+from django_mcp.auth.cache import Loaded, PrincipalCache, in_time
 from django_mcp.auth.resource import addressed
-from django_mcp.auth.time_limit import in_time
 from django_mcp.core.auth import selection
 from django_mcp.core.auth.base import (
     INVALID_TOKEN,

@@ -1,6 +1,5 @@
 """Requests from the site to other hosts, guarded against server-side request forgery."""
 
-from django_mcp.outbound.addresses import is_loopback, is_public, is_secure
 from django_mcp.outbound.requests import (
     Document,
     OutboundError,
@@ -9,6 +8,9 @@ from django_mcp.outbound.requests import (
     check_url,
     download,
     fetch,
+    is_loopback,
+    is_public,
+    is_secure,
     open_url,
 )
 

@@ -2,7 +2,7 @@
 
 A URL that a client names is *untrusted*: its host is resolved once, all of its addresses have to be
 of the internet, and the connection is made to one of these addresses, so that DNS cannot name
-another one afterwards. ``Host``, SNI and the certificate remain those of the name. A URL of the
+another one afterwards. ``Host``, SNI and the certificate still belong to the name. A URL of the
 site's configuration is ``trusted``: it may be private, and takes the proxy of the process.
 
 All functions block; call them in a thread.
@@ -10,23 +10,24 @@ All functions block; call them in a thread.
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import ssl
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from email.message import Message
 from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from django_mcp import conf
-from django_mcp.outbound.addresses import is_public, is_secure
 
 HEADERS = {"User-Agent": "django-mcp"}
 TIMEOUT = 10.0
@@ -61,7 +62,7 @@ Errors: TypeAlias = "Callable[[], AbstractContextManager[None]]"
 
 
 class Response:
-    """The response to a request, whose body is still to be read."""
+    """The response to a request; its body is still to be read."""
 
     def __init__(self, response: HTTPResponse, errors: Errors) -> None:
         self.status = response.status
@@ -114,7 +115,7 @@ def fetch(url: str, *, max_bytes: int, **options: Any) -> Document:
 
 
 class Sink(Protocol):
-    """What a body is written to."""
+    """A target of a body."""
 
     def write(self, data: bytes, /) -> int: ...
 
@@ -122,7 +123,7 @@ class Sink(Protocol):
 def download(url: str, file: Sink, *, max_bytes: int, **options: Any) -> Document:
     """Write the body at ``url`` to a file, or a like object; raises OutboundError.
 
-    A response whose status is not 200 is invalid. After an error the file has a part of the body.
+    Only status 200 is valid. After an error the file has a part of the body.
     """
     size = 0
     with open_url(url, **options) as response:
@@ -240,7 +241,11 @@ def _connected(parts: SplitResult, until: float, *, trusted: bool) -> HTTPConnec
         tunnel = HTTPSConnection(
             proxy.hostname, proxy.port, timeout=_left(until), context=tls_context()
         )
-        tunnel.set_tunnel(host, parts.port, _proxy_headers(proxy))
+        credentials = {}
+        if proxy.username is not None:
+            pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+            credentials["Proxy-Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        tunnel.set_tunnel(host, parts.port, credentials)
         tunnel.connect()
         return tunnel
     default = HTTPS if is_https else HTTP
@@ -305,14 +310,62 @@ def _left(until: float) -> float:
     return left
 
 
-def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
-    if proxy.username is None:
-        return {}
-    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
-
-
 @cache
 def tls_context() -> ssl.SSLContext:
     """Return the context of all connections: reading the authorities takes a while."""
     return ssl.create_default_context()
+
+
+# Addresses.
+
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+"""Its addresses end with an IPv4 address (RFC 6052)."""
+RESERVED = [*map(ipaddress.ip_network, ("64:ff9b:1::/48", "fec0::/10", "::/96"))]
+"""NAT64 within a site (RFC 8215), the site-local and the IPv4-compatible addresses of the past,
+which Python takes for global ones."""
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is one of the internet, and so is the IPv4 address that it contains."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    contained = _contained(address) if isinstance(address, IPv6Address) else []
+    return all(map(_is_global, contained or [address]))
+
+
+def _contained(address: IPv6Address) -> Sequence[IPv4Address | IPv6Address]:
+    if address.teredo is not None:
+        return address.teredo
+    if address in NAT64:
+        return [IPv4Address(int(address) & 0xFFFF_FFFF)]
+    mapped = address.ipv4_mapped or address.sixtofour
+    return [] if mapped is None else [mapped]
+
+
+def _is_global(address: IPv4Address | IPv6Address) -> bool:
+    is_reserved = address.is_multicast or any(address in network for network in RESERVED)
+    return address.is_global and not is_reserved
+
+
+def is_secure(url: str) -> bool:
+    """Whether requests to ``url`` are encrypted, or do not leave this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+        _ = parts.port  # It raises ValueError unless it is a number.
+    except ValueError:
+        return False
+    if not host or any(character <= " " for character in url) or "@" in parts.netloc:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the host of a URL is named localhost or is a loopback address."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -38,8 +38,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import async_to_sync
 
 from django_mcp import registry, signals, stores
-from django_mcp.core.concurrency.coroutines import result_of
-from django_mcp.core.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.concurrency.loops import PerLoop, result_of, running_loop
 from django_mcp.core.frame.client.base import current_frame
 from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.core.log import log_repeated

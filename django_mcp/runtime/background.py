@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from django_mcp.core.concurrency.coroutines import result_of
+from django_mcp.core.concurrency.loops import result_of
 from django_mcp.core.log import log_repeated
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.runtime import pools, request_scope

@@ -38,8 +38,8 @@ from typing import Any, ParamSpec, TypeGuard, TypeVar
 from asgiref.sync import sync_to_async
 
 from django_mcp import conf
-from django_mcp.core.concurrency.interrupts import without_control_exceptions
 from django_mcp.core.concurrency.loop_executor import LoopExecutor
+from django_mcp.core.concurrency.loops import without_control_exceptions
 from django_mcp.core.concurrency.shared_loop import SharedLoop
 from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.core.frame.transport import current_caller

@@ -44,7 +44,7 @@ from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import connections
 
 from django_mcp import conf
-from django_mcp.core.concurrency.coroutines import result_of
+from django_mcp.core.concurrency.loops import result_of
 from django_mcp.runtime import pools, private
 from django_mcp.runtime.request_thread import RequestThread
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_mcp.core.concurrency.coroutines import nothing
+from django_mcp.core.concurrency.loops import nothing
 from django_mcp.core.frame.exchange import Exchange
 from django_mcp.runtime import connections, pools, request_scope, rollback
 

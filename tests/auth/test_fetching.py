@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from django_mcp.auth.issuers import fetching
-from django_mcp.auth.issuers.discovery import metadata_urls
-from django_mcp.auth.issuers.fetching import Unavailable, fetch_json
+from django_mcp.auth.issuers.fetching import Unavailable, fetch_json, metadata_urls
 from tests.auth.issuer import running_issuer
 
 

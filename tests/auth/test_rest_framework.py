@@ -26,7 +26,7 @@ from django_mcp.auth.rest_framework import (
     SCHEME,
     RESTFrameworkAuthentication,
     RESTFrameworkPrincipal,
-    _shortened,
+    _refusal,
 )
 from django_mcp.core.auth.base import INVALID_TOKEN, Challenge, Principal, Scope, bearer_token
 from django_mcp.core.auth.base import BaseAuthentication as MCPAuthentication
@@ -189,9 +189,12 @@ async def test_rejection_has_the_status_of_the_class(outcome: str, status: int) 
 
 
 async def test_reason_is_cut_between_words() -> None:
-    assert _shortened("short") == "short"
-    assert _shortened(f"{'a' * 60} {'b' * 60}") == f"{'a' * 60}…"
-    assert _shortened("a" * 200) == f"{'a' * 99}…"
+    def message(reason: str) -> str:
+        return _refusal({"headers": []}, 403, reason).message
+
+    assert message("short") == "short"
+    assert message(f"{'a' * 60} {'b' * 60}") == f"{'a' * 60}…"
+    assert message("a" * 200) == f"{'a' * 99}…"
 
 
 async def test_class_finds_nothing_that_a_url_has_captured() -> None:

@@ -1,4 +1,4 @@
-"""Requests to authorization servers, which are bounded in time and size.
+"""Requests to authorization servers, which are bounded in time and size; their metadata.
 
 They block, so each runs in a thread: the event loop must not wait for it.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 from django_mcp import outbound
 from django_mcp.core.concurrency.thread_pool import ThreadPool
@@ -22,10 +24,12 @@ T = TypeVar("T")
 
 FETCH_TIMEOUT = 5.0
 """Seconds for one response."""
+DISCOVERY_TIMEOUT = 10.0
+"""Seconds for all possible URLs of metadata."""
 MAX_DOCUMENT = 512 * 1024
 """Bytes of metadata or of a key set."""
 RETRY_AFTER = 10.0
-"""Seconds after which it is worth asking an authorization server again."""
+"""Seconds until an authorization server that has failed is asked again."""
 HEADERS = {"Accept": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -39,7 +43,7 @@ class Unavailable(Exception):
 
 
 class NotFound(Unavailable):
-    """There is no such document."""
+    """The server has no document at this URL."""
 
 
 def fetch_json(
@@ -79,6 +83,38 @@ def fetch_json(
     return document
 
 
+def discover(issuer: str) -> Mapping[str, Any]:
+    """Return the metadata of ``issuer`` (RFC 8414, OpenID Connect Discovery); raises Unavailable.
+
+    It blocks. Metadata that names another issuer is not used (RFC 8414, section 3.3).
+    """
+    until = time.monotonic() + DISCOVERY_TIMEOUT
+    problem: Unavailable = NotFound(f"{issuer} has no metadata: name its jwks_url")
+    for url in metadata_urls(issuer):
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        try:
+            document = fetch_json(url, timeout=min(FETCH_TIMEOUT, left))
+        except NotFound:
+            continue
+        if document.get("issuer") == issuer:
+            return document
+        problem = Unavailable(f"{url} does not name the issuer {issuer}")
+    raise problem
+
+
+def metadata_urls(issuer: str) -> Iterator[str]:
+    """The URLs of issuers' metadata: before their path, and after it."""
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    names = ("oauth-authorization-server", "openid-configuration")
+    paths = [f"/.well-known/{name}{path}" for name in names]
+    paths += [f"{path}/.well-known/{name}" for name in reversed(names)]
+    for place in dict.fromkeys(paths):
+        yield urlunsplit(parts._replace(path=place, query=""))
+
+
 def thread_pool(size: int, *, max_waiting: int) -> ThreadPool:
     """Return threads for requests that block; at most ``max_waiting`` further requests wait."""
     return ThreadPool(size, "django-mcp-issuer", max_waiting=max_waiting, not_started=_too_many)
@@ -97,7 +133,7 @@ def submit(pool: ThreadPool, function: Callable[[], T]) -> Future[T | Unavailabl
 
 
 def outcome_of(function: Callable[[], T]) -> T | Unavailable:
-    """Return what a function returns, or the Unavailable for what it raises."""
+    """Return the result of a function, or Unavailable for any exception."""
     try:
         return function()
     except Unavailable as error:

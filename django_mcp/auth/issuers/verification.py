@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.auth.issuers.discovery import discover
-from django_mcp.auth.issuers.fetching import Unavailable, fetch_json
+from django_mcp.auth.issuers.fetching import Unavailable, discover, fetch_json
 from django_mcp.auth.issuers.key_set import KeySet
 from django_mcp.outbound import is_loopback, is_secure
 
@@ -35,8 +34,8 @@ KEY_TYPES: Mapping[str, frozenset[tuple[str, str | None]]] = {
     "ES512": frozenset({("EC", "P-521")}),
     "EdDSA": frozenset({("OKP", "Ed25519"), ("OKP", "Ed448")}),
 }
-"""The type and the curve of the keys for each algorithm. There are no algorithms with a shared
-secret: whoever knows the public keys could sign."""
+"""The type and the curve of the keys for each algorithm. Algorithms with a shared secret are left
+out: whoever knows the public keys could sign."""
 MAX_KEYS = 100
 RSA_BITS = range(2048, 8192 + 1)
 """Shorter keys are not secure, longer ones take long to verify."""
@@ -44,7 +43,7 @@ RSA_BITS = range(2048, 8192 + 1)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the JWTs of one purpose must be."""
+    """The requirements for the JWTs of one purpose."""
 
     issuer: str
     types: Collection[str]
@@ -53,11 +52,11 @@ class Rules:
     required: Sequence[str] = ("exp", "aud", "iss", "sub")
     """Claims that must be there. The audience is for the caller to check."""
     leeway: float = 30.0
-    """Seconds by which the clocks of this site and of the issuer may differ."""
+    """Seconds that the clocks of this site and of the issuer may differ by."""
 
 
 class VerifiedJWT(NamedTuple):
-    """A JWT whose signature, issuer and dates are valid."""
+    """A JWT with a valid signature, the right issuer and valid dates."""
 
     type: str
     claims: Mapping[str, Any]
@@ -111,7 +110,7 @@ class _Header(NamedTuple):
 
 
 def _header(token: str, rules: Rules) -> _Header | None:
-    """Return what the header says, or None if it is not that of such a JWT."""
+    """Read the header; return None unless it has a type and an algorithm of ``rules``."""
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, ValueError, RecursionError):
@@ -120,7 +119,7 @@ def _header(token: str, rules: Rules) -> _Header | None:
     algorithm = header.get("alg")
     if type_ not in rules.types or not isinstance(algorithm, str):
         return None
-    # Whatever a site lists: an algorithm with a shared secret is none of these.
+    # A site may list an algorithm with a shared secret. It is refused all the same.
     if algorithm not in rules.algorithms or algorithm not in KEY_TYPES:
         return None
     choose = partial(choose_key, key_id=header.get("kid"), algorithm=algorithm)

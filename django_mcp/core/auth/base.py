@@ -22,7 +22,7 @@ class Principal:
     """An authenticated caller.
 
     ``scheme`` and ``subject`` together identify the caller; sessions and signed state are bound
-    to them. ``user`` is the Django user, whose primary key is the subject unless one is given.
+    to them. ``user`` is the Django user; their primary key is the subject unless one is given.
     ``scopes`` are the scopes of the access token.
     """
 
@@ -34,8 +34,8 @@ class Principal:
     endpoint: str = ""
     """The values that the path of the server captured; callers of two endpoints are two callers."""
     tenant: str = ""
-    """The tenant of the request, as the function says that TENANT names; callers of two tenants are
-    two callers, whose primary keys may be equal."""
+    """The tenant of the request, which the function named by TENANT determines. Callers of two
+    tenants are two callers, even where their primary keys are equal."""
     selection: Selection | None = None
     """The connection's selection of the components that the caller may use; None: all of them."""
 
@@ -80,7 +80,7 @@ END_OF_TENANT = "|"
 
 
 def beginning_of(tenant: str) -> str:
-    """Return how the keys of principals of a tenant begin: none of its characters ends it."""
+    """Return the beginning of the keys of a tenant's principals, which only END_OF_TENANT ends."""
     return f"{quote(tenant, safe='')}{END_OF_TENANT}"
 
 
@@ -99,9 +99,9 @@ def tenant_of_key(key: str) -> str:
 class Challenge:
     """A refusal of the credentials of a request.
 
-    ``error`` and ``scopes`` are those of RFC 6750, section 3: "invalid_token" with status 401,
-    "insufficient_scope" with 403. The ``WWW-Authenticate`` headers are those of the server's
-    authenticators; ``headers`` are sent in addition.
+    ``error`` and ``scopes`` are defined in RFC 6750, section 3: "invalid_token" with status 401,
+    "insufficient_scope" with 403. The server's authenticators determine the ``WWW-Authenticate``
+    headers; ``headers`` are sent in addition.
     """
 
     status: int = 401
@@ -110,16 +110,16 @@ class Challenge:
     error: str = ""
     scopes: frozenset[str] = frozenset()
     is_final: bool = True
-    """Whether the credentials are recognisably for this authenticator. If not, the next ones
-    are tried, and this is the answer where none of them accepts the request."""
+    """Whether the credentials are recognisably for this authenticator. If not, the next
+    authenticators are tried, and this is the answer where none of them accepts the request."""
 
 
 class Authenticator(Protocol):
     """One authentication scheme, which gives one of three answers.
 
     * None, *not mine*: the request has no credentials of this scheme. The next one is tried.
-    * A Challenge, *refused*: it has invalid ones. No other authenticator is tried, unless nobody
-      could tell whose they are, as of a bearer token without a mark: see ``Challenge.is_final``.
+    * A Challenge, *refused*: it has invalid ones. No other authenticator is tried, unless they may
+      be another one's, such as a bearer token without a mark: see ``Challenge.is_final``.
     * A Principal, *this caller*: it has valid ones.
     """
 
@@ -147,14 +147,14 @@ class BaseAuthentication:
     """Whether it sends tokens that it does not know to another service."""
 
     def authorization_servers(self, scope: Scope, /) -> Sequence[str]:
-        """Return the issuers whose access tokens are accepted, for the resource's metadata."""
+        """Return the issuers of accepted access tokens, for the resource's metadata."""
         return ()
 
     async def reauthenticate(self, principal: Principal, /) -> Principal | Challenge | None:
-        """Authenticate a caller that it has accepted before, for what goes on without a request.
+        """Authenticate an accepted caller again, without a request: for open streams and tasks.
 
-        It returns the principal with the user and the scopes that they have now, a Challenge where
-        access was revoked, and None for a caller of another authenticator, or where it cannot ask.
+        It returns the principal with its present user and scopes, a Challenge if access was
+        revoked, and None for a caller of another authenticator, or if it cannot ask.
         """
         return None
 
@@ -183,7 +183,7 @@ def bearer_token(scope: Scope) -> str | None:
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """Return the trimmed value of a header, whose name is in lower case, or None."""
+    """Return the trimmed value of a header, or None; ``name`` is in lower case."""
     for key, value in scope["headers"]:
         if key == name:
             return str(value, "latin-1").strip(" \t")

@@ -1,14 +1,14 @@
 """Whether a user has a permission: one answer for lists, calls, streams and toolsets.
 
-It is Django's own question, ``user.has_perm``, through every backend of the site. Backends and user
-models need not know its asynchronous twin, which Django answers from its own tables where only
-``has_perm`` is overridden. Since it may query, it is asked in a thread, and what it answered for a
-user who came with a cached token is remembered as long as that principal:
+It calls Django's ``user.has_perm``, through every backend of the site. It does not call
+``ahas_perm``, which Django answers from its own tables where a backend or a user model overrides
+``has_perm`` only. Since ``has_perm`` may query, it is called in a thread. The answers for a user of
+a cached token are remembered as long as the principal is cached:
 
 | the answers are | from | until |
 |---|---|---|
 | remembered | the moment when the principal is cached | TOKEN_CACHE_TTL is over, or ``forget`` |
-| asked anew | ``forget``, for what has changed | the principal is cached again |
+| asked anew | ``forget``, after a change | the principal is cached again |
 
 Every copy of the cached user shares them, those in open streams too.
 """
@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 ATTRIBUTE = "_mcp_permission_answers"
-"""The attribute of a user with its answers. It is not on the principal, whose user middleware may
-replace: the answers for one user must never be taken for another one."""
+"""The attribute of a user with its answers. It is not on the principal, because middleware may
+replace its user: the answers for one user must never be taken for another one."""
 
 
 def _is_logged_in(user: Any) -> bool:
@@ -45,7 +45,7 @@ USER_CHECKS: Mapping[str, Callable[[Any], bool]] = {
 
 
 class Answers:
-    """What ``has_perm`` answered for one user, until a time of the monotonic clock."""
+    """The answers of ``has_perm`` for one user, until a time of the monotonic clock."""
 
     __slots__ = ("by_permission", "until")
 

@@ -1,7 +1,7 @@
 """The selection of a connection among its caller's components: ``?groups=…&read_only=1``.
 
-The URL of the endpoint says it, which is the same for all requests of a client. An access token may
-be bound to a selection as well, beyond which no URL leads. A selection only removes: permissions
+It is a part of the endpoint's URL, which is the same for all requests of a client. An access token
+may be bound to a selection as well; a URL can only narrow it. A selection only removes: permissions
 and scopes apply as without it.
 """
 
@@ -97,7 +97,7 @@ def of_names(
 
 @lru_cache(maxsize=256)
 def of_query(query: bytes) -> Selection | None:
-    """Return the selection of a URL's query; raises ValueError, whose message is for the user.
+    """Return the selection of a URL's query; raises ValueError with a message for the user.
 
     Other parameters belong to the site.
     """
@@ -118,7 +118,7 @@ def of_query(query: bytes) -> Selection | None:
 
 
 def read_groups(text: str) -> list[str]:
-    """Return the names of groups, which are separated by commas; raises ValueError for none."""
+    """Return the names of groups from a list with commas; raises ValueError without a name."""
     names = [name.strip() for name in text.split(",")]
     present = [name for name in names if name]
     if not present:
@@ -139,4 +139,4 @@ def _read_tools(text: str) -> bool:
 
 
 READERS: dict[str, Any] = {"groups": read_groups, "read_only": _read_flag, "tools": _read_tools}
-"""What reads a parameter of the URL, by its name."""
+"""The function that reads a parameter of the URL, by the name of the parameter."""

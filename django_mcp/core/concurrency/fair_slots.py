@@ -7,7 +7,7 @@ none.
 The states of a slot, and its transitions:
 
 ========= ========================================= ==============================================
-state     what its work does                        next, and what moves it
+state     its work                                  next, and what moves it
 ========= ========================================= ==============================================
 outside   has not begun, or is over                 waiting: ``async with``
 waiting   waits for its turn                        held: ``_grant``; outside: its cancellation
@@ -178,7 +178,10 @@ class Slot:
         """
         self._waits += 1
         if self._waits == 1:
-            self._leave()
+            with self._slots.lock:
+                if self.state is State.HELD and self._slots.may_step_aside(self.caller):
+                    self._slots.move(self, State.ASIDE)
+                    self._slots.grant()
         try:
             yield
         except asyncio.CancelledError:
@@ -188,12 +191,6 @@ class Slot:
             await self._end_wait()
             raise
         await self._end_wait()
-
-    def _leave(self) -> None:
-        with self._slots.lock:
-            if self.state is State.HELD and self._slots.may_step_aside(self.caller):
-                self._slots.move(self, State.ASIDE)
-                self._slots.grant()
 
     async def _end_wait(self) -> None:
         self._waits -= 1

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LoopExecutor(Executor):
-    """An executor for ``loop.run_in_executor``, whose futures belong to the running loop.
+    """An executor for ``loop.run_in_executor`` with futures of the running loop.
 
     A loop copies a future of ``concurrent.futures`` into one of its own. That costs two locks, four
     callbacks and a sixth of a synchronous call. A future of its own is not copied:

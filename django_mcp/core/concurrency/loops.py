@@ -1,15 +1,19 @@
-"""Objects that exist once for each event loop, and timers on one."""
+"""Event loops: tasks and timers on one, objects of one, and exceptions that would end one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from functools import partial
 from os import register_at_fork
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakSet, finalize, ref
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Loop = asyncio.AbstractEventLoop
 
@@ -20,6 +24,28 @@ def running_loop() -> Loop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+async def nothing() -> None:
+    """Return at once: a coroutine where there is nothing to wait for."""
+
+
+async def result_of(awaitable: Awaitable[T], /) -> T:
+    """Await ``awaitable``, for functions that take a coroutine function, not a coroutine."""
+    return await awaitable
+
+
+def start_task(coroutine: Coroutine[Any, Any, T], loop: Loop | None = None) -> asyncio.Task[T]:
+    """Create a task on the running loop; from Python 3.12 on, it begins at once.
+
+    ``loop`` is the running loop, where the caller has it. A coroutine that never waits has ended
+    when this returns, without an iteration of the loop: an ASGI server takes most messages at once.
+    On Python 3.11, and on a loop that makes its tasks itself, it begins with the next iteration.
+    """
+    loop = loop or asyncio.get_running_loop()
+    if sys.version_info >= (3, 12) and loop.get_task_factory() is None:  # pragma: no cover
+        return asyncio.Task(coroutine, loop=loop, eager_start=True)
+    return loop.create_task(coroutine)
 
 
 class PerLoop(Generic[T]):
@@ -53,8 +79,8 @@ class PerLoop(Generic[T]):
     def items(self) -> list[tuple[Loop, T]]:
         """The loops that have an object, each with its object."""
         pairs = []
-        # No collection can begin while the keys are listed. One that begins later may end loops,
-        # whose objects are then gone.
+        # No collection can begin while the keys are listed. A later one may end loops and remove
+        # their objects.
         for identity in list(self._objects):
             existing = self._objects.get(identity)
             reference = self._loops.get(identity)
@@ -89,7 +115,7 @@ register_at_fork(after_in_child=_clear_all)
 
 
 class LoopTimer:
-    """Calls ``work`` with pauses in between, as long as the event loop runs that started it.
+    """Calls ``work`` with pauses in between, as long as the event loop runs that it started on.
 
     ``pause`` returns the seconds until the next call: at random, so that workers which start
     together do not act together. ``context`` makes the context of each call. No task sleeps, so
@@ -128,3 +154,37 @@ class LoopTimer:
     def _continue(self, loop: Loop, _: asyncio.Task[object]) -> None:
         if not loop.is_closed():
             self._schedule(loop)
+
+
+# Exceptions.
+
+CONTROL = (StopIteration, StopAsyncIteration, GeneratorExit, KeyboardInterrupt, SystemExit)
+"""The exceptions that control Python itself, which the code of somebody else may raise.
+
+A future cannot hold a StopIteration: a coroutine that waits for it would wait for ever. A
+GeneratorExit in a future closes every coroutine that waits for it. A KeyboardInterrupt or a
+SystemExit ends the event loop, and with it the calls of all others.
+"""
+
+
+def without_control_exceptions(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call ``function``; raise RuntimeError for an exception that would end the event loop."""
+    try:
+        return function(*args, **kwargs)
+    except CONTROL as error:
+        if is_interrupted_by_user(error):
+            raise
+        raise RuntimeError(f"{function!r} raised {type(error).__name__}") from error
+
+
+def is_interrupted_by_user(error: BaseException) -> bool:
+    """Whether ``error`` may be the Ctrl-C of a user, and not an error of the code.
+
+    Python raises it in its main thread, unless SIGINT has a handler of its own. ``asyncio.run`` and
+    ASGI servers have one, which ends them in order.
+    """
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )

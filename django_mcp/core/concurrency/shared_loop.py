@@ -15,8 +15,9 @@ belongs to a loop needs no locks of its own.
 A task that is created by ``begin_task`` on a thread begins there at once: a coroutine that waits
 for nothing meets no queue of the loop. One that waits goes on as any other task.
 
-What other threads pass to ``call_soon_threadsafe`` waits in one queue, in its order. A helper,
-which is a thread that waits for this loop, runs it; without one, the thread of the loop does.
+Callbacks that other threads pass to ``call_soon_threadsafe`` wait in one queue, in their order. A
+helper, which is a thread that waits for this loop, runs them; without one, the thread of the loop
+does.
 """
 
 # The rules, which each method below keeps:
@@ -26,7 +27,7 @@ which is a thread that waits for this loop, runs it; without one, the thread of 
 #    ``outside``.
 # 2. ``_lent_to`` changes in ``_borrow`` and ``_give_back`` only, under the lock. While it is set,
 #    ``call_soon`` appends to ``_lent``, and not to the queue of asyncio.
-# 3. A thread that gives the loop back leaves nothing behind. What is left in ``_lent`` moves to the
+# 3. A thread that gives the loop back leaves nothing behind. The rest of ``_lent`` moves to the
 #    front of ``_from_threads``. The thread of the loop is woken for it, and for timers and files
 #    that it does not know of yet (``_must_wake``, ``has_changed``).
 # 4. Every thread may append to ``_from_threads``, without the lock. Only the holder of the lock
@@ -144,8 +145,8 @@ class SharedLoop(asyncio.SelectorEventLoop):
     def begin_task(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Create a task; it begins at once if the loop is lent to this thread.
 
-        To be called in a callback, and not in a task. A task is what ``asyncio.timeout`` and others
-        find in the coroutine, whether it waits or not.
+        To be called in a callback, and not in a task. ``asyncio.timeout`` and others find the task
+        in the coroutine, whether it waits or not.
         """
         if not self.is_lent_here():
             return self.create_task(coroutine)
@@ -254,14 +255,12 @@ class SharedLoop(asyncio.SelectorEventLoop):
             if not lent:
                 break
             handle = lent.popleft()
-            if not handle.cancelled():
-                self._run(handle)
-
-    def _run(self, handle: asyncio.Handle) -> None:
-        try:
-            private.run_handle(handle)
-        except (SystemExit, KeyboardInterrupt) as error:
-            self._end_by(error)
+            if handle.cancelled():
+                continue
+            try:
+                private.run_handle(handle)
+            except (SystemExit, KeyboardInterrupt) as error:
+                self._end_by(error)
 
     def _end_by(self, error: BaseException) -> None:
         """End the loop, as the error would do on the thread of the loop."""
@@ -301,7 +300,7 @@ class _Selector(DefaultSelector):
         finally:
             self.lock.acquire()
         self.until = 0.0
-        # What another thread has removed is not for the loop any more.
+        # The loop gets no events of files that another thread has removed.
         keys = self.get_map()
         return [(key, mask) for key, mask in events if keys.get(key.fd) is key]
 
@@ -319,7 +318,7 @@ class _Selector(DefaultSelector):
 
 
 class _Followed(Coroutine[Any, Any, Any]):
-    """The coroutine of a task, whose steps may run on several threads."""
+    """The coroutine of a task with steps that may run on several threads."""
 
     __slots__ = ("_coroutine", "_moved", "_thread")
 

@@ -6,9 +6,9 @@ process from ending.
 The states of a thread, and its transitions:
 
 =========== ========================================== =============================================
-state       what it does                               next, and what moves it
+state       the thread                                 next, and what moves it
 =========== ========================================== =============================================
-not started there is no thread                         woken: ``_start_waiting``, for a function
+not started does not exist                             woken: ``_start_waiting``, for a function
                                                        that may run
 woken       looks for a function; one thread at a time busy or idle: itself, in ``_next``
 busy        runs a function for a caller               busy or idle: itself, in ``_next``
@@ -145,8 +145,11 @@ class ThreadPool(Executor):
         with self._lock:
             if self._is_closed:
                 raise PoolEnded("This pool of threads was shut down")
-            if self._max_waiting is not None and self._is_full(self._max_waiting):
-                raise self._not_started()
+            if self._max_waiting is not None:
+                present = sum(len(queue.jobs) for queue in self._queues.values())
+                # A function does not wait where a thread is free.
+                if present >= self._max_waiting + self.size - self._busy:
+                    raise self._not_started()
             queue = self._queues.get(caller)
             if queue is None:
                 queue = self._queues[caller] = _Queue(caller)
@@ -167,21 +170,12 @@ class ThreadPool(Executor):
             future.cancel()
         for sleeping in idle:
             sleeping.release()
-        if wait:
-            self._join(timeout)
-
-    def _join(self, timeout: float | None) -> None:
-        """Wait until the threads have ended, for at most ``timeout`` seconds together."""
+        if not wait:
+            return
         until = None if timeout is None else time.monotonic() + timeout
         for thread in self._threads:
             left = None if until is None else max(until - time.monotonic(), 0)
             thread.join(left)
-
-    def _is_full(self, most: int) -> bool:
-        number = sum(len(queue.jobs) for queue in self._queues.values())
-        # A function does not wait where a thread is free.
-        free = self.size - self._busy
-        return number >= most + free
 
     def _start_waiting(self) -> None:
         """Wake or start a thread for a waiting function; otherwise watch how long it waits."""
@@ -196,7 +190,7 @@ class ThreadPool(Executor):
                 self._watch()
 
     def _choose(self) -> _Queue | None:
-        """Return the first queue whose caller may have a thread now.
+        """Return the first queue of a caller that may have a thread now.
 
         While the pool ends, every caller may have one.
         """
@@ -287,7 +281,10 @@ class ThreadPool(Executor):
                 self._is_waking = False
             else:
                 self._busy -= 1
-                self._give_back(ended)
+                if ended is not None:
+                    self._held[ended] -= 1
+                    if not self._held[ended]:
+                        del self._held[ended]
             queue = self._choose()
             if queue is None:
                 self._idle.append(sleeping)
@@ -303,12 +300,6 @@ class ThreadPool(Executor):
             if self._queues and not self._is_waking:
                 self._start_waiting()
             return caller, job
-
-    def _give_back(self, caller: Hashable) -> None:
-        if caller is not None:
-            self._held[caller] -= 1
-            if not self._held[caller]:
-                del self._held[caller]
 
 
 def _start(thread: threading.Thread) -> bool:

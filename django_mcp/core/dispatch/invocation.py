@@ -17,8 +17,8 @@ from django_mcp.core.components.base import (
 )
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.components.signature import is_async
-from django_mcp.core.concurrency.interrupts import CONTROL, is_interrupted_by_user
 from django_mcp.core.concurrency.loop_executor import LoopExecutor
+from django_mcp.core.concurrency.loops import CONTROL, is_interrupted_by_user
 from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.core.frame.client.base import current_frame
 from django_mcp.core.frame.client.multi_round_trip import InputRequired, unwrapped

@@ -27,7 +27,7 @@ from django_mcp.core.auth import permissions, scopes
 from django_mcp.core.components.base import Component, WhenDenied
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.core.components.signature import is_async
-from django_mcp.core.concurrency.interrupts import is_interrupted_by_user
+from django_mcp.core.concurrency.loops import is_interrupted_by_user
 from django_mcp.core.dispatch.list_answers import Answers, is_kept
 from django_mcp.core.protocol.errors import (
     AuthenticationRequired,

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
 from django_mcp.core.auth.base import Principal
-from django_mcp.core.concurrency.coroutines import nothing
+from django_mcp.core.concurrency.loops import nothing
 from django_mcp.core.dispatch.calls_in_flight import TICK, CallsInFlight, calls_in_flight
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.log import log_repeated

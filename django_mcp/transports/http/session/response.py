@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_mcp import stores
-from django_mcp.core.concurrency.coroutines import start_task
-from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.concurrency.loops import PerLoop, start_task
 from django_mcp.core.dispatch import handle
 from django_mcp.core.dispatch.calls_in_flight import TICK
 from django_mcp.core.frame.frame import Frame
