@@ -15,8 +15,8 @@ MAX_NAME = 37
 """Characters. Hosts put ``mcp__server__`` before a name and allow 64 together."""
 MAX_PARAMETERS = 25
 GENERATED = "django_mcp.toolsets."
-"""Where the handlers of toolsets are. Their parameters are fields of the model, with or without a
-lookup: the names say what they are, and a description of each would cost more than it explains."""
+"""The package with the handlers of toolsets. Their parameters are fields of the model, with or
+without a lookup: the names explain them, and a description of each would cost more than it says."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,12 @@ def describe(entries: Iterable[Entry]) -> list[Description]:
     shared = {text for text, number in texts.items() if number > 1}
     described = []
     for entry, item in listed:
-        weaknesses = [*_weaknesses(item, is_generated=_is_generated(entry))]
+        module = getattr(entry.component.handler, "__module__", "")
+        weaknesses = [*_weaknesses(item, is_generated=module.startswith(GENERATED))]
         if (entry.server.name, item.get("description")) in shared:
             weaknesses.append("another tool has the same description")
         described.append(Description(entry, item, weaknesses))
     return described
-
-
-def _is_generated(entry: Entry) -> bool:
-    return getattr(entry.component.handler, "__module__", "").startswith(GENERATED)
 
 
 def _weaknesses(tool: Mapping[str, Any], *, is_generated: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ findings. It does no I/O: the command sends the probes, and a test answers them 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import urljoin
@@ -15,13 +15,7 @@ from urllib.parse import urljoin
 from django_mcp.auth.resource import WELL_KNOWN
 from django_mcp.core.protocol import request_meta
 from django_mcp.core.protocol.revisions import NEWEST, REVISIONS, Statefulness
-from django_mcp.management.findings import (
-    authorization_server,
-    cross_origin,
-    endpoint,
-    registration,
-    resource,
-)
+from django_mcp.management.findings import authorization_server, endpoint, resource
 from django_mcp.management.findings.base import (
     Answer,
     Finding,
@@ -110,9 +104,8 @@ def discover(client: Client, url: str) -> Playing[list[Finding]]:
     """Play the discovery of ``client`` at the endpoint ``url``; return the findings in order."""
     findings = [*endpoint.of_url(url, is_remote=client.is_remote)]
     if client.origin is not None:
-        findings += yield from _preflight(
-            "The endpoint", url, client.origin, cross_origin.NEEDED_HEADERS
-        )
+        needed = endpoint.NEEDED_HEADERS
+        findings += yield from _preflight("The endpoint", url, client.origin, needed)
     opening = yield from _open(client, url, findings)
     if opening is None:
         return findings
@@ -122,21 +115,19 @@ def discover(client: Client, url: str) -> Playing[list[Finding]]:
         findings += endpoint.of_invalid_token(answer)
         yield from _end_session(url, answer)
     if metadata:
-        findings += resource.of_host(OTHER_HOST, (yield _get_at_other_host(url)).json())
-    for issuer in _issuers(metadata):
+        # The request reaches the site, and names another host.
+        headers = (READS_JSON, ("host", OTHER_HOST))
+        answer = yield Probe("GET", _place("appended", url), headers)
+        findings += resource.of_host(OTHER_HOST, answer.json())
+    issuers = list_of(metadata, "authorization_servers")
+    for issuer in [issuer for issuer in issuers if isinstance(issuer, str)][:MAX_ISSUERS]:
         yield from _find_authorization_server(client, url, issuer, metadata, findings)
     return findings
 
 
 def with_invalid_token(url: str) -> Probe:
-    """Return the request of a client whose token nobody issued."""
+    """Return the request of a client with a token that nobody issued."""
     return _initialize(url, ("authorization", f"Bearer {INVALID_TOKEN}"))
-
-
-def _get_at_other_host(url: str) -> Probe:
-    """A request for the metadata that reaches the site, and names another host."""
-    headers = (READS_JSON, ("host", OTHER_HOST))
-    return Probe("GET", _place("appended", url), headers)
 
 
 def _end_session(url: str, answer: Answer) -> Playing[None]:
@@ -219,23 +210,17 @@ def _find_resource(
             used = document
             findings += resource.of_metadata(url, title, document)
             findings += _of_origin(client, title, answer)
-        if not document:
-            ends_attempt = bool(used) and place in client.needed_places
-            missing += _of_missing(title, answer, ends_attempt=ends_attempt)
+        if not document and used and place in client.needed_places:
+            text = f"{title} is answered {answer}: it ends its attempt."
+            missing.append(failure(text, resource.ROUTING_REMEDY))
+        elif not document:
+            missing += resource.of_missing(title, answer)
         if used and not client.needed_places:
             break
     findings += missing
     if used or not missing:
         findings += _of_absence(client, opening, used, stated)
     return used
-
-
-def _of_missing(place: str, answer: Answer, *, ends_attempt: bool) -> Iterable[Finding]:
-    """The finding for a place without metadata, where some clients need it besides another."""
-    if not ends_attempt:
-        return resource.of_missing(place, answer)
-    text = f"{place} is answered {answer}: it ends its attempt."
-    return (failure(text, resource.ROUTING_REMEDY),)
 
 
 def _of_absence(
@@ -287,12 +272,7 @@ def _get(url: str, client: Client) -> Probe:
 
 def _of_origin(client: Client, place: str, answer: Answer) -> Iterator[Finding]:
     if client.origin is not None:
-        yield from cross_origin.of_readable(place, client.origin, answer)
-
-
-def _issuers(metadata: Json) -> list[str]:
-    issuers = list_of(metadata, "authorization_servers")
-    return [issuer for issuer in issuers if isinstance(issuer, str)][:MAX_ISSUERS]
+        yield from endpoint.of_readable(place, client.origin, answer)
 
 
 # The authorization server.
@@ -310,7 +290,7 @@ def _find_authorization_server(
         if document:
             findings += _of_origin(client, shown(target), answer)
             findings += authorization_server.of_metadata(issuer, document)
-            findings += registration.of_metadata(document, client.registers_by)
+            findings += authorization_server.of_registration(document, client.registers_by)
             findings += resource.of_scopes(of_resource, document)
             yield from _try_endpoints(client, document, findings)
             return
@@ -355,7 +335,8 @@ def _try_endpoints(client: Client, metadata: Json, findings: list[Finding]) -> P
 
 def _registers_by_document(client: Client, metadata: Json) -> bool:
     has_none = "none" in authorization_server.authentication_methods(metadata)
-    return "document" in client.registers_by and registration.takes_documents(metadata) and has_none
+    takes_documents = authorization_server.takes_documents(metadata)
+    return "document" in client.registers_by and takes_documents and has_none
 
 
 def _preflight(place: str, url: str, origin: str, needed: Sequence[str]) -> Playing[list[Finding]]:
@@ -364,6 +345,5 @@ def _preflight(place: str, url: str, origin: str, needed: Sequence[str]) -> Play
         ("access-control-request-method", "POST"),
         ("access-control-request-headers", ",".join(needed)),
     )
-    return [
-        *cross_origin.of_preflight(place, origin, needed, (yield Probe("OPTIONS", url, headers)))
-    ]
+    answer = yield Probe("OPTIONS", url, headers)
+    return [*endpoint.of_preflight(place, origin, needed, answer)]

@@ -10,7 +10,7 @@ from django_mcp.core.protocol.errors import Json
 
 BAR_WIDTH = 24
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}}
-"""What ``answer_to`` can answer."""
+"""The requests that ``answer_to`` can answer."""
 
 YES = ("y", "yes")
 NO = ("n", "no")
@@ -49,7 +49,10 @@ def answer_to(request: Json) -> Json:
             value = _ask_for(name, field, name in required)
             if value is not None:
                 content[name] = value
-        if not _confirmed():
+        confirmation = None
+        while confirmation not in (*YES, *NO, ""):
+            confirmation = _read("Send this answer? (Y/n) ").casefold()
+        if confirmation in NO:
             return {"action": "decline"}
         return {"action": "accept", "content": content}
     except EOFError:
@@ -100,13 +103,9 @@ def _question(name: str, field: Json, is_required: bool) -> str:
 
 def _titles(field: Json) -> list[str]:
     """The choices of a field, by their values."""
-    return [str(value) for value in _choices(field)]
-
-
-def _choices(field: Json) -> Sequence[Any]:
     items = field.get("items", field)
     constants = [option["const"] for option in items.get("oneOf") or items.get("anyOf") or ()]
-    return items.get("enum") or constants
+    return [str(value) for value in items.get("enum") or constants]
 
 
 def _text(answer: str, field: Json) -> str:
@@ -153,12 +152,6 @@ READERS: Mapping[str, Callable[[str, Json], Any]] = {
     "array": _several,
 }
 """Functions that read an answer, by the type of its field; each raises ValueError."""
-
-
-def _confirmed() -> bool:
-    while (answer := _read("Send this answer? (Y/n) ").casefold()) not in (*YES, *NO, ""):
-        pass
-    return answer not in NO
 
 
 def _write(text: str) -> None:

@@ -1,5 +1,8 @@
 """Announcements to the clients of a server: changed lists, resources, custom notifications.
 
+``AnnouncementLog`` receives them for the streams of an event loop. ``Coalescer`` merges the equal
+ones of a stream that follow each other closely.
+
 An announcement is an entry in a log of the server, in the event store. A message on the bus is a
 hint to read it, and ``catch_up`` looks at the log now and then, in case the hint was lost. The hint
 contains the entry as well: whoever has everything before it need not read the store. Each event
@@ -31,7 +34,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from django_mcp import stores
 from django_mcp.core.concurrency.loops import PerLoop
@@ -57,6 +60,11 @@ RECENT = 100
 """Events of a log which an event loop keeps, so that its streams need not read them as well."""
 LISTS = ""
 """In the place of a URI: the receivers of announcements to every client."""
+MERGE_INTERVAL = 0.1
+"""Seconds: a stream sends equal notifications once within them."""
+MAX_MERGED = 1000
+"""Notifications of one stream that are remembered with their last time, before old ones are
+dropped."""
 
 
 class AnnouncementLog:
@@ -275,3 +283,44 @@ def here() -> Announcements:
 
 
 _announcements = PerLoop(Announcements)
+
+
+class Coalescer:
+    """Sends a notification at once, and its repetitions as one at the end of the interval.
+
+    The last one is never dropped: after it, a client reads the present state.
+    """
+
+    def __init__(self, send: Callable[[Hashable], None]) -> None:
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._sent_at: dict[Hashable, float] = {}
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+
+    def add(self, key: Hashable) -> None:
+        if key in self._timers:
+            return
+        now = self._loop.time()
+        due = self._sent_at.get(key, 0.0) + MERGE_INTERVAL
+        # Most are not repeated, and a timer for each takes a tenth of the time of a fan-out.
+        if due <= now:
+            self._send_at(now, key)
+        else:
+            self._timers[key] = self._loop.call_at(due, self._end, key)
+
+    def close(self) -> None:
+        """Send nothing more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _send_at(self, now: float, key: Hashable) -> None:
+        if len(self._sent_at) >= MAX_MERGED:
+            recent = now - MERGE_INTERVAL
+            self._sent_at = {key: at for key, at in self._sent_at.items() if at > recent}
+        self._sent_at[key] = now
+        self._send(key)
+
+    def _end(self, key: Hashable) -> None:
+        del self._timers[key]
+        self._send_at(self._loop.time(), key)

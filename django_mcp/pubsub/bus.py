@@ -128,13 +128,11 @@ def any_loop() -> asyncio.AbstractEventLoop | None:
     """
     if (running := running_loop()) is not None:
         return running
-    lasting = [(loop, bus) for loop, bus in _buses.items() if _lasts(loop, bus)]
+    lasting = [
+        (loop, bus) for loop, bus in _buses.items() if loop.is_running() and not bus.is_temporary
+    ]
     used = (loop for loop, bus in lasting if bus.is_used)
     return next(used, lasting[0][0] if lasting else None)
-
-
-def _lasts(loop: asyncio.AbstractEventLoop, bus: MessageBus) -> bool:
-    return loop.is_running() and not bus.is_temporary
 
 
 def run_in_temporary_loop(
@@ -192,7 +190,11 @@ def publish_here(name: str, message: Message) -> bool:
     """Send ``message`` to the subscribers in this process; whether there are any."""
     subscribed = [(loop, bus) for loop, bus in _buses.items() if bus.has_subscribers(name)]
     for loop, bus in subscribed:
-        _call(loop, bus.receive, name, message)
+        if loop is running_loop():
+            bus.receive(name, message)
+        else:
+            with suppress(RuntimeError):  # The loop is closed, and its receivers with it.
+                loop.call_soon_threadsafe(bus.receive, name, message)
     return bool(subscribed)
 
 
@@ -211,15 +213,6 @@ async def send_to(channel: str, name: str, message: Message) -> bool:
         if await channel_layer.attempt(lambda layer: layer.send(channel, sent), TIMEOUT):
             return True
     return False
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: Any) -> None:
-    """Call ``function`` at once if ``loop`` is the running loop, otherwise soon."""
-    if loop is running_loop():
-        function(*args)
-    else:
-        with suppress(RuntimeError):  # The loop is closed, and its receivers with it.
-            loop.call_soon_threadsafe(function, *args)
 
 
 def deliver(receiver: Receiver, message: Message) -> None:

@@ -29,7 +29,7 @@ from django_mcp.runtime import background
 Key = tuple[str, str]
 """A session, or a key in its place in the event store, and a stream."""
 OnChange = Callable[[int | None], None]
-"""Receives the last number, or None if there is no such stream (any more)."""
+"""Receives the last number, or None if the stream does not exist (any more)."""
 
 INTERVAL = 2.5
 """Seconds between two reads: entries of a lost hint are read within five, from a slow store as
@@ -48,7 +48,10 @@ class Followed:
         if number != self.number:
             self.number = number
             for on_change in tuple(self.on_change):
-                _call(on_change, number)
+                try:
+                    on_change(number)
+                except Exception:
+                    log_repeated(logging.ERROR, "A receiver failed", exc_info=True)
 
 
 class Follower:
@@ -100,13 +103,6 @@ class Follower:
             return
         for key, followed in tuple(self._followed.items()):
             followed.update(numbers.get(key))
-
-
-def _call(on_change: OnChange, number: int | None) -> None:
-    try:
-        on_change(number)
-    except Exception:
-        log_repeated(logging.ERROR, "A receiver failed", exc_info=True)
 
 
 def here() -> Follower:

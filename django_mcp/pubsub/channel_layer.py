@@ -40,8 +40,8 @@ Action = Callable[[BaseChannelLayer], Awaitable[Any]]
 TYPE = "django_mcp.message"
 LOCAL = "process."
 SITE = "mcp.site"
-"""The group of all workers. There is no other: a group for each session would be entries in the
-layer that have to be made and deleted for each call, and that a dead worker leaves."""
+"""The only group, of all workers. A group for each session would be entries in the layer that have
+to be made and deleted for each call, and that a dead worker leaves."""
 HINT_TIMEOUT = 1.0
 """Seconds which the layer may take for a hint."""
 FAIL_FAST = 2.0
@@ -135,8 +135,8 @@ breaker = CircuitBreaker()
 async def attempt(action: Action, timeout: float | None = None) -> bool:
     """Use the layer; False if it fails, has just failed, or does not reach other processes.
 
-    ``timeout`` is the limit of what somebody waits for, which is always tried, but not for long if
-    the layer has just hung. Without it, it is a hint.
+    With a ``timeout``, somebody waits for the result: the layer is always tried, but not for long
+    if it has just hung. Without one, the action sends a hint.
     """
     layer = shared()
     if layer is None or (timeout is None and not breaker.allows_hint()):

@@ -61,7 +61,7 @@ class LayerChannel:
         """Close the channel in a while, unless it is used again."""
         if self.name is not None and self._leaving is None:
             loop = asyncio.get_running_loop()
-            self._leaving = loop.call_later(LINGER, self._leave_now)
+            self._leaving = loop.call_later(LINGER, lambda: background.spawn(self._leave_unused()))
 
     async def close(self) -> None:
         """Leave the layer, because the process ends."""
@@ -97,10 +97,7 @@ class LayerChannel:
         if self._refresh is not None:
             self._refresh.cancel()
         loop = asyncio.get_running_loop()
-        self._refresh = loop.call_later(delay, self._join_now)
-
-    def _join_now(self) -> None:
-        background.spawn(self._join_again())
+        self._refresh = loop.call_later(delay, lambda: background.spawn(self._join_again()))
 
     async def _join_again(self) -> None:
         async with self._lock:
@@ -115,8 +112,8 @@ class LayerChannel:
                 # A layer may also raise when it is cancelled by ``_leave``.
                 if self.name != name:
                     return
-                # From version 8 on, redis-py closes a connection on which nothing arrived for five
-                # seconds, which is as long as channels_redis waits at a time.
+                # From version 8 on, redis-py closes a connection after five seconds without data,
+                # which is as long as channels_redis waits at a time.
                 if not self.is_failing and type(error).__name__ == "TimeoutError":
                     await asyncio.sleep(0)
                     continue
@@ -131,9 +128,6 @@ class LayerChannel:
             self.is_failing = False
             if self.name == name:
                 self._receive(message)
-
-    def _leave_now(self) -> None:
-        background.spawn(self._leave_unused())
 
     async def _leave_unused(self) -> None:
         async with self._lock:

@@ -42,15 +42,12 @@ class SignalObserver:
             check_variables(component)
         for sender in family(model):
             if sender not in self._models:
-                self._connect(sender)
+                post_save.connect(self._saved, sender=sender)
+                post_delete.connect(self._deleted, sender=sender)
+                for field in sender._meta.many_to_many:
+                    m2m_changed.connect(self._related, sender=field.remote_field.through)
             servers = self._models.setdefault(sender, WeakKeyDictionary())
             servers.setdefault(server, set()).add(model)
-
-    def _connect(self, sender: Model) -> None:
-        post_save.connect(self._saved, sender=sender)
-        post_delete.connect(self._deleted, sender=sender)
-        for field in sender._meta.many_to_many:
-            m2m_changed.connect(self._related, sender=field.remote_field.through)
 
     def _saved(self, sender: Model, instance: Any, created: bool, using: str, **_: Any) -> None:
         self._changed(sender, instance, using, is_list_changed=created)
@@ -82,16 +79,15 @@ def components_of(server: Server, models: set[Model]) -> Iterator[ReadComponent]
 def family(model: Model) -> set[Model]:
     """Return the senders of signals for rows of ``model``: itself, its proxies and its children."""
     concrete = model._meta.concrete_model
-    others = apps.get_models(include_auto_created=True)
-    return {model, *(other for other in others if is_of(other, model, concrete))}
-
-
-def is_of(other: Model, model: Model, concrete: Any) -> bool:
-    return issubclass(other, model) or other._meta.concrete_model is concrete
+    senders = {model}
+    for other in apps.get_models(include_auto_created=True):
+        if issubclass(other, model) or other._meta.concrete_model is concrete:
+            senders.add(other)
+    return senders
 
 
 def check_variables(component: TemplateComponent) -> None:
-    """Raise ConfigurationError for a variable that is no field of the model."""
+    """Raise ConfigurationError unless every variable is a field of the model."""
     for name in component.template.names:
         try:
             attribute_of(component.model, name)
@@ -106,7 +102,7 @@ def attribute_of(model: Model, name: str) -> str:
     """Return the attribute of objects for a variable; for a relation, the attribute of the key."""
     if name == "pk":
         return name
-    # A reverse relation is no attribute with a value of its own.
+    # A reverse relation has no attribute with a value of its own.
     attribute = getattr(model._meta.get_field(name), "attname", None)
     if attribute is None:
         raise FieldDoesNotExist(name)
@@ -148,18 +144,14 @@ def after_commit(server: Server, uri: str | None, using: str) -> None:
         _transactions[connection] = current
 
     def publish_change() -> None:
-        publish(current, server, uri)
+        current.is_over = True
+        if (server, uri) not in current.published:
+            current.published.add((server, uri))
+            uris = [] if uri is None else [uri]
+            server.notifications.resources_changed(uris, is_list_changed=uri is None)
 
     # A hook for each change, since a savepoint may be rolled back with its hooks.
     transaction.on_commit(publish_change, using=using, robust=True)
-
-
-def publish(current: Transaction, server: Server, uri: str | None) -> None:
-    current.is_over = True
-    if (server, uri) not in current.published:
-        current.published.add((server, uri))
-        uris = [] if uri is None else [uri]
-        server.notifications.resources_changed(uris, is_list_changed=uri is None)
 
 
 def observe_models() -> None:

@@ -1,4 +1,4 @@
-"""Requests to the client of a session, whose response may reach any worker.
+"""Requests to the client of a session. Their responses may reach any worker.
 
 The id of a request is an encrypted name. The name leads to the call that waits for the response. It
 is bound to the session and its principal: nobody can respond for another client. A response that
@@ -46,11 +46,11 @@ class Route(Protocol):
     """The way back for a response: the id of its request leads to the receiver."""
 
     async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], object]]:
-        """The id for a request whose response goes to ``receiver``, and a function to close it."""
+        """The id for a request, and a function to close it; ``receiver`` gets the response."""
 
 
 class ResponseRoute(NamedTuple):
-    """The session of one principal on one server, whose responses may reach any worker."""
+    """The session of one principal on one server; responses may reach any worker."""
 
     server: Server
     session: Session
@@ -221,8 +221,8 @@ def read(response: Json) -> Any:
 async def deliver(route: ResponseRoute, response: Response) -> bool | None:
     """Deliver the client's response; None for an id that it never received.
 
-    A response which comes too late is dropped (CANC-08). One for another worker is stored, where
-    that finds it whatever becomes of the channel layer; False if the store fails.
+    A response which comes too late is dropped (CANC-08). One for another worker is stored, so that
+    the worker finds it without the channel layer, too; False if the store fails.
     """
     name = route.name_in(response.id)
     if name is None:

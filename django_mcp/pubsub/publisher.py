@@ -45,6 +45,7 @@ from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.revisions import BY_VERSION, Statefulness
+from django_mcp.core.protocol.subscriptions import UPDATED
 from django_mcp.core.server.notifications import CATEGORIES, list_changed
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
@@ -98,9 +99,6 @@ def log_of(server: Server) -> str:
 def of_task(task_id: str) -> str:
     """The group of those who wait for changes of a task."""
     return bus.group("task", task_id)
-
-
-UPDATED = "notifications/resources/updated"
 
 
 class ChannelsPublisher:
@@ -179,7 +177,7 @@ class ChannelsPublisher:
         if loop is None:
             self.run(_publish_one(server, announcement))
         else:
-            loop.call_soon_threadsafe(_add, server, announcement)
+            loop.call_soon_threadsafe(lambda: _queues.here().add(server, announcement))
 
 
 def _loop_of_test() -> asyncio.AbstractEventLoop | None:
@@ -191,10 +189,6 @@ def _loop_of_test() -> asyncio.AbstractEventLoop | None:
     if frame is None or not pools.is_thread_sensitive():
         return None
     return getattr(frame.exchange, "loop", None)
-
-
-def _add(server: Server, announcement: Announcement) -> None:
-    _ = _queues.here().add(server, announcement)
 
 
 async def _publish_one(server: Server, announcement: Announcement) -> None:
@@ -222,7 +216,7 @@ def _encoded(method: str, params: Json | None = None) -> str:
 async def _broadcast(server: Server, texts: Mapping[str, str]) -> None:
     """Store and publish notifications for every client, by method."""
     group = of_log(server, LOG)
-    hint = await _append_safely(server, LOG, [*texts.values()])
+    hint = await _append(server, LOG, [*texts.values()])
     if hint is not None:
         bus.publish_soon(group, hint)
     else:
@@ -246,7 +240,7 @@ def is_stored(server: Server, stream: str) -> bool:
     return is_logged() or (stream == LOG and bool(server.revisions(Statefulness.SESSION)))
 
 
-async def _append_safely(server: Server, stream: str, texts: Sequence[str]) -> Json | None:
+async def _append(server: Server, stream: str, texts: Sequence[str]) -> Json | None:
     """Append to a log; return the hint for its readers.
 
     None if nobody reads this log, or if the store fails, which is logged.
@@ -254,17 +248,12 @@ async def _append_safely(server: Server, stream: str, texts: Sequence[str]) -> J
     if not is_stored(server, stream):
         return None
     try:
-        return await _append(server, stream, texts)
+        store = stores.events()
+        first = int(store.now() * NUMBERS_PER_SECOND)
+        last = await store.append(log_of(server), stream, texts, first=first)
     except Exception:
         log_repeated(logging.ERROR, NOT_STORED, server.name, exc_info=True)
         return None
-
-
-async def _append(server: Server, stream: str, texts: Sequence[str]) -> Json:
-    """Append to a log of the server; return the hint of it."""
-    store = stores.events()
-    first = int(store.now() * NUMBERS_PER_SECOND)
-    last = await store.append(log_of(server), stream, texts, first=first)
     return {"entries": [*texts], "last": last}
 
 
@@ -275,7 +264,7 @@ async def _publish_updates(server: Server, uris: Sequence[str]) -> None:
     waited for once.
     """
     group = of_log(server, UPDATES)
-    hint = await _append_safely(server, UPDATES, uris)
+    hint = await _append(server, UPDATES, uris)
     if hint is not None:
         bus.publish_soon(group, hint)
     else:
@@ -299,6 +288,7 @@ async def _notify_subscribers(server: Server, uris: Sequence[str]) -> None:
 
 
 async def _post_updates(server: Server, uris: Sequence[str]) -> None:
+    """Append updates to the outboxes of the sessions that subscribed, and publish the hints."""
     subscribers = await stores.sessions().subscribers_of_each(server.name, uris)
     messages: dict[str, list[str]] = {}
     for uri, addresses in subscribers.items():
@@ -308,16 +298,12 @@ async def _post_updates(server: Server, uris: Sequence[str]) -> None:
     sessions = sorted(messages)
     for start in range(0, len(sessions), SESSIONS_AT_ONCE):
         portion = sessions[start : start + SESSIONS_AT_ONCE]
-        await _post_to_each({session: messages[session] for session in portion})
-
-
-async def _post_to_each(messages: Mapping[str, Sequence[str]]) -> None:
-    """Append messages to the outboxes of sessions, by address, and publish the hints."""
-    full = await stores.events().append_to_each(OUTBOX, messages)
-    if full:
-        log_repeated(logging.WARNING, TOO_MANY_STREAMS, times=len(full))
-    for session in messages.keys() - set(full):
-        publish_to_session(session, "posted")
+        part = {session: messages[session] for session in portion}
+        full = await stores.events().append_to_each(OUTBOX, part)
+        if full:
+            log_repeated(logging.WARNING, TOO_MANY_STREAMS, times=len(full))
+        for session in part.keys() - set(full):
+            publish_to_session(session, "posted")
 
 
 TOO_MANY_STREAMS = "A session has too many open streams, and is not notified"
@@ -329,7 +315,7 @@ async def position(server: Server) -> int:
 
 
 async def renew_logs(_: float = 0.0) -> None:
-    """Keep the logs of this site's servers, whose numbers would start anew when they expire."""
+    """Keep the logs of this site's servers: a log that expires would begin with other numbers."""
     for server in registry.servers():
         for stream in LOGS:
             await stores.events().append(log_of(server), stream, (), create=False)
@@ -374,7 +360,7 @@ async def change_connection(session_id: str, changes: Iterable[Change]) -> None:
 async def session_ended(server: Server | None, session: str, principal: str) -> None:
     """Close the streams of a session that was deleted, cancel its calls, and forget its events.
 
-    ``server`` is None if it is no longer registered.
+    ``server`` is None if it was removed from the registry.
     """
     await signals.session_ended.asend_robust(server, address=session, principal=principal)
     await send_to_session(session, "ended")

@@ -185,14 +185,11 @@ def _read() -> Rows:
     except ImproperlyConfigured:
         return {}  # A site without a database.
     except DatabaseError:
-        if _has_table():
+        database = connections[_database()]
+        if _model()._meta.db_table in database.introspection.table_names():
             raise
         return {}  # Before ``migrate``.
     return by_server
-
-
-def _has_table() -> bool:
-    return _model()._meta.db_table in connections[_database()].introspection.table_names()
 
 
 def _model() -> type[SwitchedOff]:

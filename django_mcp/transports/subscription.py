@@ -25,7 +25,6 @@ from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.core.server.extensions import INSTALLED, Serve
 from django_mcp.core.server.server import server_of
 from django_mcp.pubsub import announcements, bus
-from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
 
 Write = Callable[[bytes], None]
@@ -85,7 +84,7 @@ class Subscription:
         self._id = subscriptions.encoded_id(frame.request_id)
         self._is_open = False
         self._groups: list[str | None] = []
-        self._coalescer = Coalescer(self._send_soon)
+        self._coalescer = announcements.Coalescer(self._send_soon)
         self._early: list[bytes] | None = []
         """The messages of extensions before the acknowledgement; None after it."""
         self._closers: list[Callable[[], None]] = []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_mcp.core.protocol.revisions import BY_VERSION
-from django_mcp.pubsub import coalescing
+from django_mcp.pubsub import announcements
 from django_mcp.testing.asgi import TIMEOUT
 from tests import spec_schemas
 from tests.conversations.sample_server import desk
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _notifications_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send each notification at once, also if it repeats one of the last moment."""
-    monkeypatch.setattr(coalescing, "INTERVAL", 0.0)
+    monkeypatch.setattr(announcements, "MERGE_INTERVAL", 0.0)
 
 
 async def replay(path: Path) -> None:

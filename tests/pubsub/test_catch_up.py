@@ -14,7 +14,7 @@ from django_mcp import Server, stores
 from django_mcp.core.frame.session import address
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.pubsub import announcements, bus, catch_up, publisher
-from django_mcp.pubsub.coalescing import INTERVAL
+from django_mcp.pubsub.announcements import MERGE_INTERVAL
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
 from django_mcp.stores.memory import MemoryEventStore
@@ -74,7 +74,7 @@ async def update_elsewhere(server: Server, uri: str) -> None:
 
 async def nothing_more(stream: Exchange) -> bool:
     """Whether nothing was sent, after the intervals in which it would have been."""
-    await asyncio.sleep(2 * INTERVAL)
+    await asyncio.sleep(2 * MERGE_INTERVAL)
     return stream._outgoing.empty()
 
 
@@ -403,8 +403,8 @@ async def test_burst_of_changes_is_merged_on_every_stream(shop: Server) -> None:
         for _ in range(40):
             await shop.anotify_tools_list_changed()
             await shop.anotify_resource_updated(NEWS)
-        await asyncio.sleep(3 * INTERVAL)
-        most = 2 + (asyncio.get_running_loop().time() - began) / INTERVAL
+        await asyncio.sleep(3 * MERGE_INTERVAL)
+        most = 2 + (asyncio.get_running_loop().time() - began) / MERGE_INTERVAL
         reached = await pending_methods(listen)
         assert reached[:2] == [TOOLS, UPDATED]
         assert 2 <= reached.count(TOOLS) <= most

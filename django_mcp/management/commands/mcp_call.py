@@ -22,7 +22,7 @@ from django_mcp.core.protocol.jsonrpc import Request
 from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.core.protocol.texts import did_you_mean
 from django_mcp.core.server.server import Server
-from django_mcp.management import addresses, callers, calls, terminal
+from django_mcp.management import calls, terminal
 from django_mcp.runtime import pools
 from django_mcp.transports import site
 from django_mcp.transports.in_process import newest_request
@@ -43,17 +43,17 @@ class Command(BaseCommand):
         parser.add_argument("name", help="name of a tool or a prompt, or the URI of a resource")
         parser.add_argument("arguments", nargs="?", default="{}", help="a JSON object")
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
-        callers.add_arguments(parser)
+        calls.add_caller_arguments(parser)
         parser.add_argument(
             "--json", action="store_true", dest="as_json", help="print the whole result as JSON"
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
         registry.raise_broken()
-        server = addresses.get_server(options["server"])
+        server = calls.get_server(options["server"])
         arguments = calls.read_arguments(options["arguments"])
         request = _request(server, options["name"], arguments)
-        caller = callers.principal("command", options["user"], options["scope"])
+        caller = calls.principal("command", options["user"], options["scope"])
         level = LEVELS.get(options["verbosity"], "debug")
         # On this thread, a debugger that the handler starts has the terminal.
         with pools.thread_sensitive(), _configuration_errors() as errors:
@@ -86,7 +86,12 @@ class Command(BaseCommand):
             result = jsonrpc.decode(body).get("result", {})
             if not is_interactive or result.get("resultType") != "input_required":
                 return frame, result
-            request = request._replace(params={**request.params, **_answers(result)})
+            requests = result.get("inputRequests", {})
+            answers = {name: terminal.answer_to(each) for name, each in requests.items()}
+            params = {**request.params, "inputResponses": answers}
+            if "requestState" in result:
+                params["requestState"] = result["requestState"]
+            request = request._replace(params=params)
         raise CommandError(f"The call requests input again after {MAX_ATTEMPTS} answers")
 
     def _show(self, message: dict[str, Any]) -> None:
@@ -95,14 +100,6 @@ class Command(BaseCommand):
             return
         params = {k: v for k, v in message["params"].items() if k not in ("_meta", "progressToken")}
         self.stderr.write(f"{message['method']} {json.dumps(params, ensure_ascii=False)}")
-
-
-def _answers(result: dict[str, Any]) -> dict[str, Any]:
-    """Ask the user, and return the parameters of the next attempt."""
-    requests = result.get("inputRequests", {})
-    answers = {name: terminal.answer_to(request) for name, request in requests.items()}
-    state = {"requestState": result["requestState"]} if "requestState" in result else {}
-    return {"inputResponses": answers, **state}
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from django_mcp import conf, registry
 from django_mcp.core.server.server import Server
-from django_mcp.management import addresses, terminal
+from django_mcp.management import calls, terminal
 from django_mcp.management.client_configuration import CLIENTS, VARIABLE, Client, Endpoint, Process
 
 UNUSUAL = re.compile(r"[^A-Za-z0-9_-]+")
-"""What some clients reject in the name of a server."""
+"""Characters that some clients reject in the name of a server."""
 
 
 class Command(BaseCommand):
@@ -37,16 +36,21 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        server = addresses.get_server(options["server"])
+        server = calls.get_server(options["server"])
         name = conf.get().name if server is registry.default else server.name
         name = UNUSUAL.sub("-", name).strip("-")
-        url = addresses.checked_url(options["url"] or addresses.url_of(server))
+        url = calls.checked_url(options["url"] or calls.url_of(server))
         endpoint = Endpoint(name=name, url=url, token=options["token"])
         process = _process(name, server)
         chosen = [CLIENTS[options["client"]]] if options["client"] else _chosen()
         parts: list[str] = []
         for client in chosen:
-            parts += _parts(client, endpoint, process, options["transport"])
+            if options["transport"] != "stdio":
+                place = f"# {client.title}, HTTP: {client.http_place}"
+                parts.append(f"{place}\n{client.http(endpoint)}")
+            if options["transport"] != "http":
+                place = f"# {client.title}, stdio: {client.stdio_place}"
+                parts.append(f"{place}\n{client.stdio(process)}")
         return "\n\n".join(parts)
 
 
@@ -59,21 +63,16 @@ def _chosen() -> list[Client]:
     return clients if index is None else [clients[index]]
 
 
-def _parts(
-    client: Client, endpoint: Endpoint, process: Process, transport: str | None
-) -> Iterator[str]:
-    if transport != "stdio":
-        yield f"# {client.title}, HTTP: {client.http_place}\n{client.http(endpoint)}"
-    if transport != "http":
-        yield f"# {client.title}, stdio: {client.stdio_place}\n{client.stdio(process)}"
-
-
 def _process(name: str, server: Server) -> Process:
     """The process of ``mcp_stdio``: its paths are absolute, because its folder is unknown."""
     option = () if server is registry.default else ("--server", server.name)
     module = os.environ.get("DJANGO_SETTINGS_MODULE") or settings.SETTINGS_MODULE
     environment = {"DJANGO_SETTINGS_MODULE": module}
-    script = _manage_script()
+    # The manage.py that runs, or the project's.
+    folders = (getattr(settings, "BASE_DIR", None), Path.cwd())
+    paths = (Path(sys.argv[0]), *(Path(folder) / "manage.py" for folder in folders if folder))
+    scripts = (path.resolve() for path in paths if path.name == "manage.py" and path.is_file())
+    script = next(scripts, None)
     if script is None:
         environment["PYTHONPATH"] = str(Path.cwd())
     start = ("-m", "django") if script is None else (str(script),)
@@ -83,11 +82,3 @@ def _process(name: str, server: Server) -> Process:
         arguments=(*start, "mcp_stdio", *option),
         environment=environment,
     )
-
-
-def _manage_script() -> Path | None:
-    """The ``manage.py`` that runs, or the project's; None where it has none."""
-    folders = (getattr(settings, "BASE_DIR", None), Path.cwd())
-    paths = (Path(sys.argv[0]), *(Path(folder) / "manage.py" for folder in folders if folder))
-    scripts = (path.resolve() for path in paths if path.name == "manage.py" and path.is_file())
-    return next(scripts, None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
-from django_mcp.management import addresses
+from django_mcp.management import calls
 from django_mcp.management.discovery import CLIENTS
 from django_mcp.management.examination import Http, by_clients, has_failed, heading, of_project
 from django_mcp.management.findings.base import Finding
@@ -27,9 +27,10 @@ class Command(BaseCommand):
         parser.add_argument("--timeout", type=float, default=10.0, help="seconds for each request")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        given = options["url"] or addresses.url_of(addresses.get_server(options["server"]))
-        url = addresses.checked_url(given)
-        http = Http(options["timeout"], self._shows(options["verbosity"]))
+        given = options["url"] or calls.url_of(calls.get_server(options["server"]))
+        url = calls.checked_url(given)
+        show = self.stdout.write if options["verbosity"] > 1 else lambda _: None
+        http = Http(options["timeout"], show)
         chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
         findings = {client.title: http.play(client, url) for client in chosen}
         in_project = of_project(url, http)
@@ -41,9 +42,6 @@ class Command(BaseCommand):
             raise CommandError(f"{heading(failing, findings)} cannot connect to {url} or log in")
         if any(map(has_failed, in_project.values())):
             raise CommandError("Clients connect, but this project has errors")
-
-    def _shows(self, verbosity: int) -> Callable[[str], Any]:
-        return self.stdout.write if verbosity > 1 else lambda _: None
 
     def _print(self, sections: Mapping[str, Sequence[Finding]]) -> None:
         for title, findings in sections.items():

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand
 import django_mcp
 
 GUIDE = Path(django_mcp.__file__).parent / "skills" / "django-mcp" / "SKILL.md"
-"""A skill: what is printed can be a file of a coding agent, and ``contrib.skills`` can serve it."""
+"""A skill: a coding agent can read the printed file, and ``contrib.skills`` can serve it."""
 
 
 class Command(BaseCommand):

@@ -1,7 +1,7 @@
 """manage.py mcp_prune: deletes expired sessions, events and tasks, and rows of extensions.
 
-An extension which has more to delete has a function ``prune``. It returns a sentence about what it
-has deleted.
+An extension which has more to delete has a function ``prune``. It returns a sentence about the
+deleted rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""manage.py mcp_server_json: prints the server.json with which a server is published."""
+"""manage.py mcp_server_json: prints the server.json that publishes a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django_mcp import conf, registry
 from django_mcp.core.server import card
 from django_mcp.core.server.server import Server
-from django_mcp.management import addresses
+from django_mcp.management import calls
 
 
 class Command(BaseCommand):
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        server = addresses.get_server(options["server"])
+        server = calls.get_server(options["server"])
         problems = [*card.problems(server)]
         if problems:
             raise CommandError(f"The server {server.name!r} cannot be published: {problems[0]}.")
@@ -43,7 +43,7 @@ def _public_url(server: Server, given: str | None) -> str:
     """The URL of the endpoint; raises CommandError for one that others cannot reach."""
     if given is None and conf.get().base_url is None:
         raise CommandError('Set DJANGO_MCP["BASE_URL"] to the public URL of the site, or use --url')
-    url = addresses.checked_url(given or addresses.url_of(server))
+    url = calls.checked_url(given or calls.url_of(server))
     parts = urlsplit(url)
     if parts.scheme != "https" or not _is_public(parts.hostname or ""):
         raise CommandError(f"The registry accepts public https URLs, and {url} is none")

@@ -17,7 +17,7 @@ from django_mcp.core.frame.transport import StdioTransport
 from django_mcp.core.protocol.jsonrpc import Request
 from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST
 from django_mcp.core.protocol.texts import similar
-from django_mcp.management import callers, descriptions
+from django_mcp.management import calls, descriptions
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import pools
@@ -52,7 +52,10 @@ class Command(BaseCommand):
         registered = _entries(options["server"])
         shown = registered
         if options["user"]:
-            shown = _listed_to(options["user"], shown)
+            principal = calls.principal("command", options["user"], ())
+            # On this thread, which has the connections of the command.
+            with pools.thread_sensitive():
+                shown = async_to_sync(_listed)(principal, shown)
         if options["name"]:
             shown = _with_name(options["name"], shown)
         revision = BY_VERSION[options["revision"]]
@@ -78,15 +81,8 @@ def _entries(server: str | None) -> list[Entry]:
     return [*entries(*map(registry.configure, servers))]
 
 
-def _listed_to(username: str, registered: Sequence[Entry]) -> list[Entry]:
-    """Return the components that a user is listed; raises CommandError for an unknown one."""
-    principal = callers.principal("command", username, ())
-    # On this thread, which has the connections of the command.
-    with pools.thread_sensitive():
-        return async_to_sync(_listed)(principal, registered)
-
-
 async def _listed(principal: Principal, registered: Sequence[Entry]) -> list[Entry]:
+    """Return the components that a caller is listed."""
     request = Request(1, "tools/list", {})
     shown: list[Entry] = []
     for entry in registered:

@@ -17,7 +17,7 @@ from django.db import close_old_connections
 from django_mcp import registry
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.server.server import Server
-from django_mcp.management import addresses, callers
+from django_mcp.management import calls
 from django_mcp.transports.connection import connection, stdio
 
 EXIT_WITHIN = 5.0
@@ -30,13 +30,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
-        callers.add_arguments(parser)
-        callers.add_selection_arguments(parser)
+        calls.add_caller_arguments(parser)
+        calls.add_selection_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        server = addresses.get_server(options["server"])
-        principal = callers.principal("stdio", options["user"], options["scope"])
-        principal = replace(principal, selection=callers.selected(options))
+        server = calls.get_server(options["server"])
+        principal = calls.principal("stdio", options["user"], options["scope"])
+        principal = replace(principal, selection=calls.selected(options))
         is_process = getattr(self, "_called_from_command_line", False)
         if is_process:  # It may live for days, and this thread is idle.
             close_old_connections()

@@ -1,6 +1,6 @@
 """Findings within this project, where ``mcp_doctor`` examines one of its own servers.
 
-A client cannot see it, or sees it only when a user has logged in.
+A client cannot see them, or sees them only when a user has logged in.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from django_mcp.transports.http.paths import Paths
 CHECKS = "django_mcp"
 """The tag of the system checks of this package."""
 NEEDED_APPS = frozenset({"auth", "contenttypes", "oauth2_provider", "sessions"})
-"""Apps of others whose tables a login needs."""
+"""Apps of others with tables that a login needs."""
 OF_LOGINS = frozenset({"django_mcp.W012", "django_mcp.W068"})
 """The warnings of checks that say why a client never asks its user to log in."""
 NO_APPLICATION = "django_mcp.W021"

@@ -89,7 +89,7 @@ ROUTING_REMEDY = (
 
 
 def of_missing(place: str, answer: Answer) -> Iterator[Finding]:
-    """Yield findings about an answer that is no metadata."""
+    """Yield findings about an answer without metadata."""
     if not answer.status:
         yield failure(f"{place}: {shown(answer.error)}", connection_remedy(answer.error))
     elif answer.is_page or 300 <= answer.status < 400:

@@ -38,7 +38,6 @@ from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST, Feature
 from django_mcp.core.protocol.subscriptions import UPDATED
 from django_mcp.core.server.server import Server
 from django_mcp.pubsub import announcements, bus, publisher
-from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.runtime import background, request_scope
 from django_mcp.stores.memory import MemorySessionStore
@@ -108,7 +107,7 @@ class Connection:
         """The groups of the message bus that were joined for the session."""
         self._announced: dict[str | None, bus.Receiver] = {}
         """The receivers of changes, by the URI of the resource; of the lists without one."""
-        self._coalescer = Coalescer(self._send_change)
+        self._coalescer = announcements.Coalescer(self._send_change)
         self._is_open = True
         self._store = MemorySessionStore(
             idle_timeout=inf, initialize_timeout=inf, limit_per_principal=1

@@ -17,11 +17,11 @@ def main(tool: str, arguments: str, user: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
     django.setup()
     from django_mcp import registry
-    from django_mcp.management import callers
+    from django_mcp.management import calls
     from tests.browser.view_host.requests import SiteRequests
     from tests.browser.view_host.servers import Preview, running
 
-    requests = SiteRequests(registry.default, callers.principal("command", user or None, ()))
+    requests = SiteRequests(registry.default, calls.principal("command", user or None, ()))
     preview = Preview(requests, tool, json.loads(arguments))
     with running(preview):
         print(preview.url, flush=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, McpError, Server
-from django_mcp.pubsub import coalescing
+from django_mcp.pubsub import announcements
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
@@ -25,7 +25,7 @@ TOOLS, RESOURCES, PROMPTS = (
 @pytest.fixture(autouse=True)
 def _notifications_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send each notification at once, also if it repeats one of the last moment."""
-    monkeypatch.setattr(coalescing, "INTERVAL", 0.0)
+    monkeypatch.setattr(announcements, "MERGE_INTERVAL", 0.0)
 
 
 def add(params: dict[str, int]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.pubsub import coalescing
+from django_mcp.pubsub import announcements
 from django_mcp.transports.http import sse_stream, stream_writer
 from tests.constants import SetConstants
 from tests.spec import spec
@@ -219,7 +219,7 @@ async def test_stream_of_a_client_that_does_not_read_is_cut_off(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(stream_writer, "MAX_WAITING", 1000)
-    monkeypatch.setattr(coalescing, "INTERVAL", 0)
+    monkeypatch.setattr(announcements, "MERGE_INTERVAL", 0)
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, toolsListChanged=True)) as stream:
         await stream.message()

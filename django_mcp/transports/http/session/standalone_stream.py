@@ -46,7 +46,6 @@ from django_mcp.core.protocol.sse import EventId
 from django_mcp.core.protocol.subscriptions import UPDATED
 from django_mcp.core.server.server import Server
 from django_mcp.pubsub import announcements, bus, catch_up, publisher
-from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
 from django_mcp.stores.base import Event, StoreFull
 from django_mcp.transports.http import sse_stream
@@ -122,7 +121,7 @@ class StandaloneStream(SessionStream):
         self._renewed_at = self._loop.time()
         self._news: set[Hashable] = {publisher.LOG, publisher.OUTBOX}
         """The streams of the store that may have messages for this one."""
-        self._coalescer = Coalescer(self._read_soon)
+        self._coalescer = announcements.Coalescer(self._read_soon)
         self._active = ActiveStream(self._session.id, self._name, end=self.end)
 
     async def serve(self) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from django_mcp.pubsub import coalescing
-from django_mcp.pubsub.coalescing import Coalescer
+from django_mcp.pubsub import announcements
+from django_mcp.pubsub.announcements import Coalescer
 from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
 def _interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coalescing, "INTERVAL", 0.05)
+    monkeypatch.setattr(announcements, "MERGE_INTERVAL", 0.05)
 
 
 async def test_repetitions_are_sent_once_at_the_end_of_the_interval() -> None:
@@ -52,7 +52,7 @@ async def test_closed_coalescer_sends_nothing_more() -> None:
 async def test_coalescer_forgets_what_was_sent_before_the_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coalescing, "MAX_REMEMBERED", 10)
+    monkeypatch.setattr(announcements, "MAX_MERGED", 10)
     sent: list[Any] = []
     coalescer = Coalescer(sent.append)
     for number in range(10):
