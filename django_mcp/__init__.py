@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Return a decorator of the default server, whose module cannot be imported before settings."""
+    """Return a decorator of the default server: its module cannot be imported before settings."""
     if name in ("tool", "resource", "prompt"):
         return getattr(import_module("django_mcp.registry"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -317,7 +317,7 @@ class Settings:
     # Files of the chat.
 
     upload_hosts: tuple[str, ...] = _key(_several(_host), ())
-    """Hosts from which files are fetched that a client names by their URL, such as
+    """Hosts of files that a client names by their URL, and that the site fetches, such as
     ".oaiusercontent.com" for it and its subdomains. None by default."""
 
     max_upload_size: int = _key(_at_least(1), 10 * 1024 * 1024)

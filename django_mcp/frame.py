@@ -1,4 +1,4 @@
-"""What a handler sees of one request: the Frame and the values that it holds."""
+"""One request, for its handler: the Frame and the values that it holds."""
 
 from django_mcp.core.frame.cancellation import Cancellation
 from django_mcp.core.frame.client.base import Client

@@ -1,7 +1,7 @@
 """Logging: to the client of a call, and with the ids of a call.
 
 In Django's LOGGING: ``{"class": "django_mcp.log.ClientHandler", "level": "INFO"}``, for
-the loggers whose records may leave the site. Records outside a call are ignored.
+the loggers that may send records to clients. Records outside a call are ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django_mcp.core.frame.client.base import current, current_frame
-from django_mcp.core.frame.transport import HttpTransport, Transport
+from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.core.log import OWN
 from django_mcp.core.protocol.limits import shown
 
@@ -62,7 +62,9 @@ class RequestFilter(logging.Filter):
         request = None if frame is None else frame.request
         facts = dict.fromkeys(("request_id", "mcp_method", "mcp_name"), "-")
         if frame is not None and request is not None:
-            sent = _sent_request_id(frame.transport)
+            transport = frame.transport
+            headers = transport.req_headers if isinstance(transport, HttpTransport) else ()
+            sent = next((value for name, value in headers if name == REQUEST_ID_HEADER), None)
             facts["request_id"] = shown(str(request.id)) if sent is None else shown(sent)
             facts["mcp_method"] = shown(request.method)
             facts["mcp_name"] = _shown_name(request.params)
@@ -78,11 +80,6 @@ def _shown_name(params: Mapping[str, Any]) -> str:
         if isinstance(name, str):
             return shown(name)
     return "-"
-
-
-def _sent_request_id(transport: Transport | None) -> str | None:
-    headers = transport.req_headers if isinstance(transport, HttpTransport) else ()
-    return next((value for name, value in headers if name == REQUEST_ID_HEADER), None)
 
 
 def print_calls() -> None:

@@ -94,22 +94,22 @@ class RateLimit:
 
         Raises StoreUnavailable (503) if the cache does not answer.
         """
-        if self._counts(frame) and await _is_usable(frame):
+        if self._is_limited(frame) and await _is_usable(frame):
             period = self._period()
-            if await self._count(frame, period) > self.calls:
+            if self.key is None:
+                identities = [f"{word} {IDENTITIES[word](frame)}" for word in self.by]
+            else:
+                identities = [self.key(frame)]
+            name = digest(frame.server.name, *identities, *self._limit, period.name)
+            if await self._increment(f"django_mcp.rate.{name}", period) > self.calls:
                 self._refuse(frame, period)
         return await call_next(frame)
 
-    def _counts(self, frame: Frame) -> bool:
+    def _is_limited(self, frame: Frame) -> bool:
         if frame.message.method not in self.methods:
             return False
         name = frame.message.params.get("name")
         return self.tools is None or (isinstance(name, str) and name in self.tools)
-
-    async def _count(self, frame: Frame, period: Period) -> int:
-        """Add the call to its period, and return the number of calls in it."""
-        name = digest(frame.server.name, *self._identities(frame), *self._limit, period.name)
-        return await self._increment(f"django_mcp.rate.{name}", period)
 
     @property
     def resource(self) -> str:
@@ -118,17 +118,18 @@ class RateLimit:
 
     @on_thread
     def _increment(self, entry: str, period: Period) -> int:
+        """Add a call to its period, and return the number of calls in it."""
         return cache_counts.increment(caches[self.cache], entry, period.remaining + GRACE)
-
-    def _identities(self, frame: Frame) -> list[str]:
-        if self.key is not None:
-            return [self.key(frame)]
-        return [f"{word} {IDENTITIES[word](frame)}" for word in self.by]
 
     def _period(self) -> Period:
         now = time.time()
         if self.per == "day":
-            return _day(now)
+            # A day of TIME_ZONE; one of 23 or 25 hours has its own length.
+            moment = datetime.fromtimestamp(now, timezone.get_default_timezone())
+            today = moment.date()
+            midnight = datetime.min.time()
+            tomorrow = datetime.combine(today + timedelta(days=1), midnight, moment.tzinfo)
+            return Period(today.isoformat(), tomorrow.timestamp() - now)
         number = int(now // self.per)
         return Period(str(number), (number + 1) * self.per - now)
 
@@ -147,7 +148,7 @@ async def _is_usable(frame: Frame) -> bool:
     """Whether the caller may use the named component: a refused call is not counted.
 
     Otherwise, a limit of a tool would tell that the tool exists, and callers who may not use it
-    would use up what others share.
+    would use up the calls that others share.
     """
     params = frame.message.params
     reference = params.get("ref")
@@ -162,7 +163,7 @@ async def _is_usable(frame: Frame) -> bool:
             uri = params.get("uri")
             return isinstance(uri, str) and await visibility.is_readable(frame, uri)
     except McpError:
-        return False  # It is challenged, or selects what there is not: answered as without a limit.
+        return False  # It is challenged, or selects an unknown group: answered without a limit.
     return frame.message.method not in NAMED_BY
 
 
@@ -175,14 +176,6 @@ NAMED_BY: Mapping[str, Iterable[tuple[str, str]]] = {
 
 GRACE = 60.0
 """Seconds that a count is kept after its period: the clocks of workers differ."""
-
-
-def _day(now: float) -> Period:
-    """The day of TIME_ZONE; one of 23 or 25 hours has its own length."""
-    moment = datetime.fromtimestamp(now, timezone.get_default_timezone())
-    today = moment.date()
-    tomorrow = datetime.combine(today + timedelta(days=1), datetime.min.time(), moment.tzinfo)
-    return Period(today.isoformat(), tomorrow.timestamp() - now)
 
 
 def caller_of(frame: Frame) -> str:
@@ -228,4 +221,4 @@ IDENTITIES: Mapping[str, Callable[[Frame], str]] = {
     "program": program_of,
     "tool": tool_of,
 }
-"""Whose calls are counted together, by the word of ``by``."""
+"""The function that identifies the calls to count together, by the word of ``by``."""

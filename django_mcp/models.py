@@ -1,10 +1,9 @@
-"""The tables: sessions and the events of their streams, calls that outlive their request, and what
-is switched off.
+"""The tables: sessions and the events of their streams, calls that outlive their request, and
+components that are switched off.
 
-``stores.database`` writes those of sessions and events, ``tasks.store`` those of tasks, and
-``pubsub.switches`` those of what is switched off. Values
-which are secret, or too long for an index, are stored as SHA-256 digests in hexadecimal.
-Columns that say so are encrypted by ``runtime.signing``.
+``stores.database`` writes sessions and events, ``tasks.store`` tasks, and ``pubsub.switches`` the
+components that are switched off. Values which are secret, or too long for an index, are stored as
+SHA-256 digests in hexadecimal. Columns that say so are encrypted by ``runtime.signing``.
 """
 
 from __future__ import annotations
@@ -143,9 +142,10 @@ class McpTask(models.Model):
     # The primary key of the Django user as a string; no foreign key, because the user may be in
     # another database.
     user_key = models.CharField(_("user"), max_length=255, blank=True)
-    # The digest of what the row is bound to: for anybody else, it does not exist.
+    # The digest of the principal and the server that the row is bound to: for others, it does not
+    # exist.
     owner = models.CharField(_("owner"), max_length=DIGEST_LENGTH)
-    # The digest of what rows are counted by, as that of a session.
+    # The digest of the caller or the session that the rows are counted for.
     caller = models.CharField(_("caller"), max_length=DIGEST_LENGTH)
     # Encrypted: the arguments, and the data for an answer without the request.
     call = models.TextField(_("call"))
@@ -175,8 +175,7 @@ class McpTask(models.Model):
     # this is the time in which it has to be approved or started.
     lease_owner = models.CharField(_("lease owner"), max_length=64, blank=True)
     lease_until = models.DateTimeField(_("lease ends"), null=True, blank=True)
-    # When somebody first found that the lease had ended; before ``lease_until``, that of a former
-    # lease.
+    # When somebody first found that the lease had ended; before ``lease_until``, a former lease.
     overdue_at = models.DateTimeField(null=True, editable=False)
 
     read_at: datetime

@@ -76,8 +76,8 @@ _forgotten: WeakSet[Server] = WeakSet()
 def discover() -> None:
     """Register the servers in the ``mcp`` module of every app.
 
-    A module that cannot be imported stops what uses the servers (``raise_broken``), and not the
-    commands that do not, such as ``migrate``.
+    A module that cannot be imported stops everything that uses the servers (``raise_broken``), but
+    not other commands, such as ``migrate``.
     """
     _broken.clear()
     before = set(created)
@@ -184,7 +184,7 @@ def mountable() -> tuple[Server, ...]:
 
 
 def published() -> tuple[Server, ...]:
-    """Return the servers of which SERVER_CARDS publishes cards.
+    """Return the servers with a published card, by SERVER_CARDS.
 
     Raises ImproperlyConfigured for the name of an unknown one.
     """
@@ -207,7 +207,7 @@ def get(name: str) -> Server:
 
 
 def check_declarations(server: Server) -> None:
-    """Raise ConfigurationError for a component whose code, or an option, has no effect."""
+    """Raise ConfigurationError for a component with code, or an option, that has no effect."""
     check_decorators(server)
     for component in server.components.registered():
         INSTALLED.check_read(component)
@@ -378,7 +378,7 @@ def entries(*chosen: Server) -> Iterator[Entry]:
 
 
 def registered_entries(*chosen: Server) -> Iterator[Entry]:
-    """Iterate over what ``entries`` does, without building components that are deferred."""
+    """Iterate over the same as ``entries``, without building components that are deferred."""
     for server in chosen or servers():
         for component in server.components.registered():
             yield Entry(server, component)

@@ -82,7 +82,7 @@ def endpoints(
 ) -> dict[str, Asgi]:
     """Return the ASGI applications of ``server`` by path: one, with HTTP_SSE two more.
 
-    A WSGI server cannot serve HTTP+SSE, whose streams stay open.
+    A WSGI server cannot serve HTTP+SSE, because its streams stay open.
     """
     registry.configure(server)
     authentication = authentication or registry.authentication(server)
@@ -178,17 +178,14 @@ def _interface_of(application: Any) -> Interface:
     """The interface of an application; raises ImproperlyConfigured for anything else."""
     if isinstance(application, WSGIHandler):
         return "WSGI"
-    if isinstance(application, ASGIHandler) or _is_async(application):
+    call = getattr(application, "__call__", None)  # noqa: B004 - the method of the instance
+    is_async = iscoroutinefunction(application) or iscoroutinefunction(call)
+    if isinstance(application, ASGIHandler) or is_async:
         return "ASGI"
     is_wsgi = _takes(application, 2)
     if is_wsgi == _takes(application, 3):
         raise ImproperlyConfigured(NEITHER.format(application))
     return "WSGI" if is_wsgi else "ASGI"
-
-
-def _is_async(application: Any) -> bool:
-    call = getattr(application, "__call__", None)  # noqa: B004 - that of the instance
-    return iscoroutinefunction(application) or iscoroutinefunction(call)
 
 
 def _takes(application: Any, arguments: int) -> bool:
@@ -221,9 +218,11 @@ class _Endpoints:
 
 def _mount_asgi(django_application: Asgi) -> Asgi:
     endpoints = _Endpoints("ASGI")
-    django = _below_prefix(django_application)
     mounted: dict[str, Asgi] = {}
     """The applications at plain paths; empty before the first request and during the stop."""
+
+    async def django(scope: Any, receive: Any, send: Any) -> None:
+        await django_application(with_prefix(scope), receive, send)
 
     def watch() -> None:
         _prepare_process(stop)
@@ -236,7 +235,7 @@ def _mount_asgi(django_application: Asgi) -> Asgi:
     def look_up(scope: Any) -> Asgi:
         application = endpoints.find(scope) or django
         if not mounted:
-            if _is_stopping():
+            if shutdown.here(asyncio.get_running_loop()).has_begun:
                 return _closing(application)
             watch()
         return application
@@ -295,7 +294,9 @@ def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopT
 
 def _stop_loop(running: event_loop.EventLoopThread) -> None:
     """Finish the work of the event loop when Python exits, such as tasks in this process."""
-    if running.has_ended or _is_reloaded():
+    # ``runserver`` ends its process after each change of a file.
+    is_reloaded = os.environ.get(DJANGO_AUTORELOAD_ENV) == "true"
+    if running.has_ended or is_reloaded:
         return
     stopping = asyncio.run_coroutine_threadsafe(_stop_all(), running.loop)
     try:
@@ -304,20 +305,6 @@ def _stop_loop(running: event_loop.EventLoopThread) -> None:
         logger.warning("The MCP servers could not be stopped in time")
     except Exception:
         logger.exception("An MCP server could not be stopped")
-
-
-def _is_reloaded() -> bool:
-    """Whether this process is ``runserver``: each change of a file ends it."""
-    return os.environ.get(DJANGO_AUTORELOAD_ENV) == "true"
-
-
-def _below_prefix(django_application: Asgi) -> Asgi:
-    """Return Django's application, which gets the path with the prefix of the site."""
-
-    async def django(scope: Any, receive: Any, send: Any) -> None:
-        await django_application(with_prefix(scope), receive, send)
-
-    return django
 
 
 def _prepare_process(stop: stop_signals.Begin) -> None:
@@ -346,7 +333,10 @@ async def _startup(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[st
     answer = await wrapped.send(message) or {"type": "lifespan.startup.complete"}
     if answer["type"] == "lifespan.startup.complete":
         try:
-            await _start_all()
+            # The same event loop may have stopped before, as in a test.
+            shutdown.here(asyncio.get_running_loop()).withdraw()
+            for server in registry.servers():
+                await site.start(server)
         except Exception as error:
             logger.exception("An MCP server could not be started")
             await wrapped.send({"type": "lifespan.shutdown"})
@@ -365,21 +355,10 @@ async def _shutdown(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[s
     return failure or answer or {"type": "lifespan.shutdown.complete"}
 
 
-async def _start_all() -> None:
-    # The same event loop may have stopped before, as in a test.
-    shutdown.here(asyncio.get_running_loop()).withdraw()
-    for server in registry.servers():
-        await site.start(server)
-
-
 async def _stop_all() -> None:
     await asyncio.shield(shutdown.here(asyncio.get_running_loop()).begin())
     await lifespan.stop_all()
     await bus.here().close()
-
-
-def _is_stopping() -> bool:
-    return shutdown.here(asyncio.get_running_loop()).has_begun
 
 
 def _begin_to_stop(asgi_server: AsgiServer | None) -> asyncio.Future[None]:

@@ -1,7 +1,7 @@
 """Django signals for metrics, auditing and cache invalidation.
 
-The sender is the ``Server``, or None when the admin ends a session whose server is no longer
-registered. No signal has arguments, results or tokens, so that a receiver may log everything. They
+The sender is the ``Server``, or None when the admin ends a session of a server that was removed
+since. No signal has arguments, results or tokens, so that a receiver may log everything. They
 are sent after the event, on the thread of the event loop: a receiver which does more than a little
 work should be asynchronous, or delegate it.
 """

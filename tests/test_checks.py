@@ -24,7 +24,8 @@ from django_mcp import checks as ours
 from django_mcp.auth.introspection import IntrospectionAuthentication
 from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.token import TokenAuthentication as PersonalTokenAuthentication
-from django_mcp.checks import codenames, deferred
+from django_mcp.checks import codenames
+from django_mcp.checks import components as component_checks
 from django_mcp.core.auth.base import BaseAuthentication
 from django_mcp.core.components.base import Component
 from django_mcp.core.components.tool import tool_component
@@ -207,7 +208,7 @@ def test_large_list_of_tools_is_found_before_a_deployment(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.tool(name="buy", description="Buy tea.")(lambda: None)
-    monkeypatch.setattr(deferred, "MAX_TOKENS", 1)
+    monkeypatch.setattr(component_checks, "MAX_TOKENS", 1)
 
     assert "W041" not in get_findings()
     finding = get_findings(deploy=True)["W041"]
@@ -222,7 +223,7 @@ def test_tools_that_are_found_by_search_are_not_in_the_size_of_the_list(
     server.extend()
     server.tool(name="buy", description="Buy tea.")(lambda: None)
     server.tool(name="sell", description="Sell tea. " * 1_000)(lambda: None)
-    monkeypatch.setattr(deferred, "MAX_TOKENS", 2_000)
+    monkeypatch.setattr(component_checks, "MAX_TOKENS", 2_000)
 
     assert "W041" not in get_findings(deploy=True)
 

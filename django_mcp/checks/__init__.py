@@ -17,7 +17,6 @@ MODULES = (
     "clients",
     "codenames",
     "components",
-    "deferred",
     "project",
     "serving",
     "views",

@@ -43,9 +43,11 @@ def check_authenticators() -> Found:
 
 
 def public_writes() -> Found:
-    """Yield a warning for each server whose tools everybody may call, although they may write."""
+    """Yield a warning for each server with tools that may write, and that everybody may call."""
     for server in registry.servers():
-        if _is_public(server) and (names := list(_unguarded_writes(server))):
+        authenticators = _authenticators(server)
+        is_public = any(isinstance(item, AnonymousAuthentication) for item in authenticators)
+        if is_public and (names := list(_unguarded_writes(server))):
             yield Warning(
                 f"Everyone may call tools of the MCP server {server.name!r} which are not declared "
                 f"as read-only: {', '.join(names)}.",
@@ -57,20 +59,13 @@ def public_writes() -> Found:
             )
 
 
-def _is_public(server: Server) -> bool:
-    return any(isinstance(item, AnonymousAuthentication) for item in _authenticators(server))
-
-
 def _unguarded_writes(server: Server) -> Iterator[str]:
     """Return the names of tools which every caller sees and which may write, as is the default."""
     for component in server.components.registered():
         if not isinstance(component, ToolComponent):
             continue
         is_read_only = (component.annotations or {}).get("readOnlyHint", False)
-        # A view of REST framework is listed for them, and may ask for a login at the call.
-        permission = component.permission
-        is_guarded = permission and not getattr(permission, "admits_anonymous", False)
-        if not (is_read_only or is_guarded or component.scopes):
+        if not (is_read_only or _is_for_users(component) or component.scopes):
             yield component.name
 
 
@@ -128,6 +123,10 @@ SHOWN = 3
 
 
 def _is_for_users(component: Component) -> bool:
+    """Whether its permission excludes anonymous callers.
+
+    A view of REST framework may be listed for them, and ask for a login at the call.
+    """
     permission = component.permission
     return bool(permission) and not getattr(permission, "admits_anonymous", False)
 

@@ -26,10 +26,10 @@ def check(
 ) -> Callable[[Find], Run]:
     """Register a check. It is skipped where another one reports an error of its requirements.
 
-    ``check_settings`` reports invalid settings, and ``check_components`` a server whose components
-    are declared in a way that cannot work. No check builds components that are deferred, such as
+    ``check_settings`` reports invalid settings, and ``check_components`` a server with components
+    that cannot work as they are declared. No check builds components that are deferred, such as
     tools of REST views: that takes seconds on a large site, and most commands run checks. The only
-    exception is ``check --deploy`` (see ``deferred``).
+    exception is ``check_deferred_components``, for ``check --deploy``.
     """
 
     def decorate(find: Find) -> Run:
@@ -54,6 +54,6 @@ def check(
 
 
 def add(run: Run, *, deploy: bool = False) -> Run:
-    """Add a check that reads what Django gives to checks; ``check`` is for all others."""
+    """Add a check that reads the arguments of Django's checks; ``check`` is for all others."""
     CHECKS[deploy].append(run)
     return run

@@ -35,7 +35,7 @@ UNION_TYPES = frozenset({"array", "object"})
 """Types that Gemini rejects in a list of types (anomalyco/opencode#48073,
 github/copilot-cli#4623)."""
 HASH = re.compile(r"\.[0-9a-f]{12}(?=\.[^./]*$)")
-"""What ManifestStaticFilesStorage puts into the name of a file."""
+"""The part of a file's name that ManifestStaticFilesStorage adds."""
 
 
 @check()
@@ -83,8 +83,14 @@ def check_types_of_schemas() -> Found:
 
 @check()
 def check_lengths_of_descriptions() -> Found:
+    long: list[Entry] = []
+    for entry in registered_entries():
+        description = entry.component.description
+        # A computed one may need a request.
+        if isinstance(description, str | Promise) and len(str(description)) > MAX_DESCRIPTION:
+            long.append(entry)
     yield from _warning(
-        [entry for entry in registered_entries() if _length(entry) > MAX_DESCRIPTION],
+        long,
         f"have a description of more than {MAX_DESCRIPTION:,} characters, which VS Code cuts",
         hint="Say first what it does and when to use it, and leave the rest to the descriptions of "
         "arguments or to a resource.",
@@ -119,8 +125,10 @@ def check_collisions_of_names() -> Found:
 
 @check()
 def check_icons() -> Found:
-    url = _static_url()
-    if url is None or not apps.is_installed("django.contrib.staticfiles"):
+    url = urljoin(conf.get().base_url or "", settings.STATIC_URL or "")
+    # Without the origin in the URL, it is unknown which icons are static files.
+    is_absolute = url.startswith(("http:", "https:"))
+    if not is_absolute or not apps.is_installed("django.contrib.staticfiles"):
         return
     yield from _warning(
         [
@@ -160,26 +168,14 @@ def _has_union_type(schema: Mapping[str, Any]) -> bool:
     return False
 
 
-def _length(entry: Entry) -> int:
-    description = entry.component.description
-    # One that is computed may need a request.
-    return len(str(description)) if isinstance(description, str | Promise) else 0
-
-
 def _prefixed(entry: Entry) -> str:
     """The name as Claude Code writes it."""
     name = f"mcp__{entry.server.name}__{entry.component.name}"
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)
 
 
-def _static_url() -> str | None:
-    """The absolute URL of static files; None where it is not known, so that no icon is below it."""
-    url = urljoin(conf.get().base_url or "", settings.STATIC_URL or "")
-    return url if url.startswith(("http:", "https:")) else None
-
-
 def _is_missing(url: str, icon: Mapping[str, Any]) -> bool:
-    """Whether an icon below the URL of static files is none of them."""
+    """Whether an icon is below the URL of static files, and no such file exists."""
     from django.contrib.staticfiles import finders  # It can be imported only with its app.
 
     if not icon["src"].startswith(url):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.apps import AppConfig
@@ -52,8 +52,10 @@ def _missing(alias: str) -> Found:
     if not names:
         return  # Before the first migrate, or in a database without users.
     for entry in registered_entries():
-        for needed in _named_by(entry.component):
-            if needed in names:
+        options = entry.component.options.values()
+        of_options = (getattr(value, "permission", None) for value in options)
+        for needed in (entry.component.permission, *of_options):
+            if not isinstance(needed, str) or "." not in needed or needed in names:
                 continue
             near = _nearest(needed, names)
             yield Error(
@@ -77,10 +79,3 @@ def _nearest(needed: str, names: Iterable[str]) -> str | None:
     same = [app for app, _, other in split if other == codename]
     app = similar(label, same) or next(iter(same), None)
     return None if app is None else f"{app}.{codename}"
-
-
-def _named_by(component: Any) -> Iterator[str]:
-    of_options = (getattr(value, "permission", None) for value in component.options.values())
-    for permission in (component.permission, *of_options):
-        if isinstance(permission, str) and "." in permission:
-            yield permission

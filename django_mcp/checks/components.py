@@ -1,4 +1,4 @@
-"""Checks of tools, resources and prompts."""
+"""Checks of tools, resources and prompts, also of those that are built when they are first read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ from types import CodeType
 from typing import Any
 
 from django.apps import apps
-from django.core.checks import CheckMessage, Warning
+from django.core.checks import CheckMessage, Warning, run_checks
+from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp import conf
+from django_mcp import conf, registry
+from django_mcp.checks import TAG
+from django_mcp.checks.authentication import public_writes
 from django_mcp.checks.base import Found, check
-from django_mcp.core.components.base import USER_CHECKS, Component
+from django_mcp.checks.project import cannot_be_built
+from django_mcp.core.components.base import USER_CHECKS, Component, ConfigurationError
 from django_mcp.core.components.declaration import DECLARED, ComponentAttributes
 from django_mcp.core.components.prompt import Prompt
 from django_mcp.core.components.tool import Tool, ToolComponent
 from django_mcp.core.protocol.revisions import BY_VERSION, Structured
 from django_mcp.core.protocol.schema.compiler import to_object_root
+from django_mcp.core.server.server import Server
 from django_mcp.registry import registered_entries
+
+MAX_TOKENS = 25_000
+"""Of the tools of a server. Hosts that do not defer tools put all into each conversation."""
 
 
 @check()
@@ -86,8 +94,8 @@ def check_output_schemas() -> Found:
 
 @check()
 def check_input_requests() -> Found:
-    # What an undeclared one writes before an input request is written again when it runs again:
-    # such writes are rolled back only where it is declared.
+    # An undeclared one repeats, when it runs again, its writes before the input request: they are
+    # rolled back only where it is declared.
     for entry in registered_entries():
         component = entry.component
         if component.requests_input or _is_task_at_once(component):
@@ -141,3 +149,36 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
+
+
+@check(deploy=True)
+def check_deferred_components() -> Found:
+    """Build the components of all servers, and yield the further findings of the other checks.
+
+    No other check of a deployment reads deferred components: their order is not defined.
+    """
+    before = run_checks(tags=[TAG])
+    for server in registry.servers():
+        try:
+            any(server.components.all())
+            registry.check_declarations(server)
+            yield from large_list(server)
+        except (ConfigurationError, ImproperlyConfigured) as error:
+            yield cannot_be_built(server, error)
+    yield from (message for message in run_checks(tags=[TAG]) if message not in before)
+    yield from public_writes()
+
+
+def large_list(server: Server) -> Found:
+    """Yield a warning if the list of tools of a server fills the context of a model."""
+    tools = (entry for entry in registry.entries(server) if entry.component.kind == "tool")
+    listed = (each for each in tools if each.component.always_load or not server.short_lists)
+    size = sum(entry.tokens for entry in listed)
+    if size > MAX_TOKENS:
+        yield Warning(
+            f"The tools of the MCP server {server.name!r} take about {size:,} tokens of the "
+            f"context of a model, more than {MAX_TOKENS:,}.",
+            hint="See mcp_show --describe for the largest ones. Offer fewer tools, or set "
+            "tool_search=True on the server.",
+            id="django_mcp.W041",
+        )

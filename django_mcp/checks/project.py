@@ -112,13 +112,13 @@ def check_modules(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Che
 
 HINT = "Correct it: until then, neither mount nor the commands of MCP servers work."
 SERVING = ("check", "runserver", "testserver", "mcp_")
-"""How the names of commands begin that serve, or that are run to find errors."""
+"""The beginnings of the names of commands that serve, or that are run to find errors."""
 
 
 def level_of_command() -> type[Warning | Error]:
     """Return Warning while a command runs that does not serve, such as migrate, and else Error.
 
-    An error of a module ``mcp`` would stop what may be needed to correct it.
+    An error of a module ``mcp`` would stop a command that may be needed to correct it.
     """
     command = "".join(sys.argv[1:2])
     does_not_serve = command in get_commands() and not command.startswith(SERVING)
@@ -146,7 +146,12 @@ def cannot_be_built(server: Server, error: Exception) -> Warning | Error:
 def check_connection_pools() -> Found:
     for alias, database in connections.settings.items():
         pool = database.get("OPTIONS", {}).get("pool")
-        if isinstance(pool, dict) and _most(pool) == 1:
+        if not isinstance(pool, dict):
+            continue
+        most = pool.get("max_size")
+        if most is None:
+            most = pool.get("min_size", 4)  # As psycopg does.
+        if most == 1:
             yield Warning(
                 f"The connection pool of the database {alias!r} has one connection. A handler that "
                 "has it cannot wait for a store, which needs another one.",
@@ -157,7 +162,7 @@ def check_connection_pools() -> Found:
 
 @check(requires_settings=False, deploy=True)
 def check_kept_connections() -> Found:
-    """Find databases whose connections pile up under ASGI, as Django's documentation says."""
+    """Find databases with connections that pile up under ASGI, as Django's documentation says."""
     if not getattr(settings, "ASGI_APPLICATION", None):
         return
     for alias, database in connections.settings.items():
@@ -173,8 +178,3 @@ def check_kept_connections() -> Found:
                 ),
                 id="django_mcp.W069",
             )
-
-
-def _most(pool: dict[str, Any]) -> Any:
-    """How many connections a pool of psycopg has at most."""
-    return pool.get("min_size", 4) if pool.get("max_size") is None else pool["max_size"]

@@ -21,7 +21,7 @@ from django_mcp.registry import Interface
 logger = logging.getLogger("django_mcp")
 
 WSGI_ONLY = ("django.core", "django.contrib.staticfiles")
-"""Apps whose ``runserver`` is a WSGI server."""
+"""Apps with a ``runserver`` that is a WSGI server."""
 SETTINGS: Mapping[Interface, str] = {"WSGI": "WSGI_APPLICATION", "ASGI": "ASGI_APPLICATION"}
 HINTS: Mapping[Interface, str] = {
     "WSGI": (
@@ -55,7 +55,7 @@ def _applications() -> dict[Interface, str]:
 def _mounts(path: str) -> bool:
     """Whether an application, which may not exist, mounts a server.
 
-    No setting names it: an exception of its import is logged, and is no error of the site.
+    No setting names it: an exception of its import is logged, and is not an error of the site.
     """
     try:
         import_string(path)
@@ -67,13 +67,10 @@ def _mounts(path: str) -> bool:
     return any(registry.is_mounted(server, "ASGI") for server in registry.mountable())
 
 
-def _has_components() -> bool:
-    return any(not server.components.is_empty() for server in registry.servers())
-
-
 @check()
 def check_mount() -> Found:
-    if not _has_components() or registry.broken():
+    has_components = any(not server.components.is_empty() for server in registry.servers())
+    if not has_components or registry.broken():
         return
     applications = _applications()
     errors = _import(applications)

@@ -29,7 +29,10 @@ ORIGIN = re.compile(r"([a-z]+:)?//", re.IGNORECASE)
 
 @check()
 def check_views() -> Found:
-    for view in _views():
+    components = (entry.component for entry in registered_entries())
+    views = (item.view for item in components if isinstance(item, ToolComponent))
+    # In the order of their first tools.
+    for view in dict.fromkeys(view for view in views if isinstance(view, TemplateView)):
         yield from _of_requests(view)
         try:
             html = view.page()
@@ -57,13 +60,6 @@ def check_app_only_tools() -> Found:
                 hint="Set a permission, scopes or read_only=True: app_only is no protection.",
                 id="django_mcp.W049",
             )
-
-
-def _views() -> Iterator[TemplateView]:
-    components = (entry.component for entry in registered_entries())
-    views = (item.view for item in components if isinstance(item, ToolComponent))
-    # In the order of their first tools.
-    yield from dict.fromkeys(view for view in views if isinstance(view, TemplateView))
 
 
 def _blocked(view: TemplateView, html: str) -> Iterator[CheckMessage]:
