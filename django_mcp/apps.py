@@ -53,7 +53,7 @@ def _fill_ports() -> None:
     from django_mcp.core.frame.client import input_requests
     from django_mcp.core.server import failures, in_process, notifications
     from django_mcp.pubsub import publisher, revocations
-    from django_mcp.runtime import atomic_requests, context_managers, housekeeping
+    from django_mcp.runtime import context_managers, housekeeping
     from django_mcp.runtime.django_types import arguments as django_arguments
     from django_mcp.runtime.django_types import exceptions, forms, requests, values
     from django_mcp.tasks import store, submission
@@ -72,7 +72,8 @@ def _fill_ports() -> None:
     input_requests.READ_FORM.fill(forms.input_schema_of)
     in_process.CALLER.fill(DjangoInProcessCaller())
     invocation.RUN_QUERIES.fill(values.run_queries)
-    invocation.AROUND_HANDLER.fill([atomic_requests.transactions, context_managers.around_call])
+    around = [context_managers.transactions, context_managers.around_call]
+    invocation.AROUND_HANDLER.fill(around)
     cache.SUBSCRIBE.fill(revocations.subscribe)
     notifications.PUBLISHER.fill(publisher.ChannelsPublisher())
     housekeeping.CLAIM.fill(stores.claim)

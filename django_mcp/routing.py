@@ -33,13 +33,7 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, switches
 from django_mcp.registry import Interface
 from django_mcp.runtime import background, lifespan
-from django_mcp.runtime.process import (
-    asgi_servers,
-    garbage_collector,
-    greenlets,
-    stop_signals,
-    uwsgi,
-)
+from django_mcp.runtime.process import asgi_servers, interpreter, stop_signals
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.transports import site
 from django_mcp.transports.http import health, server_card, shutdown, well_known
@@ -133,7 +127,7 @@ def _applications(interface: Interface) -> tuple[dict[str, Asgi], Asgi]:
     """
     if not apps.is_installed("django_mcp"):
         raise ImproperlyConfigured(NOT_INSTALLED)
-    greenlets.refuse_to_serve()
+    interpreter.refuse_greenlets(interpreter.FOR_SERVERS)
     registry.raise_broken()
     applications: dict[str, Asgi] = {}
     below: dict[str, Asgi] = {}
@@ -285,7 +279,7 @@ def _handle_signals() -> None:
 @cache
 def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopThread:
     """Prepare the process at its first request: to be told to stop, and to exit."""
-    uwsgi.check_threads()
+    interpreter.check_threads()
     running.call(_prepare_process, _begin_to_stop)
     _handle_signals()
     atexit.register(_stop_loop, running)
@@ -312,7 +306,7 @@ def _prepare_process(stop: stop_signals.Begin) -> None:
     after it has imported the application."""
     stop_signals.watch(stop)
     switches.follow()
-    garbage_collector.freeze()
+    interpreter.freeze()
 
 
 async def _lifespan(wrapped: WrappedLifespan, receive: Any, send: Any) -> None:

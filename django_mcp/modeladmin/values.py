@@ -20,7 +20,7 @@ from django_mcp.forms.tool import initial_value
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.requests import plain_text
 from django_mcp.runtime.django_types.field_types import FieldType, of_model_field
-from django_mcp.runtime.django_types.files import url_of
+from django_mcp.runtime.django_types.values import file_url
 
 MAX_RELATED = 200
 """Related objects that are listed of one field."""
@@ -85,7 +85,7 @@ def of_field(field: Any, obj: Any, value: Any) -> Any:
     if isinstance(value, Model):
         return reference(value)
     if isinstance(field, FileField):
-        return url_of(value)
+        return file_url(value)
     of_type = of_model_field(field)
     if isinstance(of_type, FieldType) and of_type.write is not None:
         return of_type.write(value)
@@ -99,7 +99,7 @@ def of_bound_field(form: Any, name: str) -> Any:
         raise Secret
     if isinstance(field, forms.FileField):
         initial = form.get_initial_for_field(field, name)
-        return url_of(initial) if isinstance(initial, FieldFile) else None
+        return file_url(initial) if isinstance(initial, FieldFile) else None
     value = initial_value(form, name)
     if isinstance(field, forms.ModelMultipleChoiceField):
         labels = _labels(field, value or [])

@@ -1,8 +1,8 @@
 """Background tasks, which have nothing of the call that starts them.
 
-``create_task`` is for what somebody waits for, ``spawn`` for what nobody waits for, and
-``spawn_accepted`` for what was promised to somebody: a process that stops waits for it. What is
-collected in memory, to be written together, is written when ``finish`` stops the extensions.
+``create_task`` is for work that somebody waits for, ``spawn`` for work that nobody waits for, and
+``spawn_accepted`` for work that was promised: a process that stops waits for it. ``finish`` stops
+the extensions, which then write the rows that they have collected in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def create_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """``create_task`` for what nobody waits for."""
+    """``create_task`` for work that nobody waits for."""
     _ = create_task(coroutine)
 
 

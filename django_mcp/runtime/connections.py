@@ -2,7 +2,7 @@
 
 Django closes old connections when a request of its own handler starts and ends. MCP messages do
 not pass through that handler, so ``call`` and ``RequestThread`` close them: by CONN_MAX_AGE, as
-Django does. A kept connection stays with its thread, whose next request uses it.
+Django does. A kept connection stays with its thread: the next request there uses it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 RECENT = 0.05
-"""Seconds for which checked connections are taken to be neither too old nor closed."""
+"""Seconds that a checked connection is taken to be neither too old nor closed."""
 
 
 class _Thread(threading.local):
@@ -71,7 +71,7 @@ def close_expired() -> None:
 def close_old() -> None:
     """Close the connections as Django does at the end of a request: by CONN_MAX_AGE.
 
-    Those in a transaction, which nobody will end, are closed in any case. What is closed is
+    Those in a transaction, which nobody will end, are closed in any case. A closed connection is
     forgotten: the next request on this thread finds nothing of its state.
     """
     if not _thread.may_have_connections:

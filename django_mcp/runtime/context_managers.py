@@ -1,8 +1,9 @@
-"""Synchronous context managers around a coroutine, on the thread of its request.
+"""Synchronous context managers around a handler: ``around_call`` and ATOMIC_REQUESTS.
 
-``sync_to_async`` copies the context variables for each call, and a manager may reset what it has
-set only in the context where it has set it. It has a context of its own here: the coroutine
-takes over its changes at the beginning, and it takes over the coroutine's before the end.
+Around a coroutine, they run on the thread of its request. ``sync_to_async`` copies the context
+variables for each call, and a manager may reset a variable only in the context where it has set it.
+It has a context of its own here: the coroutine takes over its changes at the beginning, and it
+takes over the coroutine's before the end.
 
 The values of asgiref's ``Local``, such as the active language, belong to a thread besides. Whatever
 takes a context to another thread has to move them.
@@ -13,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from contextvars import Context, ContextVar, Token, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from asgiref.sync import sync_to_async
+from django.db import connections, transaction
 
 from django_mcp.runtime import private
 
@@ -57,6 +59,46 @@ class AroundCall(NamedTuple):
 def around_call(server: Server, handler: Any) -> AroundCall | None:
     """The hook around each handler of a server; None without it."""
     return AroundCall(server) if server.has_hook("around_call") else None
+
+
+class Transactions(NamedTuple):
+    """A transaction around a handler, on each of these databases, as ATOMIC_REQUESTS demands.
+
+    As around a view, an exception rolls it back, and an error that is returned does not.
+    ``transaction.non_atomic_requests`` excludes a handler.
+    """
+
+    aliases: tuple[str, ...]
+
+    def call(self, frame: Frame, function: Callable[..., T], /, *args: Any) -> T:
+        """Return what ``function``, which calls a synchronous handler, returns."""
+        with self._begin():
+            return function(*args)
+
+    def wait_for(
+        self, frame: Frame, coroutine: Coroutine[Any, Any, T], /
+    ) -> Coroutine[Any, Any, T]:
+        """Return the result of ``coroutine``, a call of an asynchronous handler.
+
+        Django refuses async views with ATOMIC_REQUESTS, because their ORM calls may run on any
+        thread. Queries of a handler run on the thread of its request, which has the transaction.
+        """
+        return within(self._begin, coroutine)
+
+    def _begin(self) -> ExitStack:
+        with ExitStack() as stack:
+            for alias in self.aliases:
+                stack.enter_context(transaction.atomic(using=alias))
+            return stack.pop_all()
+
+
+def transactions(server: Server, handler: Any) -> Transactions | None:
+    """The transactions around a handler, for ATOMIC_REQUESTS; None if it is excluded."""
+    excluded = getattr(handler, "_non_atomic_requests", ())
+    databases = connections.settings.items()
+    aliases = [alias for alias, options in databases if options.get("ATOMIC_REQUESTS")]
+    remaining = tuple(alias for alias in aliases if alias not in excluded)
+    return Transactions(remaining) if remaining else None
 
 
 async def within(
@@ -110,11 +152,8 @@ def _leave(manager: AbstractContextManager[Any], *error: Any) -> None:
 
 
 def _differences(of: Context, to: Context) -> list[tuple[ContextVar[Any], Any]]:
-    return [(variable, value) for variable, value in of.items() if _is_other(to, variable, value)]
-
-
-def _is_other(context: Context, variable: ContextVar[Any], value: Any) -> bool:
-    return context.get(variable, _MISSING) is not value
+    """Return the variables that have another value in the first context than in the second."""
+    return [(each, value) for each, value in of.items() if to.get(each, _MISSING) is not value]
 
 
 def _set(values: Iterable[tuple[ContextVar[Any], Any]]) -> list[tuple[ContextVar[Any], Token[Any]]]:

@@ -1,7 +1,7 @@
 """Delete expired rows: in small steps, off the path of requests, by one worker at a time.
 
-Each worker has a timer. The one whose timer fires first claims the round, so that the work does
-not grow with the number of workers, and goes on when one of them dies.
+Each worker has a timer. The first one to fire claims the round, so that the work does not grow with
+the number of workers, and goes on when one of them dies.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ CLAIM: Port[Callable[[str, float], Awaitable[bool]]] = Port("claims rounds")
 """Whether this worker is the only one that claims a name within so many seconds."""
 
 INTERVAL = 60.0
-"""Seconds from a round to the next: what has expired is out of use already, and each round is a few
-statements where nothing has."""
+"""Seconds from a round to the next: expired rows are out of use already, and a round without any is
+a few statements."""
 
 PAUSE = 0.05
 """Seconds between two statements that delete: they leave most of the database to requests."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from inspect import isawaitable
@@ -18,6 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.core.components.signature import is_async
+from django_mcp.core.concurrency.loops import result_of
 from django_mcp.core.server.extensions import INSTALLED, Extension
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, housekeeping, pools, request_scope
@@ -44,20 +45,15 @@ async def start(server: Server) -> None:
 
 async def _start(server: Server) -> None:
     if not server.is_running:
-        await _start_extensions()
+        for extension in INSTALLED.all:
+            if extension.start is not None and extension not in _started:
+                await extension.start()
+                _started.add(extension)
         if server.has_hook("start"):
             await _call(server.start)
         server.is_running = True
         _running[server] = None
         housekeeping.start()
-
-
-async def _start_extensions() -> None:
-    """Start those that have not been started in this process."""
-    for extension in INSTALLED.all:
-        if extension.start is not None and extension not in _started:
-            await extension.start()
-            _started.add(extension)
 
 
 def _on_done(server: Server, task: asyncio.Task[None]) -> None:
@@ -108,13 +104,9 @@ def _stop_at_exit() -> None:
         server.is_running = False
         try:
             if isawaitable(returned := server.stop()):
-                asyncio.run(_wait_for(returned))
+                asyncio.run(result_of(returned))
         except Exception as error:
             server.report(STOP_FAILED.format(server.name), error)
-
-
-async def _wait_for(awaitable: Awaitable[Any]) -> None:
-    await awaitable
 
 
 _running: WeakKeyDictionary[Server, None] = WeakKeyDictionary()

@@ -44,8 +44,8 @@ class ProtectedPage:
 
     It sends no Content-Security-Policy: the middleware of a site leaves out its own, which is
     stricter, where a view has set one. X-Frame-Options forbids frames, and an element ``meta`` of
-    the page adds ``base-uri``. There is no ``form-action``: browsers apply it to the redirect of a
-    consent, whose scheme may be a program's own.
+    the page adds ``base-uri``. It has no ``form-action``: browsers apply it to the redirect of a
+    consent, which may have a scheme of the program.
 
     A post of the button "Not you? Log out" ends the session of the user and asks for the page
     again, which sends the next user to the login.
@@ -141,10 +141,10 @@ def page_url(view: str, **kwargs: str) -> str | None:
 
 
 def absolute_url(transport: Transport | None, view: str, **kwargs: str) -> str:
-    """Return the URL of a page of the site, for the client whose message ``transport`` brought.
+    """Return the URL of a page of the site, for the client that ``transport`` connects.
 
     Raises NoReverseMatch, and ImproperlyConfigured where neither BASE_URL nor a request over HTTP
-    says at which host the site is.
+    names the host of the site.
     """
     path = reverse(view, kwargs=kwargs)[len(get_script_prefix()) :]
     return f"{_base_url(transport)}/{path}"

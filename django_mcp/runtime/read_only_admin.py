@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 from weakref import WeakSet
@@ -21,15 +21,15 @@ from django_mcp.core.components.tool import ToolComponent
 
 PACKAGE = "django_mcp"
 NOTHING = "-"
-"""What a page shows for a value that there is none of, as lists do."""
+"""The text of a page for a missing value, as in lists."""
 _grouped: WeakSet[admin.AdminSite] = WeakSet()
 
 
 def group_apps(site: admin.AdminSite) -> None:
     """List this package and its apps as one section of an admin site.
 
-    Django has a section for each app. ``get_app_list`` is what a site overrides to list others, so
-    the section stands where the first of them stood.
+    Django has a section for each app. A site overrides ``get_app_list`` to list others, so the
+    section stands where the first of them stood.
     """
     if site in _grouped:
         return
@@ -37,7 +37,8 @@ def group_apps(site: admin.AdminSite) -> None:
     list_apps = site.get_app_list
 
     def get_app_list(request: HttpRequest, app_label: str | None = None) -> list[Any]:
-        labels = _labels()
+        configs = apps.get_app_configs()
+        labels = {app.label for app in configs if app.name.partition(".")[0] == PACKAGE}
         if app_label is not None and app_label not in labels:
             return list_apps(request, app_label)
         listed = list_apps(request)
@@ -54,14 +55,8 @@ def group_apps(site: admin.AdminSite) -> None:
     site.get_app_list = get_app_list  # type: ignore[method-assign]
 
 
-def _labels() -> set[str]:
-    """The labels of this package and of its apps."""
-    named = apps.get_app_configs()
-    return {app.label for app in named if app.name.partition(".")[0] == PACKAGE}
-
-
 class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
-    """An admin whose URLs filter by what its list shows only.
+    """An admin with URLs that filter only by columns of its list.
 
     Django allows every column of the model. The rows of this package have some that nobody sees,
     which a lookup such as ``?data__contains=`` would read letter by letter.
@@ -72,7 +67,7 @@ class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
         group_apps(admin_site)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
-        """Return the row, which knows whose page it is on: links depend on the permissions."""
+        """Return the row with the user who reads its page: links depend on their permissions."""
         row: Any = super().get_object(request, object_id, from_field)
         if row is not None:
             row.reader = request.user
@@ -113,26 +108,16 @@ class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
             return ""
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        filters = self.get_list_filter(request)
+        shown: set[Any] = {*self.get_list_display(request)}
+        parameters: set[str | None] = set()
+        for each in self.get_list_filter(request):
+            if isinstance(each, type) and issubclass(each, admin.SimpleListFilter):
+                parameters.add(each.parameter_name)
+            else:  # Such as "status", or ("day", DateFieldListFilter).
+                shown.add(each[0] if isinstance(each, tuple | list) else each)
         columns = {"pk", *(name for each in self.opts.fields for name in (each.name, each.attname))}
-        hidden = columns.difference(self.get_list_display(request), _fields(filters))
-        is_hidden = lookup not in _parameters(filters) and lookup.partition("__")[0] in hidden
+        is_hidden = lookup not in parameters and lookup.partition("__")[0] in columns - shown
         return not is_hidden and super().lookup_allowed(lookup, value, request)
-
-
-def _fields(filters: Iterable[Any]) -> Iterator[str]:
-    """The fields of a list's filters: "status", or ("day", DateFieldListFilter)."""
-    for each in filters:
-        field = each[0] if isinstance(each, tuple | list) else each
-        if isinstance(field, str):
-            yield field
-
-
-def _parameters(filters: Iterable[Any]) -> Iterator[str]:
-    """The parameters that other filters read from a URL."""
-    for each in filters:
-        if isinstance(each, type) and issubclass(each, admin.SimpleListFilter):
-            yield str(each.parameter_name)
 
 
 class ReadOnlyAdmin(ListedLookups):

@@ -9,13 +9,13 @@ authentication never wait for a handler. The connections stay with the thread, b
 CONN_MAX_AGE.
 
 ========= ======================================= ===============================================
-state     what it means                           next, and what moves it
+state     the calls of the request                next, and what moves it
 ========= ======================================= ===============================================
-without   there is no call to run                 waiting: ``submit``
-waiting   the calls wait for a thread of the pool serving: the pool; without: the pool, if no
+without   are all done                            waiting: ``submit``
+waiting   wait for a thread of the pool           serving: the pool; without: the pool, if no
                                                   thread is free in time, and ``end``
-serving   a thread runs the calls, one after      without: the thread itself, after ``release`` or
-          the other, and waits for the next       ``end``, if no call is left; waiting: the same,
+serving   run on a thread, one after the other;   without: the thread itself, after ``release`` or
+          it waits for the next                   ``end``, if no call is left; waiting: the same,
                                                   if calls are left and ``purpose`` has changed
 ========= ======================================= ===============================================
 

@@ -1,9 +1,9 @@
 """Rolling back the database writes of a handler that requests input by multi round-trips.
 
-Such a handler ends with its input request and runs again from the top when the client responds,
-so what it wrote first would be written twice. Where the handler declares ``requests_input``, its
-writes are rolled back. Only an input request does so: writes before any other exception are kept,
-as in a session.
+Such a handler ends with its input request and runs again from the top when the client responds, so
+that its first writes would be made twice. Where the handler declares ``requests_input``, they are
+rolled back. Only an input request does so: writes before any other exception are kept, as in a
+session.
 """
 
 from __future__ import annotations

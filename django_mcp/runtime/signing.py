@@ -67,7 +67,7 @@ class DjangoSigner:
 
 @lru_cache(maxsize=256)
 def _cipher(secret: bytes, bound_to: str) -> AESGCM:
-    """Return the cipher of a key, whose derivation takes longer than the encryption."""
+    """Return the cipher of a key: its derivation takes longer than the encryption."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -102,7 +102,7 @@ def encrypt(table: str, row: str, column: str, value: Any) -> str:
 def decrypt(table: str, row: str, column: str, stored: str) -> Any:
     """Return the value that ``encrypt`` was given; raises ValueError for anything else.
 
-    A value of another row or column is rejected, and so is one whose key was removed from
+    A value of another row or column is rejected. So is one with a key that was removed from
     SECRET_KEY and SECRET_KEY_FALLBACKS.
     """
     text = DjangoSigner().unsign(_place(table, row, column), stored)

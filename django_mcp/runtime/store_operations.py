@@ -61,7 +61,7 @@ class StoreOperations:
         self._size = size
         self._guard = threading.Lock()
         self._hanging: set[_Operation] = set()
-        """Those which are late, and whose threads have not returned."""
+        """Late operations that still occupy their threads."""
         self._late = 0
         """How many in a row were late."""
         self._probe: _Operation | None = None
@@ -171,7 +171,7 @@ def _copy(source: Future[Any], waiting: asyncio.Future[Any]) -> None:
 def _without_socket(connection: BaseDatabaseWrapper) -> tuple[type[Exception], ...]:
     """Errors of a connection that is closed, or has no socket that the driver shows.
 
-    ``psycopg`` raises an error of its own for a closed one, which is no OSError.
+    For a closed one, ``psycopg`` raises an error of its own, which is not an OSError.
     """
     driver: Any = connection
     return (AttributeError, OSError, ValueError, driver.Database.Error)
@@ -187,9 +187,9 @@ def _shut_down(connection: BaseDatabaseWrapper) -> None:
 
 
 def close_if_broken(connection: BaseDatabaseWrapper) -> None:
-    """Close an idle connection whose server has closed it, because it was restarted.
+    """Close an idle connection that its server has closed, because it was restarted.
 
-    An idle connection has nothing to read but that. Looking takes 2 µs, a query 20 to 50 µs.
+    An idle connection has nothing else to read. Looking takes 2 µs, a query 20 to 50 µs.
     """
     raw: Any = connection.connection
     if raw is None:

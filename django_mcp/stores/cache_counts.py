@@ -14,7 +14,7 @@ from django_mcp.stores.cache import locked
 
 @dataclass(frozen=True, slots=True)
 class PeriodCount:
-    """Counts in the default cache of what an identity has done in the current period."""
+    """Counts of the actions of an identity in the current period, in the default cache."""
 
     name: str
     period: int

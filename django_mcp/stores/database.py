@@ -169,16 +169,16 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
             if not self._statements.update(after, update_count, text, now):
                 raise ConcurrentUpdate
             if is_taken_over:
-                self._write_principal(after)
-            self._unsubscribe(after, before.subscriptions - after.subscriptions)
+                self._rows(McpSession).filter(pk=after.address).update(
+                    principal=after.principal[:PRINCIPAL_LENGTH],
+                    caller=digest(after.counted_as),
+                )
+            removed = before.subscriptions - after.subscriptions
+            if removed:
+                rows = self._rows(Subscription).filter(session=after.address)
+                rows.filter(resource__in=[digest(after.server, uri) for uri in removed]).delete()
             self._subscribe(after, after.subscriptions - before.subscriptions)
         return unpack(text, session_id=session_id)
-
-    def _write_principal(self, session: Session) -> None:
-        self._rows(McpSession).filter(pk=session.address).update(
-            principal=session.principal[:PRINCIPAL_LENGTH],
-            caller=digest(session.counted_as),
-        )
 
     @retried_on_thread
     def touch(self, session_id: str) -> None:
@@ -237,11 +237,6 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
                 Subscription(session_id=session.address, resource=digest(session.server, uri))
                 for uri in uris
             )
-
-    def _unsubscribe(self, session: Session, uris: Collection[str]) -> None:
-        if uris:
-            rows = self._rows(Subscription).filter(session=session.address)
-            rows.filter(resource__in=[digest(session.server, uri) for uri in uris]).delete()
 
     def _transaction_if(self, writes_more: bool) -> AbstractContextManager[Any]:
         """A transaction, where more than one statement writes."""

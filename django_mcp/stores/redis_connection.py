@@ -92,7 +92,7 @@ def _client(url: str, options: Mapping[str, Any]) -> Any:
 
 
 OWN_OPTIONS = frozenset({"serializer", "pool_class", "parser_class"})
-"""Those that are not of the connections."""
+"""The options that do not belong to the connections."""
 
 
 def _imported(given: Any) -> Any:

@@ -25,7 +25,7 @@ LARGEST = 2**63 - 1
 
 
 class _Read:
-    """A query for columns, whose parameters are given with each call.
+    """A query for columns; each call gives the parameters.
 
     It is compiled by the ORM, which knows how each database returns values, but only once. A
     RawQuerySet, the public interface, takes 90 µs more for each read.

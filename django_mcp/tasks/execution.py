@@ -38,7 +38,7 @@ from django_mcp.models import McpTask
 from django_mcp.pubsub import bus, publisher, switches
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import pools, request_scope
-from django_mcp.runtime.process import greenlets
+from django_mcp.runtime.process import interpreter
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone
 from django_mcp.tasks.clients import PageClient, TaskClient

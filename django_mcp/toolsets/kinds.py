@@ -15,7 +15,6 @@ from pydantic import AfterValidator, Field
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.schema.shapes import Choices, or_null
-from django_mcp.runtime.django_types import files
 from django_mcp.runtime.django_types.field_types import (
     MAX_CHOICES,
     MAX_DIGITS,
@@ -29,6 +28,7 @@ from django_mcp.runtime.django_types.field_types import (
     of_model_field,
 )
 from django_mcp.runtime.django_types.fields import FieldKind
+from django_mcp.runtime.django_types.values import file_url_of_column
 
 Schema = dict[str, Any]
 Family = Literal["number", "text", "boolean", "date", "datetime", "time", "duration", "other"]
@@ -114,7 +114,7 @@ def _of_type(of_field: FieldType, field: Any) -> Kind:
 
 def _file(kind: Kind, field: models.FileField) -> Kind:
     """A file: its URL is shown, the name in the storage is compared."""
-    write = partial(files.url_of_column, field)
+    write = partial(file_url_of_column, field)
     return replace(_text(kind, field), schema=or_null(kind.schema), write=write, may_be_cut=False)
 
 

@@ -10,7 +10,7 @@ from django.core import signals
 from django.db import close_old_connections
 
 from django_mcp import Server
-from django_mcp.runtime import request_signals
+from django_mcp.runtime.around import django_handler
 from django_mcp.transports.http.endpoint import Endpoint
 from tests.around.requests import call
 
@@ -64,7 +64,7 @@ async def test_receivers_that_have_disconnected_are_not_called(server: Server) -
     signals.request_started.disconnect(started)
     await call(server, "ping")
     assert received == [1]
-    assert not request_signals.OTHERS.are_any
+    assert not django_handler.OTHERS.are_any
 
 
 async def test_connections_of_a_test_are_left_to_it(

@@ -1,1 +1,1 @@
-"""What Django's own types are for components: arguments, results, errors, forms and requests."""
+"""Django's own types in components: arguments, results, errors, forms and requests."""

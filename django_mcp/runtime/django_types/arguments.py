@@ -34,7 +34,7 @@ from django_mcp.runtime.django_types.uploads import Uploads
 
 @dataclass(frozen=True, slots=True)
 class RowArgument(Deferred):
-    """The row of a model whose field has a value, within the rows that the caller may use."""
+    """The row of a model by the value of a field, within the rows that the caller may use."""
 
     model: Any
     lookup: Lookup

@@ -42,7 +42,7 @@ def in_database(value: datetime) -> datetime:
 def for_form(value: Any) -> Any:
     """Return the value of a field of a form for dates and times, as the site has it.
 
-    Anything that is no time is returned as it is, for the form to reject.
+    Anything else is returned as it is, for the form to reject.
     """
     try:
         parsed = parse_datetime(value) if isinstance(value, str) else None
@@ -57,7 +57,7 @@ def for_form(value: Any) -> Any:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a time, whose format requires an offset."""
+    """Return the JSON Schema of a time; its format requires an offset."""
     if settings.USE_TZ:
         return {"type": "string", "format": "date-time"}
     return {"type": "string", "description": WITHOUT_OFFSET}

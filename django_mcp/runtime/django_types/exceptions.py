@@ -18,7 +18,7 @@ CONFLICT = "The change conflicts with other data of the site."
 MAX_DEPTH = 8
 """Levels of nested validation errors."""
 NON_FIELD = ("non_field_errors", "detail", "__all__")
-"""Keys whose messages concern no single field."""
+"""Keys of messages that concern no single field."""
 
 
 def detail_lines(details: Any, path: str = "", depth: int = 0) -> Iterator[str]:

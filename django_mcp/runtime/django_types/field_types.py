@@ -15,7 +15,7 @@
 | JSONField | ``json`` | anything |
 
 The schema of a value has a ``format`` or a ``pattern`` only where every value that a database may
-hold meets it: clients validate what they receive, and would reject the whole answer. An e-mail
+hold meets it: clients validate results, and would reject the whole answer. An e-mail
 address may be blank, a duration may have fractions or a sign, a time has no offset.
 """
 
@@ -88,7 +88,7 @@ def _without_offset(value: time) -> time:
 
 
 def _address(value: str) -> str:
-    # As IPvAnyAddress of pydantic, whose module loads a megabyte for the addresses of emails.
+    # As IPvAnyAddress of pydantic: its module loads a megabyte for the addresses of emails.
     try:
         return str(ip_address(value))
     except ValueError:
@@ -221,7 +221,7 @@ def integer_range(field: Any) -> tuple[int, int]:
 
 
 def key_field(model: type[models.Model], name: str = "pk") -> Any:
-    """Return the field whose values identify objects; None for a key of several columns."""
+    """Return the field that identifies objects; None for a key of several columns."""
     field: Any = model._meta.pk if name == "pk" else model._meta.get_field(name)
     while getattr(field, "remote_field", None) is not None:
         field = field.target_field
@@ -249,7 +249,7 @@ def key_schema(model: type[models.Model], name: str = "pk") -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The argument for a field of a form, whose value the form validates."""
+    """The argument for a field of a form; the form validates its value."""
 
     annotation: Any
     """For pydantic."""

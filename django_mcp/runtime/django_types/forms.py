@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django import forms
@@ -34,22 +34,20 @@ def input_schema_of(declared: Any) -> InputSchema | None:
     }
 
     def clean(content: dict[str, Any]) -> dict[str, Any]:
-        form = declared(data={name: _sent(fields.get(name), content[name]) for name in content})
-        if not form.is_valid():
-            raise InvalidArguments("; ".join(_error_messages(form)))
-        return dict(form.cleaned_data)
+        data = dict(content)
+        for name, value in content.items():
+            if isinstance(fields.get(name), forms.DateTimeField):
+                data[name] = dates.for_form(value)
+        form = declared(data=data)
+        if form.is_valid():
+            return dict(form.cleaned_data)
+        messages: list[str] = []
+        for name, errors in form.errors.items():
+            prefix = "" if name == NON_FIELD_ERRORS else f"{name}: "
+            messages += [f"{prefix}{error}" for error in errors]
+        raise InvalidArguments("; ".join(messages))
 
     return InputSchema(schema, clean)
-
-
-def _sent(field: Any, value: Any) -> Any:
-    return dates.for_form(value) if isinstance(field, forms.DateTimeField) else value
-
-
-def _error_messages(form: forms.BaseForm) -> Iterable[str]:
-    for name, errors in form.errors.items():
-        prefix = "" if name == NON_FIELD_ERRORS else f"{name}: "
-        yield from (f"{prefix}{error}" for error in errors)
 
 
 def _field_schema(name: str, field: forms.Field) -> Schema:

@@ -53,7 +53,7 @@ class KeyGuard:
     def changed(self) -> str | None:
         """Return the name of a field that changes the key of an existing row, or None.
 
-        No key is no key of another row: such an object is copied.
+        An object without a key is copied: no other row has such a key.
         """
         if self._instance._state.adding:
             return None
@@ -63,8 +63,8 @@ class KeyGuard:
     def saves(self, *, always_inserts: bool = False) -> Iterator[None]:
         """Within it, the first save inserts a new row, or updates the one that was read.
 
-        A new object of which the form did not change the key may have that of a row: the code that
-        made it has chosen it. With ``always_inserts``, such a row is a conflict as well.
+        A new object may have the key of a row if the form did not change it: the code that made the
+        object has chosen it. With ``always_inserts``, such a row is a conflict as well.
         """
         # An attribute of the object: models override ``save``, often without its arguments.
         attributes = vars(self._instance)

@@ -1,4 +1,4 @@
-"""Files as arguments of tools: what a host or a model sends becomes an uploaded file of Django.
+"""Files as arguments of tools: an object that a host or a model sends becomes an uploaded file.
 
 A file is one object, as hosts that pass on files of a chat fill it in: ``download_url`` is where
 the host has the file, or a ``data:`` URL with its bytes, from clients that pass on none. The URL of
@@ -33,8 +33,7 @@ from django_mcp.core.protocol.limits import cut
 from django_mcp.outbound import OutboundError, check_url, download
 
 MAX_INLINE_BYTES = 1_000_000
-"""The largest file in a data: URL. A message, in which base64 takes a third more, has 4 MB at
-most."""
+"""The largest file in a data: URL. A message has 4 MB at most, and base64 takes a third more."""
 MAX_HEAD = 200
 """Characters of a data: URL before its bytes."""
 MAX_URL = (MAX_INLINE_BYTES + 2) // 3 * 4 + MAX_HEAD
@@ -105,7 +104,7 @@ class Uploads:
         """Return the file, or the files, of an argument; None for None.
 
         The files of one argument have MAX_UPLOAD_SIZE and UPLOAD_TIMEOUT together. Raises ToolError
-        for a file that is none, or that the site does not accept.
+        for a value that is not a file, and for a file that the site does not accept.
         """
         if value is None:
             return None
@@ -132,7 +131,7 @@ class Uploads:
 
 @dataclass(slots=True)
 class _Budget:
-    """What is left of the bytes and the seconds for the files of one argument."""
+    """The remaining bytes and seconds for the files of one argument."""
 
     limits: FileLimits
     bytes_left: int
@@ -144,7 +143,8 @@ class _Budget:
         return cls(limits, site.max_upload_size, time.monotonic() + site.upload_timeout)
 
     def receive(self, argument: str, value: Any) -> UploadedFile[Any]:
-        if not _is_file_value(value):
+        is_file = isinstance(value, Mapping) and value.keys() >= FILE_MEMBERS
+        if not is_file or not all(isinstance(member, str) for member in value.values()):
             raise ToolError(f"{argument}: give a file as an object with download_url and file_id")
         claimed_type = _media_type(argument, value.get("mime_type", ""))
         self._check_type(argument, claimed_type)
@@ -245,12 +245,6 @@ class _Content:
         (self._temporary or self._memory).close()
 
 
-def _is_file_value(value: Any) -> bool:
-    if not isinstance(value, Mapping) or not value.keys() >= FILE_MEMBERS:
-        return False
-    return all(isinstance(member, str) for member in value.values())
-
-
 def _media_type(argument: str, text: str) -> str:
     media_type = text.partition(";")[0].strip().lower()
     if media_type and not MEDIA_TYPE.fullmatch(media_type):
@@ -259,7 +253,7 @@ def _media_type(argument: str, text: str) -> str:
 
 
 def _name(argument: str, value: Mapping[str, str], media_type: str) -> str:
-    """Return a name without directories and control characters, as that of a browser's upload."""
+    """Return a name without directories and control characters, as a browser would send it."""
     given = value.get("file_name")
     if given is None:
         given = f"{value['file_id']}{mimetypes.guess_extension(media_type) or ''}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from io import BytesIO
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import (
@@ -17,7 +18,7 @@ from django.core.exceptions import (
 from django.core.files.base import File
 from django.core.paginator import Page
 from django.core.signals import setting_changed
-from django.db.models import Model, QuerySet
+from django.db.models import FileField, Model, QuerySet
 from django.db.models.fields.files import FieldFile
 from django.db.models.manager import BaseManager
 from django.db.models.query import RawQuerySet
@@ -31,6 +32,7 @@ from django.utils.functional import LazyObject
 from django.utils.module_loading import import_string
 
 from django_mcp import conf
+from django_mcp.auth.resource import request_origin
 from django_mcp.core.components import serializers
 from django_mcp.core.components.base import UnserializableResult
 from django_mcp.core.components.responses import ContentResponse
@@ -41,8 +43,9 @@ from django_mcp.core.components.serializers import (
     Table,
     Unsupported,
 )
+from django_mcp.core.frame.client.base import current_frame
+from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.runtime import private
-from django_mcp.runtime.django_types import files
 
 MAX_DEPTH = 20
 """Levels of a result that are searched for queries."""
@@ -69,6 +72,39 @@ def describe_validation_error(error: ValidationError) -> str:
 def _validation_error(error: ValidationError) -> Any:
     has_fields = hasattr(error, "error_dict")
     return messages_by_field(error.message_dict) if has_fields else [str(e) for e in error.messages]
+
+
+def file_url(file: FieldFile) -> str | None:
+    """Return the absolute URL of a file, or its name without one; None without a file."""
+    if not file:
+        return None
+    try:
+        url = str(file.url)
+        base = None if urlsplit(url).scheme else _site_url()
+        # Unchanged where nothing says which host the site has.
+        return url if base is None else urljoin(f"{base}/", url)
+    except (NotImplementedError, ValueError, ImproperlyConfigured):
+        return str(file.name)
+
+
+def file_url_of_column(field: FileField[Any, Any], name: Any) -> str | None:
+    """Return the same for the name of a file, as it is in the column of a field."""
+    instance: Any = None  # A storage needs none for a URL.
+    return file_url(field.attr_class(instance, field, name)) if name else None
+
+
+def _site_url() -> str | None:
+    """Return BASE_URL, else the origin that the request of the current call names.
+
+    On a site with tenants, the request comes first: its host may belong to the tenant.
+    """
+    site = conf.get()
+    frame = current_frame.get()
+    transport = None if frame is None else frame.transport
+    if not isinstance(transport, HttpTransport) or (site.base_url and not site.tenant):
+        return site.base_url
+    headers = [(name.encode("latin-1"), it.encode("latin-1")) for name, it in transport.req_headers]
+    return request_origin({"headers": headers, "scheme": transport.scheme})
 
 
 def _range(value: Any) -> dict[str, Any]:
@@ -183,7 +219,7 @@ TABLE: Mapping[type | str, Serializer] = {
     ErrorDict: messages_by_field,
     ErrorList: lambda errors: [str(each) for each in errors],
     ValidationError: _validation_error,
-    FieldFile: files.url_of,
+    FieldFile: file_url,
     File: Unsupported(FILE_WORDS),
     "_io._IOBase": Unsupported(FILE_WORDS),
     "tempfile._TemporaryFileWrapper": Unsupported(FILE_WORDS),

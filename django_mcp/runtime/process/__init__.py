@@ -1,1 +1,1 @@
-"""The process: the signals that stop it, and the ASGI server that acts on them."""
+"""The process: its threads, the signals that stop it, and the ASGI server that acts on them."""

@@ -1,7 +1,7 @@
 """ASGI servers that receive the signal to stop later: first they only accept no more connections.
 
-At SIGTERM, daphne breaks off every request, and uvicorn closes connections on which nothing was
-read yet, where a request may have arrived. So their listening sockets are closed first. The kernel
+At SIGTERM, daphne breaks off every request, and uvicorn closes connections that it has not read
+from yet, where a request may have arrived. So their listening sockets are closed first. The kernel
 resets connections that it has made and nobody has accepted: they are accepted just before.
 """
 

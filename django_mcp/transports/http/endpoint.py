@@ -22,8 +22,8 @@ from django_mcp.core.protocol.jsonrpc import Request
 from django_mcp.core.protocol.revisions import Statefulness
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
-from django_mcp.runtime import language, request_scope, request_signals
-from django_mcp.runtime.around import tenants
+from django_mcp.runtime import request_scope
+from django_mcp.runtime.around import django_handler, tenants
 from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import cors, django_middleware, listen_stream
@@ -56,16 +56,16 @@ class Endpoint:
         work = request_scope.enter()
         language_override = None
         if b"accept-language" in headers or b"cookie" in headers:
-            language_override = language.activate(
+            language_override = django_handler.activate_language(
                 headers.get(b"accept-language"), headers.get(b"cookie")
             )
-        others = request_signals.OTHERS
+        others = django_handler.OTHERS
         if others.seen != [request_started.receivers, request_finished.receivers]:
             others.update()
         sends_signals = others.are_any
         try:
             if sends_signals:
-                await request_signals.send_started(type(self), scope)
+                await django_handler.send_started(type(self), scope)
             origin = headers.get(b"origin")
             exchange.check_host(origin)
             method = scope["method"]
@@ -92,7 +92,7 @@ class Endpoint:
             await exchange.fail(error)
         finally:
             if sends_signals:
-                await request_signals.send_finished(type(self))
+                await django_handler.send_finished(type(self))
             if language_override is not None:
                 language_override.__exit__(None, None, None)
             closing = work.leave()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.concurrency.shared_loop import SharedLoop
 from django_mcp.runtime.context_managers import move_locals
-from django_mcp.runtime.process import greenlets
+from django_mcp.runtime.process import interpreter
 from django_mcp.transports.wsgi.environ import MAX_READING, RequestBody
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def current() -> EventLoopThread:
         return running
     with _guard:
         if _current is None or _current.has_ended:
-            greenlets.refuse_to_serve()
+            interpreter.refuse_greenlets(interpreter.FOR_SERVERS)
             _current = EventLoopThread()
         return _current
 
