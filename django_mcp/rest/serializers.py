@@ -17,8 +17,8 @@ from rest_framework import fields, relations, serializers
 from rest_framework.settings import api_settings
 from rest_framework.validators import UniqueTogetherValidator
 
-from django_mcp.core.protocol.schema.regex import search
 from django_mcp.core.protocol.schema.shapes import Choices, or_null
+from django_mcp.core.protocol.schema.steps import search
 from django_mcp.runtime.django_types import uploads
 from django_mcp.runtime.django_types.field_types import (
     MAX_CHOICES,

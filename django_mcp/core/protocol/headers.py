@@ -223,8 +223,11 @@ def check_params(params: Sequence[ParamHeader], arguments: Json, headers: Header
     no parameter declares are ignored.
     """
     for param in params:
-        value = _argument(arguments, param.path)
-        if value is None:
+        value: object = arguments
+        for name in param.path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        # The schema rejects objects and lists, which a header cannot contain.
+        if not isinstance(value, str | int | float):
             if param.header in headers:
                 raise _mismatch(param.header, "is sent for an argument which is absent")
         elif not _is_equal(value, decode_value(_only(headers, param.header), header=param.header)):
@@ -269,13 +272,6 @@ def _param_header(location: walk.Location, schema: Json) -> ParamHeader:
 
 def _misplaced(location: walk.Location, problem: str) -> ValueError:
     return ValueError(f"{_ANNOTATION} at {walk.pointer(location)} {problem}")
-
-
-def _argument(arguments: object, path: tuple[str, ...]) -> str | int | float | None:
-    """Return the argument if a header can contain it; the schema rejects objects and lists."""
-    for name in path:
-        arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
-    return arguments if isinstance(arguments, str | int | float) else None
 
 
 def _is_equal(value: str | int | float, text: str) -> bool:

@@ -171,7 +171,9 @@ TOO_DEEP = "The message is nested too deeply"
 
 def _check_number(data: bytes, limit: int) -> None:
     """Raise InvalidRequest for more JSON values than ``limit``."""
-    if _most_values(data) > limit and _has_more_values(data, limit):
+    # Each value but the first follows one of these characters.
+    most = 1 + len(data) - len(data.translate(None, b",[{"))
+    if most > limit and _has_more_values(data, limit):
         raise InvalidRequest(f"A message has at most {limit} JSON values")
 
 
@@ -198,11 +200,6 @@ _OTHERS_AS_ZERO = bytes(byte if byte in b'"[]{},' else ord("0") for byte in rang
 _CHUNK = 65_536
 _CONTAINERS = frozenset({list, dict})
 _LOOKED_AT = _CONTAINERS | {int}
-
-
-def _most_values(data: bytes) -> int:
-    """Return how many values JSON of this text can have: each follows one of these characters."""
-    return 1 + len(data) - len(data.translate(None, b",[{"))
 
 
 def _has_more_values(data: bytes, limit: int) -> bool:
@@ -344,15 +341,10 @@ def _read_response(value: dict[str, Any], identity: Any) -> Response:
         raise _invalid_id(identity, MAX_CURSOR)
     if "result" in value and type(result) is not dict:
         raise InvalidRequest('"result" must be an object')
-    if "error" in value and not _is_error(error):
+    is_object = type(error) is dict and type(error.get("code")) is int
+    if "error" in value and not (is_object and type(error.get("message")) is str):
         raise InvalidRequest('"error" must have an integer "code" and a string "message"')
     return Response(identity, result, error)
-
-
-def _is_error(value: Any) -> bool:
-    if type(value) is not dict:
-        return False
-    return type(value.get("code")) is int and type(value.get("message")) is str
 
 
 def _invalid(message: str, identity: Any) -> InvalidRequest:

@@ -27,7 +27,12 @@ def check_keys(meta: Mapping[str, Any]) -> None:
                 f"{key!r} is no key of _meta: write a name of letters, digits and - _ . with, "
                 'better, a prefix that is yours: "com.example/name"'
             )
-        if _is_reserved(matched["prefix"] or ""):
+        prefix = matched["prefix"] or ""
+        labels = prefix.lower().split(".")
+        # A label follows an owner, or the second label is one: revisions differ.
+        follows_owner = any(label in OWNERS for label in labels[:-1])
+        is_reserved = follows_owner or (len(labels) > 1 and labels[1] in OWNERS)
+        if is_reserved and prefix != SPECIFIED:
             raise ValueError(f"The key {key!r} of _meta is reserved by the specification of MCP")
 
 
@@ -39,13 +44,6 @@ def check_extensions(extensions: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"{identity!r} is no extension: write {{'com.example/name': {{…its settings…}}}}"
             )
-
-
-def _is_reserved(prefix: str) -> bool:
-    """Whether a label follows an owner, or the second label is one: revisions differ."""
-    labels = prefix.lower().split(".")
-    followed = any(label in OWNERS for label in labels[:-1])
-    return prefix != SPECIFIED and (followed or (len(labels) > 1 and labels[1] in OWNERS))
 
 
 # The fields of W3C Trace Context and W3C Baggage.

@@ -68,8 +68,8 @@ def read_message(
 ) -> tuple[Message | list[Any], RequestMeta | None]:
     """Read a posted message or batch, and its metadata if it belongs to no session.
 
-    Raises the error of the first check that fails, with the id of the request. The other arguments
-    are those of ``read``. The metadata of a notification are not read.
+    Raises the error of the first check that fails, with the id of the request. ``read`` explains
+    the other arguments. The metadata of a notification are not read.
     """
     value = jsonrpc.decode_received(data)
     if type(value) is list:
@@ -99,8 +99,8 @@ def read(
     """Return the metadata of ``request``; raise the error of the first check that fails.
 
     ``headers`` are from the HTTP request, or None for other transports; ``served`` maps the
-    supported versions to their revisions. A server without any lists all its ``versions``, of which
-    the client may open a session.
+    supported versions to their revisions. A server without any lists all its ``versions``: the
+    client may open a session of one of them.
     """
     _, method, params = request
     meta = params.get("_meta")

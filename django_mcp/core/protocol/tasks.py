@@ -44,7 +44,7 @@ MAX_MESSAGES = 100
 MAX_INPUT_REQUESTS = 1000
 """Input requests of one task, in its whole life."""
 RETURNED_ERROR = "The tool returned an error"
-"""The status message of a task whose result says ``isError``. It has nothing of the result, which
+"""The status message of a task with ``isError`` in its result. It has nothing of the result, which
 is encrypted where tasks are stored."""
 WAITS = "waits until a person has approved it"
 """The words that tell the caller that a call waits."""
@@ -225,7 +225,7 @@ def _with_inputs(task: Task, inputs: Mapping[str, Json]) -> Task:
 
 
 def receive(task: Task, by: str) -> Task:
-    """Return the task whose messages and input requests ``by`` sends to the client from now on."""
+    """Return the task after ``by`` has begun to send its messages and input requests."""
     return replace(task, receiver=by)
 
 
@@ -275,7 +275,7 @@ def _refusal(text: str) -> Json:
 
 
 def in_session(task: Task) -> dict[str, Any]:
-    """Return the Task of 2025-11-25, whose ``failed`` includes results with ``isError``."""
+    """Return the Task of 2025-11-25: ``failed`` includes results with ``isError``."""
     status = task.shown_status
     if status is Status.COMPLETED and (task.result or {}).get("isError"):
         status = Status.FAILED

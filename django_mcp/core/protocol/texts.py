@@ -1,7 +1,7 @@
 """Texts of a site in messages, and names that it writes in its options.
 
-A lazy translation becomes a string when the message is made. It is known by its methods, which are
-those of a string: this package must not import Django.
+A lazy translation becomes a string when the message is made. It is known by its methods, the same
+as a string has: this package must not import Django.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ def resolved(value: Any) -> Any:
         return value
     kind = type(value)
     if isinstance(value, Mapping):
-        return _resolved_members(value)
+        members = {resolved(name): resolved(member) for name, member in value.items()}
+        pairs = zip(members.values(), value.values(), strict=False)
+        is_same = all(new is old for new, old in pairs)
+        is_same = is_same and all(type(name) in _PLAIN for name in value)
+        return value if is_same else members
     if isinstance(value, list | tuple):
         items = [resolved(item) for item in value]
         is_same = all(new is old for new, old in zip(items, value, strict=True))
@@ -43,13 +47,6 @@ def _is_plain(value: Any) -> bool:
     if kind is dict:
         return all(map(_is_plain, value.values())) and all(type(name) in _PLAIN for name in value)
     return kind is list and all(map(_is_plain, value))
-
-
-def _resolved_members(value: Mapping[Any, Any]) -> Any:
-    members = {resolved(name): resolved(member) for name, member in value.items()}
-    is_same = all(new is old for new, old in zip(members.values(), value.values(), strict=False))
-    is_same = is_same and all(type(name) in _PLAIN for name in value)
-    return value if is_same else members
 
 
 def json_fallback(value: Any) -> Any:

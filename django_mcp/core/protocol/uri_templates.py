@@ -223,7 +223,7 @@ def _compiled(text: str, parts: Sequence[_Part]) -> tuple[_Step, ...]:
 
 
 def _merged(parts: Sequence[_Part]) -> list[_Part]:
-    """Join the expressions whose pairs continue the pairs of the one before."""
+    """Join an expression with the one before if its pairs continue the other's pairs."""
     merged: list[_Part] = []
     for part in parts:
         last = merged[-1] if merged else ""

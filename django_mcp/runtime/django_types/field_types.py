@@ -39,8 +39,8 @@ from django.utils.text import format_lazy
 from pydantic import AfterValidator, Field, FiniteFloat
 from pydantic_core import PydanticCustomError
 
-from django_mcp.core.protocol.schema.regex import search
 from django_mcp.core.protocol.schema.shapes import Choices, or_null
+from django_mcp.core.protocol.schema.steps import search
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.fields import FieldKind, entry_of
 

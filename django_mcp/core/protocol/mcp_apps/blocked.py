@@ -84,7 +84,9 @@ SCRIPTS: Mapping[re.Pattern[str], str] = {
     re.compile(r"\b(eval)\s*\("): "script-src",
     re.compile(r"\bnew\s+(Function)\s*\("): "script-src",
 }
-"""Calls of scripts that load or compile something, whose first group is the URL or the call."""
+"""Calls of scripts that load or compile something; the first group is the URL or the call."""
+
+SCRIPT_TYPES = ("module", "text/javascript")
 
 COMPILERS = ("eval", "Function")
 """They need ``'unsafe-eval'``, which no host allows."""
@@ -124,7 +126,9 @@ class _Parser(HTMLParser):
             if directive is not None:
                 self._add(directive, _urls(name, value), line)
         self._add_style(values.get("style", ""), line)
-        self._within = tag if tag == "style" or _is_script(tag, values) else ""
+        # Elements of other types contain no script, but JSON.
+        is_script = tag == "script" and values.get("type", "module") in SCRIPT_TYPES
+        self._within = tag if tag == "style" or is_script else ""
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
@@ -138,7 +142,10 @@ class _Parser(HTMLParser):
         if self._within == "style":
             self._add_style(data, line)
         elif self._within == "script":
-            self._add_script(data, line)
+            for pattern, directive in SCRIPTS.items():
+                for match in pattern.finditer(data):
+                    at = line + data.count("\n", 0, match.start())
+                    self._add(directive, [match[1]], at)
 
     def _add(self, directive: str, urls: list[str], line: int) -> None:
         self.loaded += [Blocked(directive, url, line) for url in urls if url]
@@ -146,17 +153,6 @@ class _Parser(HTMLParser):
     def _add_style(self, text: str, line: int) -> None:
         for directive, start, url in _style_urls(text):
             self._add(directive, [url], line + text.count("\n", 0, start))
-
-    def _add_script(self, text: str, line: int) -> None:
-        for pattern, directive in SCRIPTS.items():
-            for match in pattern.finditer(text):
-                at = line + text.count("\n", 0, match.start())
-                self._add(directive, [match[1]], at)
-
-
-def _is_script(tag: str, values: Mapping[str, str]) -> bool:
-    """Whether an element contains a script, and no JSON."""
-    return tag == "script" and values.get("type", "module") in ("module", "text/javascript")
 
 
 def _directive(tag: str, name: str, values: Mapping[str, str]) -> str | None:

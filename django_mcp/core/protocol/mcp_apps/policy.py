@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from django_mcp.core.protocol.errors import Json
@@ -33,7 +32,7 @@ ALWAYS: Directives = {
     "base-uri": (),
     "form-action": (NONE,),
 }
-"""What each view may load. No host lets a form navigate the frame of its view."""
+"""The sources of every view. No host lets a form navigate the frame of its view."""
 
 RESOURCES = ("script-src", "style-src", "img-src", "font-src", "media-src")
 
@@ -49,7 +48,7 @@ INSTEAD: Mapping[str, str] = {"connect-src": NONE, "frame-src": NONE, "base-uri"
 """The source of directives that have no other."""
 
 UNSAFE = re.compile(r"[\s;,'\"\x00-\x1f]")
-"""What would end a source, or a directive."""
+"""Characters that would end a source, or a directive."""
 
 PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 UPGRADES = {"http": ("https",), "ws": ("wss", "http", "https"), "wss": ("https",)}
@@ -60,9 +59,11 @@ def directives(csp: Json | None) -> Directives:
     """Return the sources of each directive; entries that would change the header are left out."""
     sources = {directive: [*own] for directive, own in ALWAYS.items()}
     for member, extended in MEMBERS.items():
-        for entry in _entries((csp or {}).get(member)):
-            for directive in extended:
-                sources[directive].append(entry)
+        entries = (csp or {}).get(member)
+        for entry in entries if isinstance(entries, list | tuple) else ():
+            if isinstance(entry, str) and not UNSAFE.search(entry):
+                for directive in extended:
+                    sources[directive].append(entry)
     return {name: own or [INSTEAD[name]] for name, own in sources.items()}
 
 
@@ -75,12 +76,6 @@ def allows(sources: Iterable[str], url: str) -> bool:
     """Whether one of the sources allows an absolute URL."""
     parts = _split(url)
     return parts is not None and any(_matches(source, parts) for source in sources)
-
-
-def _entries(value: Any) -> Iterable[str]:
-    if not isinstance(value, list | tuple):
-        return ()
-    return [entry for entry in value if isinstance(entry, str) and not UNSAFE.search(entry)]
 
 
 def _matches(source: str, url: SplitResult) -> bool:
@@ -103,10 +98,10 @@ def _port(url: SplitResult) -> int | None:
 
 
 def _split(url: str) -> SplitResult | None:
-    """Return the parts of a URL; None if it is none."""
+    """Return the parts of a URL; None for an invalid one."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - It raises ValueError for a port that is no number.
+        parts.port  # noqa: B018 - It raises ValueError unless it is a number.
     except ValueError:
         return None
     return parts

@@ -1,7 +1,7 @@
 """Revisions of the specification as values, each derived from the previous one.
 
-The rest of the package makes objects as the newest revision has them. A revision removes what it
-lacks (a *trim*) before they are sent.
+The rest of the package makes objects as the newest revision has them. Before they are sent, a
+revision removes the members that it lacks (a *trim*).
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ class Revision:
     """The HTTP status of an error by its reason; 200 for every other reason."""
     features: frozenset[Feature]
     cacheable: frozenset[str] = frozenset()
-    """Methods whose results have cache hints."""
+    """Methods with cache hints in their results."""
     reserved_codes: frozenset[int] = frozenset()
     """Codes with a defined meaning, which the errors of handlers cannot have."""
     deprecated: frozenset[str] = frozenset()
     """Requests and notifications of the server that new code should not use."""
     input_request_methods: frozenset[str] = frozenset()
-    """Methods whose result may be an input request."""
+    """Methods that may be answered with an input request."""
 
     def revise(
         self, version: str, *, adds: Json | None = None, drops: Json | None = None, **changed: Any

@@ -25,14 +25,14 @@ STRINGS: Mapping[str, str] = {
 def example_of(schema: Json) -> Any:
     """Return a value with the members that are required, or that have an example.
 
-    Values are those of ``examples``, ``default``, ``const`` and ``enum`` where there are any.
+    Values come from ``examples``, ``default``, ``const`` and ``enum`` where the schema has them.
     Others have the type, and are the smallest number. Patterns and lengths are not considered.
     """
     return _example(schema, schema, MAX_DEPTH)
 
 
 def _example(declared: Any, root: Json, depth: int) -> Any:
-    schema = _resolved(declared, root)
+    schema = pointers.resolved(declared, root)
     if depth == 0:
         return None
     given = _given(schema)
@@ -41,7 +41,10 @@ def _example(declared: Any, root: Json, depth: int) -> Any:
     for keyword in ("anyOf", "oneOf", "allOf"):
         if schema.get(keyword):
             return _example(schema[keyword][0], root, depth - 1)
-    return _of_type(_type(schema), schema, root, depth)
+    kind = schema.get("type", "object" if "properties" in schema else "")
+    kinds = [kind] if isinstance(kind, str) else kind
+    first = next((each for each in kinds if each != "null"), "null")
+    return _of_type(first, schema, root, depth)
 
 
 def _given(schema: Json) -> list[Any]:
@@ -53,19 +56,13 @@ def _given(schema: Json) -> list[Any]:
     return [*named, *schema.get("enum", ())]
 
 
-def _type(schema: Json) -> str:
-    kind = schema.get("type", "object" if "properties" in schema else "")
-    kinds = [kind] if isinstance(kind, str) else [*kind]
-    return next((each for each in kinds if each != "null"), "null")
-
-
 def _of_type(kind: str, schema: Json, root: Json, depth: int) -> Any:
     if kind == "object":
         required = schema.get("required", ())
         return {
             name: _example(member, root, depth - 1)
             for name, member in schema.get("properties", {}).items()
-            if name in required or _resolved(member, root).get("examples")
+            if name in required or pointers.resolved(member, root).get("examples")
         }
     if kind == "array":
         return [_example(schema["items"], root, depth - 1)] if "items" in schema else []
@@ -74,13 +71,3 @@ def _of_type(kind: str, schema: Json, root: Json, depth: int) -> Any:
     if kind == "boolean":
         return True
     return STRINGS.get(schema.get("format", ""), "…") if kind == "string" else None
-
-
-def _resolved(schema: Any, root: Json) -> Json:
-    """The schema of a reference within the document, with the keywords beside the reference."""
-    if not isinstance(schema, Mapping):
-        return {}
-    if "$ref" not in schema:
-        return schema
-    own = {key: value for key, value in schema.items() if key != "$ref"}
-    return {**pointers.target(root, schema["$ref"]), **own}

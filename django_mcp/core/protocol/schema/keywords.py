@@ -1,9 +1,9 @@
-"""Keywords of JSON Schema whose run time is bounded for hostile values.
+"""Keywords of JSON Schema with a bounded run time for hostile values.
 
 The keywords of jsonschema repeat the whole value in every error, collect every error of every
 alternative, compare list items pair by pair, and run patterns on Python's ``re``. Those in
-``KEYWORDS`` replace them. ``bounded`` makes each keyword take steps, of which a validation has a
-limited number (see ``steps``). Long values take additional steps.
+``KEYWORDS`` replace them. ``bounded`` makes each keyword take steps; a validation has a limited
+number of them (see ``steps``). Long values take additional steps.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from jsonschema.exceptions import ValidationError
 
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.schema import steps
-from django_mcp.core.protocol.schema.regex import search
-from django_mcp.core.protocol.schema.steps import spend
+from django_mcp.core.protocol.schema.steps import search, spend
 
 
 class SchemaViolation(ValidationError):
-    """An error whose message lacks its subject, the value."""
+    """An error with a message that lacks its subject, the value."""
 
 
 Violations = Iterator[ValidationError]

@@ -48,8 +48,8 @@ def of_schema(schema: Json) -> list[Parameter]:
     """Return a row for each property of an object or of those in a list, up to MAX_DEPTH."""
     items = schema.get("items")
     if isinstance(items, Mapping):
-        return [*_of_object(_resolved(items, schema), schema, "[].", MAX_DEPTH)]
-    return [*_of_object(_resolved(schema, schema), schema, "", MAX_DEPTH)]
+        return [*_of_object(pointers.resolved(items, schema), schema, "[].", MAX_DEPTH)]
+    return [*_of_object(pointers.resolved(schema, schema), schema, "", MAX_DEPTH)]
 
 
 def of_prompt(arguments: list[Json]) -> list[Parameter]:
@@ -72,16 +72,17 @@ def _of_object(schema: Json, root: Json, prefix: str, depth: int) -> Iterator[Pa
         return
     required = schema.get("required", ())
     for name, declared in schema.get("properties", {}).items():
-        member = _resolved(declared, root)
+        member = pointers.resolved(declared, root)
         path = f"{prefix}{name}"
         default = member.get("default")
+        limits = [text.format(member[key]) for key, text in LIMITS.items() if key in member]
         yield Parameter(
             path,
             _type(member, root),
             name in required,
             "" if default is None else _json(default),
             str(member.get("description", "")),
-            ", ".join(_limits(member)),
+            ", ".join(limits),
         )
         yield from _nested(member, root, path, depth - 1)
 
@@ -91,7 +92,7 @@ def _nested(member: Json, root: Json, path: str, depth: int) -> Iterator[Paramet
     for choice in _choices(member, root):
         items = choice.get("items")
         if isinstance(items, Mapping):
-            yield from _of_object(_resolved(items, root), root, f"{path}[].", depth)
+            yield from _of_object(pointers.resolved(items, root), root, f"{path}[].", depth)
         else:
             yield from _of_object(choice, root, f"{path}.", depth)
 
@@ -101,18 +102,7 @@ def _choices(member: Json, root: Json) -> list[Json]:
     alternatives = member.get("anyOf") or member.get("oneOf")
     if not alternatives:
         return [member]
-    return [_resolved(alternative, root) for alternative in alternatives]
-
-
-def _resolved(schema: Any, root: Json) -> Json:
-    """The schema of a reference within the document, with the keywords beside the reference."""
-    if not isinstance(schema, Mapping):
-        return {}
-    reference = schema.get("$ref")
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return schema
-    own = {key: value for key, value in schema.items() if key != "$ref"}
-    return {**pointers.target(root, reference), **own}
+    return [pointers.resolved(alternative, root) for alternative in alternatives]
 
 
 def _type(member: Json, root: Json, depth: int = MAX_TYPES) -> str:
@@ -122,7 +112,9 @@ def _type(member: Json, root: Json, depth: int = MAX_TYPES) -> str:
     if "const" in member:
         return _json(member["const"])
     if "enum" in member:
-        return _enumeration(member["enum"])
+        shown = [_json(value) for value in member["enum"][:MAX_CHOICES]]
+        more = ["…"] if len(member["enum"]) > MAX_CHOICES else []
+        return " or ".join([*shown, *more])
     choices = _choices(member, root)
     if choices != [member]:
         return " or ".join(dict.fromkeys(_type(choice, root, depth - 1) for choice in choices))
@@ -133,24 +125,11 @@ def _type(member: Json, root: Json, depth: int = MAX_TYPES) -> str:
 
 def _one_type(kind: str, member: Json, root: Json, depth: int) -> str:
     if kind == "array":
-        items = _resolved(member.get("items"), root)
+        items = pointers.resolved(member.get("items"), root)
         return f"list of {_type(items, root, depth - 1)}" if items else "list"
     if kind == "string" and "format" in member:
         return f"string ({member['format']})"
     return kind
-
-
-def _enumeration(values: list[Any]) -> str:
-    shown = [_json(value) for value in values[:MAX_CHOICES]]
-    if len(values) > MAX_CHOICES:
-        shown.append("…")
-    return " or ".join(shown)
-
-
-def _limits(member: Json) -> Iterator[str]:
-    for keyword, text in LIMITS.items():
-        if keyword in member:
-            yield text.format(member[keyword])
 
 
 def _json(value: Any) -> str:

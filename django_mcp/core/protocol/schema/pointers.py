@@ -34,3 +34,13 @@ def target(document: Json, reference: Any) -> Json:
     for name in names_of(reference):
         place = place.get(name) if isinstance(place, Mapping) else None
     return place if isinstance(place, Mapping) else {}
+
+
+def resolved(schema: Any, document: Json) -> Json:
+    """Return a schema without its reference: with the members of the target beside its own."""
+    if not isinstance(schema, Mapping):
+        return {}
+    if "$ref" not in schema:
+        return schema
+    own = {key: value for key, value in schema.items() if key != "$ref"}
+    return {**target(document, schema["$ref"]), **own}

@@ -79,7 +79,8 @@ class Choices:
         for value, label in pairs:
             if value is None or str(value) == "":
                 continue
-            given = _plain(value)
+            plain = getattr(value, "value", value)  # Of a member of an enumeration.
+            given = plain if type(plain) in TYPES else str(plain)
             chosen.setdefault((type(given), given), label)
         return cls([(value, label) for (_, value), label in chosen.items()])
 
@@ -104,9 +105,3 @@ class Choices:
 
     def __len__(self) -> int:
         return len(self.pairs)
-
-
-def _plain(value: Any) -> Any:
-    """The value of a member of an enumeration; other values as strings."""
-    plain = getattr(value, "value", value)
-    return plain if type(plain) in TYPES else str(plain)

@@ -1,10 +1,14 @@
-"""The number of steps that the validation of one value may take."""
+"""Bounds of the run time of a validation: its steps, and patterns that take linear time."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, TypeVar
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 T = TypeVar("T")
 
@@ -53,3 +57,25 @@ def spend(count: int = 1) -> None:
     left[0] -= count
     if left[0] < 0:
         raise TooManySteps
+
+
+@lru_cache(maxsize=1024)
+def search(pattern: str) -> Callable[[str], bool]:
+    """Return the predicate for strings that contain a match of ``pattern``; it takes linear time.
+
+    Raises ValueError for one that is invalid, and for look-around and back-references: engines
+    that have them take time that grows exponentially with the string.
+    """
+    try:
+        linear = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
+        return SchemaValidator(linear).isinstance_python
+    except SchemaError as error:
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as invalid:
+            problem = f"The pattern {pattern!r} is no regular expression: {invalid}"
+            raise ValueError(problem) from invalid
+        raise ValueError(
+            f"The pattern {pattern!r} cannot be matched in linear time: use neither look-around "
+            "nor back-references nor large repetitions, and check the rest in the handler"
+        ) from error

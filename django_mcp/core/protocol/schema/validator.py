@@ -170,7 +170,10 @@ def _sentence(error: Any, name: str) -> str:
     """Return path and problem, such as "lines.0.sku: 1 is not of type 'string'"."""
     link(error)
     error = best_match([error])
-    steps_of_path = [_path_step(step) for step in error.absolute_path]
+    steps_of_path = [
+        str(step) if isinstance(step, int) or step.isidentifier() else shown(step)
+        for step in error.absolute_path
+    ]
     # As pydantic and REST framework name a value: without the container of all values.
     outer = [] if name in WHOLE and steps_of_path else [name]
     text = f"{'.'.join([*outer, *steps_of_path])}: {_problem(error)}"
@@ -179,11 +182,6 @@ def _sentence(error: Any, name: str) -> str:
 
 WHOLE = ("arguments", "the value")
 """Names of a value that is everything that is validated."""
-
-
-def _path_step(step: str | int) -> str:
-    is_plain = isinstance(step, int) or step.isidentifier()
-    return str(step) if is_plain else shown(step)
 
 
 def _problem(error: Any) -> str:

@@ -11,7 +11,7 @@ MAX_DEPTH = 64
 # Of a schema as written, and of those which apply to one value through allOf, $ref and the like.
 MAX_SUBSCHEMAS = 2000
 
-# The keywords whose value is one schema, a list of schemas, or a mapping of names to schemas.
+# The keywords for one schema, for a list of schemas, and for a mapping of names to schemas.
 # fmt: off
 _SINGLE = frozenset({
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items",

@@ -13,8 +13,7 @@ from referencing import Registry
 
 from django_mcp.core.protocol.schema import compiler, validator
 from django_mcp.core.protocol.schema.keywords import KEYWORDS, shown
-from django_mcp.core.protocol.schema.regex import search
-from django_mcp.core.protocol.schema.steps import TooManySteps
+from django_mcp.core.protocol.schema.steps import TooManySteps, search
 from tests.rows import rows
 from tests.spec import spec
 

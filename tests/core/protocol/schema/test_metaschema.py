@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from django_mcp.core.protocol.schema.metaschema import KEYWORDS, TYPES, is_usual
+from django_mcp.core.protocol.schema.compiler import KEYWORDS, TYPES, is_usual
 from tests.rows import rows
 
 METASCHEMA = Draft202012Validator(Draft202012Validator.META_SCHEMA)
