@@ -7,8 +7,6 @@ the loggers that may send records to clients. Records outside a call are ignored
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from django_mcp.core.frame.client.base import current, current_frame
 from django_mcp.core.frame.transport import HttpTransport
@@ -67,19 +65,11 @@ class RequestFilter(logging.Filter):
             sent = next((value for name, value in headers if name == REQUEST_ID_HEADER), None)
             facts["request_id"] = shown(str(request.id)) if sent is None else shown(sent)
             facts["mcp_method"] = shown(request.method)
-            facts["mcp_name"] = _shown_name(request.params)
+            names = (request.params.get(key) for key in NAMES)
+            facts["mcp_name"] = next((shown(name) for name in names if isinstance(name, str)), "-")
         for name, fact in facts.items():
             vars(record).setdefault(name, fact)
         return True
-
-
-def _shown_name(params: Mapping[str, Any]) -> str:
-    """Return the name or the URI in a request."""
-    for key in NAMES:
-        name = params.get(key)
-        if isinstance(name, str):
-            return shown(name)
-    return "-"
 
 
 def print_calls() -> None:

@@ -88,8 +88,10 @@ class Authentication:
                 continue
             if self.resource.scopes and _is_of_token(authenticator, scope):
                 self._check_scopes(answer)
-            if "url_route" in scope:
-                answer = _at_endpoint(answer, scope)
+            captured = scope["url_route"]["kwargs"] if "url_route" in scope else None
+            if captured:
+                pairs = [f"{name}={value}" for name, value in sorted(captured.items())]
+                answer = replace(answer, endpoint="&".join(pairs))
             query = scope.get("query_string")
             return _with_selection(answer, query) if query else answer
         if refusal is None:
@@ -157,15 +159,6 @@ class Authentication:
         if challenge.error:
             yield "error", challenge.error
             yield "error_description", challenge.message
-
-
-def _at_endpoint(principal: Principal, scope: Scope) -> Principal:
-    """The principal at the endpoint of a path that captured values."""
-    captured = scope["url_route"]["kwargs"]
-    if not captured:
-        return principal
-    pairs = [f"{name}={value}" for name, value in sorted(captured.items())]
-    return replace(principal, endpoint="&".join(pairs))
 
 
 def _with_selection(principal: Principal, query: bytes) -> Principal:

@@ -241,8 +241,14 @@ class Message:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ValueError('the role of a message is "user" or "assistant"')
-        if isinstance(self.content, Mapping):
-            _check_block(self.content)
+        if not isinstance(self.content, Mapping):
+            return
+        kind = self.content.get("type")
+        members = MEMBERS.get(str(kind))
+        if members is None:
+            raise ValueError(f"a block has the type {', '.join(MEMBERS)}, not {kind!r}")
+        if missing := [member for member in members.split() if member not in self.content]:
+            raise ValueError(f"a block of type {kind} needs {', '.join(missing)}")
 
     def to_protocol(self) -> dict[str, Any]:
         content = self.content
@@ -253,15 +259,6 @@ class Message:
 def block(value: str | Content) -> Content:
     """Return ``value`` as a block; a string becomes a text block."""
     return value if isinstance(value, CONTENT) else TextContent(value)
-
-
-def _check_block(value: Mapping[str, Any]) -> None:
-    members = MEMBERS.get(str(value.get("type")))
-    if members is None:
-        known = ", ".join(MEMBERS)
-        raise ValueError(f"a block has the type {known}, not {value.get('type')!r}")
-    if missing := [member for member in members.split() if member not in value]:
-        raise ValueError(f"a block of type {value['type']} needs {', '.join(missing)}")
 
 
 def base64(data: bytes | str) -> str:

@@ -183,20 +183,14 @@ def ask(task: Task, requests: Mapping[str, Json]) -> tuple[Task, dict[str, str]]
     inputs = dict(task.inputs)
     keys = {}
     for name, request in requests.items():
-        key = _unused_key(name, inputs)
+        key = name
+        number = 1
+        while key in inputs:
+            number += 1
+            key = f"{name}-{number}"
         keys[name] = key
         inputs[key] = request
     return become(task, Status.INPUT_REQUIRED, inputs=inputs), keys
-
-
-def _unused_key(name: str, issued: Mapping[str, Json]) -> str:
-    """Return ``name``, with a number if it was issued before."""
-    key = name
-    number = 1
-    while key in issued:
-        number += 1
-        key = f"{name}-{number}"
-    return key
 
 
 def answer(task: Task, responses: Mapping[str, Json]) -> Task:

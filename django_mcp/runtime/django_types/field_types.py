@@ -207,14 +207,10 @@ def of_model_field(field: Any) -> FieldType | FieldKind | None:
     return entry if entry is None or isinstance(entry, FieldKind) else field_type(entry)
 
 
-def alias_of(field: Any) -> str:
-    """The alias of the database that a field is read from."""
-    return router.db_for_read(field.model) if hasattr(field, "model") else "default"
-
-
 def integer_range(field: Any) -> tuple[int, int]:
     """Return the smallest and the largest integer of a field."""
-    operations = connections[alias_of(field)].ops
+    alias = router.db_for_read(field.model) if hasattr(field, "model") else "default"
+    operations = connections[alias].ops
     lowest, highest = operations.integer_field_range(field.get_internal_type())
     low = MIN_INTEGER if lowest is None else max(lowest, MIN_INTEGER)
     return low, highest or MAX_INTEGER

@@ -358,18 +358,14 @@ def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]
         content = message["content"]
         blocks = content if isinstance(content, list) else [content]
         for block in blocks:
-            trimmed = _trim_sampling_block(revision, block)
+            if block["type"] not in revision.sampling_blocks:
+                raise MissingClientCapability(
+                    f"MCP {revision.version} cannot show a model {block['type']}",
+                    data={"requiredCapabilities": {"sampling": {}}},
+                )
+            trimmed = trim_block(revision, block)
             messages.append({"role": message["role"], "content": trimmed})
     return {**params, "messages": messages}
-
-
-def _trim_sampling_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
-    if block["type"] not in revision.sampling_blocks:
-        raise MissingClientCapability(
-            f"MCP {revision.version} cannot show a model {block['type']}",
-            data={"requiredCapabilities": {"sampling": {}}},
-        )
-    return trim_block(revision, block)
 
 
 INPUT_REQUEST_TRIMS: Mapping[str, Trim] = {
