@@ -104,7 +104,7 @@ def _watch(folder: str, sender: Any, **_: Any) -> None:
 def unregistered() -> tuple[Server, ...]:
     """Return the servers with components that no module ``mcp`` has as an attribute.
 
-    Those that are created later, by a test for instance, are none of them.
+    Servers that are created later, by a test for instance, are left out.
     """
     left = (server for server in _forgotten if _servers.get(server.name) is not server)
     with_components = (server for server in left if any(server.components.registered()))

@@ -75,9 +75,9 @@ SUBSCRIBE: Port[Callable[[], Awaitable[None]]] = Port(
 class PrincipalCache:
     """The principals of one authenticator, each for at most ``TOKEN_CACHE_TTL`` seconds.
 
-    A key is the digest of a token, never the token, and whatever else the decision depends on,
-    such as the name of the server; the tenant of the request is a part of every key. An
-    authenticator uses it so::
+    A key consists of the digest of a token (never the token), the tenant of the request, and
+    further values that the decision depends on, such as the name of the server. An authenticator
+    uses it so::
 
         async def authenticate(self, scope):
             ...
@@ -118,8 +118,8 @@ class PrincipalCache:
     def get(self, digest: str, *more: Hashable) -> Principal | None:
         """Return the principal with a copy of its user and its claims, or None.
 
-        Changes of the user by a handler are not there in the next call: no related
-        objects are ever cached. The answers of ``has_perm`` are: see ``auth.permissions``.
+        A handler's changes of the user do not reach the next call, and related objects are
+        not cached. The answers of ``has_perm`` are shared: see ``auth.permissions``.
         """
         entry = self._entries.get((digest, _tenant.get(), *more))
         if entry is None or entry.until <= time.monotonic():
@@ -129,8 +129,8 @@ class PrincipalCache:
     def put(self, loaded: Loaded, digest: str, *more: Hashable, forgotten: int) -> None:
         """Keep the principal, at most until it expires.
 
-        It is not kept if anything was forgotten since there were ``forgotten``: ``loaded`` may be
-        outdated.
+        ``forgotten`` is the counter before the load. If it has changed, the principal is not kept:
+        it may be outdated.
         """
         principal = loaded.principal
         lifetime = conf.get().token_cache_ttl or 0.0

@@ -1,7 +1,7 @@
-"""Whether a page of another origin may have made a request, which then has the user's cookies.
+"""Recognize requests of pages of other origins, which have the user's cookies.
 
-After Django's CsrfViewMiddleware, without its token: programs have none, and all browsers that are
-in use state where a request comes from.
+The rules follow Django's CsrfViewMiddleware, without its token: programs have no token,
+and all browsers that are in use state the origin of a request.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ CHECKS: dict[bool, list[Run]] = {False: [], True: []}
 def check(
     *, requires_settings: bool = True, requires_components: bool = True, deploy: bool = False
 ) -> Callable[[Find], Run]:
-    """Register a check. It is skipped where another one reports an error of its requirements.
+    """Register a check. It is skipped if another check reports that its requirements are not met.
 
     ``check_settings`` reports invalid settings, and ``check_components`` a server with components
     that cannot work as they are declared. No check builds components that are deferred, such as

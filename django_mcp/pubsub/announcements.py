@@ -9,7 +9,7 @@ contains the entry as well: whoever has everything before it need not read the s
 loop reads a log once, however many streams receive its entries.
 
 Without a store, the announcement is in the message itself: where only one process has clients, and
-where the store did not answer. Whoever misses that message does not learn of it.
+where the store did not answer. A worker that misses the message does not learn of the change.
 
 A log, as one event loop receives it, is
 

@@ -3,7 +3,7 @@
 | state | meaning | who moves it |
 |---|---|---|
 | closed | nothing of this loop is in the layer | ``open`` makes a channel: joining |
-| joining | the channel is not in the group, as is known | ``_join``: joined, or again later |
+| joining | the channel is not known to be in the group | ``_join``: joined, or again later |
 | joined | messages of other workers arrive | a failure of ``receive``, or ``REFRESH``: joining |
 | leaving | nobody receives; it is kept for a moment | ``open``: joined; ``_leave``: closed |
 """

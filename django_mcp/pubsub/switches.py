@@ -1,10 +1,10 @@
 """Components that the site has switched off, on all workers.
 
-The table is the truth. Each worker reads it before it answers its first message, when another one
-publishes that it has changed, and every few seconds in case that was lost. The components of each
-server get the result, and hide those that are switched off as if they did not exist: a call asks
-for nothing more. A worker tells its clients of the lists that have changed once it has changed
-them, so that the last notification follows the last worker.
+The table decides. Each worker reads it before it answers its first message, when another worker
+publishes a change, and every few seconds in case that message was lost. The components of each
+server hide those that are switched off as if they did not exist: a call needs no query. A worker
+notifies its clients of changed lists after it has changed them, so that the last notification
+follows the last worker.
 
 | a worker | hides | who moves it there |
 |---|---|---|

@@ -1,11 +1,11 @@
 """The thread of one request for its ORM calls, which is one of a limited number.
 
 asgiref promises that the thread-sensitive calls of a request run on one thread, since transactions
-belong to threads. A request therefore has a thread from its first call to its end. It gives it back
-where a handler begins, because nothing of the authentication depends on it, and before it waits
-for its client: otherwise a few long calls would hold up the authentication of all others. The next
-call may then run on another thread, of a pool for handlers (``purpose``): those who wait for
-authentication never wait for a handler. The connections stay with the thread, by
+belong to threads. A request therefore has a thread from its first call to its end. It gives the
+thread back where a handler begins, because nothing of the authentication depends on the thread, and
+before the handler waits for its client: otherwise a few long calls would delay the authentication
+of all others. The next call may then run on another thread, of a pool for handlers (``purpose``),
+so that authentication never waits for a handler. The connections stay with the thread, by
 CONN_MAX_AGE.
 
 ========= ======================================= ===============================================

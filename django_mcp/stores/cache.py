@@ -3,8 +3,8 @@
 A cache deletes expired entries by itself. These stores have the following guarantees and limits:
 
 * No update is lost and no event number is used twice, if ``add`` of the cache is atomic (it is
-  in Redis, Memcached, the database and local memory; not in files). A worker that was suspended
-  for so long that it lost its lock or its claim writes nothing, unless that was while it wrote.
+  in Redis, Memcached, the database and local memory; not in files). A worker that is suspended
+  until it has lost its lock or its claim writes nothing, unless it was suspended during the write.
 * A full or restarted cache loses sessions early. Their clients have to initialize again.
 * The local memory cache is shared only by the threads of one process.
 """

@@ -1,4 +1,4 @@
-"""Slots of a process for work that was accepted: it waits for one without a limit of time.
+"""Slots of a process for accepted work, which waits for one without a time limit.
 
 Callers share the slots fairly, by the rule of ``thread_pool``: one gets a further slot only while
 it holds fewer than are free, and callers are served in turn. Work that waits for a person holds

@@ -67,9 +67,9 @@ def freeze() -> None:
     """Exempt all that exists from later collections; only the first call does.
 
     A full collection looks at every object of the process, such as the code and the models of the
-    site: 45 ms for a small one, without any answer meanwhile. Calls that run when the collector
-    looks at new objects let it believe that there are many more of them, so that under load it
-    does so several times a second, and finds nothing. Later objects are still collected.
+    site: 45 ms for a small one, without any answer meanwhile. Under load, the objects of running
+    calls make the collector begin full collections several times a second, which find nothing.
+    Later objects are still collected.
     """
     global _is_frozen
     if not _is_frozen:
