@@ -19,6 +19,7 @@ from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import InternalError, MissingClientCapability
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import Exchange, http_scope, perform
+from django_mcp.transports import site
 from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.spec import spec
@@ -994,10 +995,10 @@ async def test_wrapped_application_is_stopped_when_a_server_cannot_start(
             seen.append((await receive())["type"])
             await send({"type": f"{seen[-1]}.complete"})
 
-    async def fail() -> None:
+    async def fail(_: Server) -> None:
         raise RuntimeError("no start")
 
-    monkeypatch.setattr(routing, "_start_all", fail)
+    monkeypatch.setattr(site, "start", fail)
     assert await lifespan(routing.mount(wrapped)) == ["lifespan.startup.failed"]
     assert seen == ["lifespan.startup", "lifespan.shutdown"]
 
