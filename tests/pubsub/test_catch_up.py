@@ -121,6 +121,7 @@ async def test_hint_after_a_lost_one_is_read_without_a_poll(
         set_time(monkeypatch, milliseconds)
         text = jsonrpc.encode(jsonrpc.notification(PROMPTS)).decode()
         hint = await publisher._append(shop, publisher.LOG, [text])
+        assert hint is not None
         group = publisher.of_log(shop, publisher.LOG)
         layer.incoming.put_nowait(remote_message(group, **hint))
         layer.incoming.put_nowait(remote_message(group, **hint))

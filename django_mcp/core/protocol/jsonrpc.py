@@ -341,8 +341,9 @@ def _read_response(value: dict[str, Any], identity: Any) -> Response:
         raise _invalid_id(identity, MAX_CURSOR)
     if "result" in value and type(result) is not dict:
         raise InvalidRequest('"result" must be an object')
-    is_object = type(error) is dict and type(error.get("code")) is int
-    if "error" in value and not (is_object and type(error.get("message")) is str):
+    if "error" in value and not (
+        type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str
+    ):
         raise InvalidRequest('"error" must have an integer "code" and a string "message"')
     return Response(identity, result, error)
 

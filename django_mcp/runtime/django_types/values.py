@@ -87,7 +87,7 @@ def file_url(file: FieldFile) -> str | None:
         return str(file.name)
 
 
-def file_url_of_column(field: FileField[Any, Any], name: Any) -> str | None:
+def file_url_of_column(field: FileField, name: Any) -> str | None:
     """Return the same for the name of a file, as it is in the column of a field."""
     instance: Any = None  # A storage needs none for a URL.
     return file_url(field.attr_class(instance, field, name)) if name else None
