@@ -61,7 +61,7 @@ class LayerChannel:
         """Close the channel in a while, unless it is used again."""
         if self.name is not None and self._leaving is None:
             loop = asyncio.get_running_loop()
-            self._leaving = loop.call_later(LINGER, lambda: background.spawn(self._leave_unused()))
+            self._leaving = loop.call_later(LINGER, self._leave_now)
 
     async def close(self) -> None:
         """Leave the layer, because the process ends."""
@@ -97,7 +97,10 @@ class LayerChannel:
         if self._refresh is not None:
             self._refresh.cancel()
         loop = asyncio.get_running_loop()
-        self._refresh = loop.call_later(delay, lambda: background.spawn(self._join_again()))
+        self._refresh = loop.call_later(delay, self._join_now)
+
+    def _join_now(self) -> None:
+        background.spawn(self._join_again())
 
     async def _join_again(self) -> None:
         async with self._lock:
@@ -128,6 +131,9 @@ class LayerChannel:
             self.is_failing = False
             if self.name == name:
                 self._receive(message)
+
+    def _leave_now(self) -> None:
+        background.spawn(self._leave_unused())
 
     async def _leave_unused(self) -> None:
         async with self._lock:

@@ -177,7 +177,7 @@ class ChannelsPublisher:
         if loop is None:
             self.run(_publish_one(server, announcement))
         else:
-            loop.call_soon_threadsafe(lambda: _queues.here().add(server, announcement))
+            loop.call_soon_threadsafe(_add, server, announcement)
 
 
 def _loop_of_test() -> asyncio.AbstractEventLoop | None:
@@ -189,6 +189,10 @@ def _loop_of_test() -> asyncio.AbstractEventLoop | None:
     if frame is None or not pools.is_thread_sensitive():
         return None
     return getattr(frame.exchange, "loop", None)
+
+
+def _add(server: Server, announcement: Announcement) -> None:
+    _ = _queues.here().add(server, announcement)
 
 
 async def _publish_one(server: Server, announcement: Announcement) -> None:

@@ -110,11 +110,11 @@ class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         shown: set[Any] = {*self.get_list_display(request)}
         parameters: set[str | None] = set()
-        for each in self.get_list_filter(request):
-            if isinstance(each, type) and issubclass(each, admin.SimpleListFilter):
-                parameters.add(each.parameter_name)
+        for item in self.get_list_filter(request):
+            if isinstance(item, type) and issubclass(item, admin.SimpleListFilter):
+                parameters.add(item.parameter_name)
             else:  # Such as "status", or ("day", DateFieldListFilter).
-                shown.add(each[0] if isinstance(each, tuple | list) else each)
+                shown.add(item[0] if isinstance(item, tuple | list) else item)
         columns = {"pk", *(name for each in self.opts.fields for name in (each.name, each.attname))}
         is_hidden = lookup not in parameters and lookup.partition("__")[0] in columns - shown
         return not is_hidden and super().lookup_allowed(lookup, value, request)
