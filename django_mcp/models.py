@@ -172,7 +172,7 @@ class McpTask(models.Model):
     # An update which finds another number than it has read is retried.
     update_count = models.PositiveBigIntegerField(_("update count"), default=0)
     # Who works on it. Without a renewal, the work is lost when the lease ends. Before the start,
-    # this is the time in which it has to be approved or started.
+    # the lease ends when the time to approve or start it is over.
     lease_owner = models.CharField(_("lease owner"), max_length=64, blank=True)
     lease_until = models.DateTimeField(_("lease ends"), null=True, blank=True)
     # When somebody first found that the lease had ended; before ``lease_until``, a former lease.

@@ -91,7 +91,7 @@ def run_in_new_loop(task_id: str) -> None:
         await switches.read()
         await run(task_id)
 
-    greenlets.refuse_to_run_tasks()
+    interpreter.refuse_greenlets(interpreter.FOR_WORKERS)
     bus.run_in_temporary_loop(read_switches_and_run)
 
 
