@@ -28,7 +28,10 @@ def field_argument(name: str, field: forms.Field, *, is_nullable: bool = True) -
         raise ConfigurationError(
             f"The field {name!r} is a password, which a model must not read or write: leave it out"
         )
-    argument = _argument(field, is_nullable)
+    if isinstance(field, forms.FileField):
+        argument: Argument | None = Argument(Any, uploads.schema())
+    else:
+        argument = of_form_field(field, is_nullable=is_nullable)
     if argument is None:
         raise ConfigurationError(
             f"The field {name!r} is a {type(field).__name__}, which has no JSON Schema: give the "
@@ -36,23 +39,12 @@ def field_argument(name: str, field: forms.Field, *, is_nullable: bool = True) -
         )
     schema = argument.schema
     description = joined_texts(field.help_text, schema.get("description"), argument.labels)
+    initial = field.initial  # It may also be computed for each form.
     members = {
         "title": field.label,
-        "default": default(field),
+        "default": initial if isinstance(initial, str | int | float | bool) else None,
         **schema,
         "description": description,
     }
     described = {key: value for key, value in members.items() if value not in (None, "")}
     return replace(argument, schema=described)
-
-
-def _argument(field: Any, is_nullable: bool) -> Argument | None:
-    if isinstance(field, forms.FileField):
-        return Argument(Any, uploads.schema())
-    return of_form_field(field, is_nullable=is_nullable)
-
-
-def default(field: forms.Field) -> Any:
-    """Return the initial value, if it is JSON and is not computed for each form."""
-    initial = field.initial
-    return initial if isinstance(initial, str | int | float | bool) else None

@@ -80,18 +80,17 @@ class FormRunner:
         self._form_class = form_class
         self._on_valid = on_valid
         self._form_kwargs = form_kwargs
-        self._files = file_fields(form_class)
+        fields = form_class.base_fields.items()
+        self._files = [name for name, field in fields if isinstance(field, forms.FileField)]
 
     def run(self, arguments: dict[str, Any], frame: Frame) -> Any:
         # Before the transaction, which would be open while a host sends a file.
         with Uploads() as uploads:
-            return self._run(uploads.receive_all(arguments, self._files), frame)
-
-    def _run(self, arguments: dict[str, Any], frame: Frame) -> Any:
-        with self._transaction():
-            kwargs = self._form_kwargs(frame)
-            data, uploads = form_data(self._form_class(**kwargs), arguments)
-            return self._finish(self._form_class(**kwargs, data=data, files=uploads), frame)
+            received = uploads.receive_all(arguments, self._files)
+            with self._transaction():
+                kwargs = self._form_kwargs(frame)
+                data, files = form_data(self._form_class(**kwargs), received)
+                return self._finish(self._form_class(**kwargs, data=data, files=files), frame)
 
     def submit(self, sent: Mapping[str, Any], frame: Frame) -> Any:
         """Process the form with the values that a browser sent, by the names of its inputs."""
@@ -164,11 +163,6 @@ def input_schema(form_class: Any, *, has_kwargs: bool) -> dict[str, Any]:
 def is_filled_in(field: forms.Field) -> bool:
     """Whether somebody who sees the form fills the field in: a hidden one has its initial value."""
     return not (field.disabled or field.widget.is_hidden)
-
-
-def file_fields(form_class: Any) -> list[str]:
-    fields = form_class.base_fields.items()
-    return [name for name, field in fields if isinstance(field, forms.FileField)]
 
 
 def is_required(field: forms.Field) -> bool:
@@ -304,19 +298,14 @@ def widget_values(
             for suffix, part in zip(suffixes(widget), parts, strict=False):
                 yield suffix, ["" if part is None else part]
     elif isinstance(value, list | tuple):
-        yield "", _several(field, widget, [*value])
+        if isinstance(widget, forms.TextInput):  # It has all values in one text.
+            yield "", [widget.format_value(field.prepare_value([*value]))]
+        else:
+            yield "", [*value]
     elif value is not None:
         yield "", [value]
     elif is_given and not isinstance(widget, forms.SelectMultiple):
         yield "", [""]
-
-
-def _several(field: forms.Field, widget: Any, values: list[Any]) -> list[Any]:
-    """Return several values as a widget sends them: an input of text has all of them in one."""
-    if not isinstance(widget, forms.TextInput):
-        return values
-    text = field.prepare_value(values)
-    return [widget.format_value(text)]
 
 
 def error_lines(form: Any) -> Iterator[str]:

@@ -7,6 +7,7 @@ nothing. The second request sends the page.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,7 +53,7 @@ def run(
     with transaction.atomic(using=using):
         changes.lock(model_admin, pks, using)
         previews.check_unchanged(preview, _preview(call, model_admin, action, pks, query))
-        result = _ActionRun(call, model_admin, action, pks, query, given).result()
+        result = _ActionRun(call, model_admin, action, pks, query, dict(given)).result()
     if isinstance(result, dict) and "page" in result and confirm is not None:
         result["confirm"] = confirm
     return result
@@ -112,38 +113,32 @@ def _selected(visit: Visit, pks: Sequence[str]) -> list[Any]:
     return [by_key[pk] for pk in wanted]
 
 
+@dataclass(slots=True)
 class _ActionRun:
     """The requests that a browser sends to run an action."""
 
-    def __init__(
-        self,
-        call: Call,
-        model_admin: AnyModelAdmin,
-        action: str,
-        pks: Sequence[str],
-        query: Mapping[str, Any],
-        given: Mapping[str, Any],
-    ) -> None:
-        self._call = call
-        self._model_admin = model_admin
-        self._action = action
-        self._pks = pks
-        self._query = query
-        self._given = dict(given)
+    call: Call
+    model_admin: AnyModelAdmin
+    action: str
+    pks: Sequence[str]
+    query: Mapping[str, Any]
+    given: dict[str, Any]
+    """The values that are not sent yet."""
 
     def result(self) -> Any:
         """Run the action, and fill in its page if it has one; raises ToolError."""
         data = MultiValueDict(
             {
-                "action": [self._action],
-                ACTION_CHECKBOX_NAME: [*map(str, self._pks)],
+                "action": [self.action],
+                ACTION_CHECKBOX_NAME: [*map(str, self.pks)],
                 "index": ["0"],
                 "select_across": ["0"],
             }
         )
-        for name in self._parameters():
-            if name in self._given:
-                data[name] = self._given.pop(name)
+        # The fields beside the menu of actions, such as the format of an export.
+        for name in self.model_admin.action_form.base_fields:
+            if name in self.given and name not in ("action", "select_across"):
+                data[name] = self.given.pop(name)
         visit = self._visit(data)
         html = _page_of(visit)
         if html is None:
@@ -154,12 +149,12 @@ class _ActionRun:
         if urlsplit(form.action).path not in ("", visit.request.path):
             url = visit.request.build_absolute_uri(form.action)
             raise ToolError(f"The action goes on at a page that only a browser can show: {url}")
-        if form.fields and not self._given:
+        if form.fields and not self.given:
             return {"done": False, "page": html_forms.described(form), "messages": visit.messages}
         return self._sent(form)
 
     def _sent(self, form: html_forms.HtmlForm) -> Any:
-        data, files = form.sent(self._given, self._call.file)
+        data, files = form.sent(self.given, self.call.file)
         visit = self._visit(data, files)
         html = _page_of(visit)
         if html is None:
@@ -170,14 +165,9 @@ class _ActionRun:
         raise ToolError(f"The page was shown again. It says: {html_forms.text_of_page(html)}")
 
     def _visit(self, data: Any, files: Any = None) -> Visit:
-        return self._call.visit(
-            self._model_admin, "changelist_view", query=self._query, data=data, files=files
+        return self.call.visit(
+            self.model_admin, "changelist_view", query=self.query, data=data, files=files
         )
-
-    def _parameters(self) -> list[str]:
-        """The fields beside the menu of actions, such as the format of an export."""
-        fields = self._model_admin.action_form.base_fields
-        return [name for name in fields if name not in ("action", "select_across")]
 
     def _done(self, visit: Visit) -> Any:
         response: Any = visit.response

@@ -53,6 +53,8 @@ class Page:
     model: str | None = None
     pk: str | int | None = None
     is_sent: bool = False
+    files: Sequence[Any] = ()
+    """The uploaded files, which values name by their position."""
 
     def path(self, call: Call) -> str:
         """Return its path; for a model that the admin does not have, the path of the index."""
@@ -242,7 +244,7 @@ class _Operation:
             self.result = self._function(call)
             self.is_done = True
         except ToolError as error:
-            # A page with errors is no failure, so middleware sees none.
+            # Middleware sees no exception: a page with errors is not a failure of the view.
             self.error = self._for_caller(call, error)
         except PermissionDenied as error:
             self.error = self._for_caller(call, error)

@@ -14,9 +14,9 @@ from django.utils.datastructures import MultiValueDict
 
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import previews, values
-from django_mcp.modeladmin.calls import NOT_FOUND, Call, Visit
+from django_mcp.modeladmin.calls import NOT_FOUND, Call
 from django_mcp.modeladmin.models import AnyModelAdmin
-from django_mcp.modeladmin.pages import ObjectPage, Sent
+from django_mcp.modeladmin.pages import ObjectPage
 from django_mcp.modeladmin.previews import Preview
 from django_mcp.modeladmin.requests import plain_text
 from django_mcp.runtime.django_types.saving import KEY_CHANGED, key_names
@@ -82,16 +82,11 @@ def _save(
     sent = page.sent(call, given, rows)
     visit = call.visit(model_admin, view, pk, data=sent.data, files=sent.files)
     if visit.saved is None:
-        raise _refusal(visit, sent)
+        if "adminform" in visit.context:
+            raise ObjectPage(visit).problems(sent)
+        raise ToolError(" ".join(visit.messages) or "The admin did not save the object.")
     result = {**values.identity(visit.saved), "admin_url": call.link(visit.saved)}
     return {**result, "messages": visit.messages}
-
-
-def _refusal(visit: Visit, sent: Sent) -> ToolError:
-    if "adminform" in visit.context:
-        return ObjectPage(visit).problems(sent)
-    text = " ".join(visit.messages) or "The admin did not save the object."
-    return ToolError(text)
 
 
 def delete(call: Call, label: str, pk: str, confirm: str | None, may_ask: bool) -> dict[str, Any]:
@@ -109,7 +104,7 @@ def delete(call: Call, label: str, pk: str, confirm: str | None, may_ask: bool) 
         visit = call.visit(model_admin, "delete_view", pk, data=MultiValueDict({"post": ["yes"]}))
         if getattr(visit.response, "status_code", 0) != 302:
             raise ToolError("The admin did not delete the object.")
-        return {"done": True, **_counted(preview), "messages": visit.messages}
+        return {"done": True, "deleted": preview.shown["counts"], "messages": visit.messages}
 
 
 def _deletion_preview(call: Call, model_admin: AnyModelAdmin, pk: str) -> Preview:
@@ -151,10 +146,6 @@ def consequences(deleted: Sequence[Any], counts: dict[Any, int]) -> dict[str, An
 def deletion_question(counts: dict[Any, int]) -> str:
     listed = ", ".join(f"{count} {name}" for name, count in _names(counts).items())
     return f"This deletes {listed}."
-
-
-def _counted(preview: Preview) -> dict[str, Any]:
-    return {"deleted": preview.shown["counts"]}
 
 
 def _names(counts: dict[Any, int]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from django.urls import NoReverseMatch, reverse
 
 from django_mcp import registry
 from django_mcp.modeladmin import declaration
-from django_mcp.modeladmin.models import AnyModelAdmin, Models
+from django_mcp.modeladmin.models import Models
 from django_mcp.openapi.calls import view_middleware
 
 
@@ -90,7 +90,9 @@ def _unusable(models: Models) -> Iterator[CheckMessage]:
     request.user = EverybodysUser()  # type: ignore[assignment]
     for model_admin in models.all():
         try:
-            _make_form(model_admin, request)
+            model_admin.get_fieldsets(request)
+            model_admin.get_form(request)
+            model_admin.get_inline_instances(request)
         except Exception as error:
             where = f"{type(model_admin).__module__}.{type(model_admin).__qualname__}"
             yield Warning(
@@ -100,9 +102,3 @@ def _unusable(models: Models) -> Iterator[CheckMessage]:
                 "the database.",
                 id="django_mcp_modeladmin.W003",
             )
-
-
-def _make_form(model_admin: AnyModelAdmin, request: Any) -> None:
-    model_admin.get_fieldsets(request)
-    model_admin.get_form(request)
-    model_admin.get_inline_instances(request)

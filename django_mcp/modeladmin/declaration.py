@@ -29,7 +29,6 @@ from django_mcp.modeladmin.tools import (
     AdminTools,
     HasAdminPermission,
     HasModelPermission,
-    handler,
 )
 
 MAX_SETS = 12
@@ -133,7 +132,7 @@ class _Declaration:
             **given,
         }
         tools = AdminTools(self.models, asks=approval is None)
-        component = tool_component(handler(tools, name), **declared)
+        component = tool_component(getattr(tools, name), **declared)
         return replace(component, module=type(self.models.site).__module__)
 
     def listing_models(self, name: str) -> ToolComponent:

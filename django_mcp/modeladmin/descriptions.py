@@ -54,25 +54,18 @@ def actions(call: Call, model_admin: AnyModelAdmin) -> list[dict[str, Any]]:
     """Return the actions that the caller may run."""
     if call.models.is_read_only(model_admin):
         return []
-    names = _names(model_admin)
-    listed: dict[str, Any] = model_admin.get_actions(call.request)
-    return [
-        {"name": name, "description": str(_description(action)) % names}
-        for name, action in listed.items()
-    ]
-
-
-def _description(action: Any) -> Any:
-    # Before Django 6.1 it is a tuple.
-    return action[2] if isinstance(action, tuple) else action.description
-
-
-def _names(model_admin: AnyModelAdmin) -> dict[str, str]:
     options = model_admin.opts
-    return {
+    names = {
         "verbose_name": str(options.verbose_name),
         "verbose_name_plural": str(options.verbose_name_plural),
     }
+    described = []
+    listed: dict[str, Any] = model_admin.get_actions(call.request)
+    for name, action in listed.items():
+        # Before Django 6.1 it is a tuple.
+        description = action[2] if isinstance(action, tuple) else action.description
+        described.append({"name": name, "description": str(description) % names})
+    return described
 
 
 def _form(call: Call, model_admin: AnyModelAdmin, pk: str | None) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from django.contrib.admin.utils import quote
 from django.contrib.contenttypes.models import ContentType
 
 from django_mcp.modeladmin.calls import Call
-from django_mcp.modeladmin.models import AnyModelAdmin
 
 ACTIONS = {ADDITION: "added", CHANGE: "changed", DELETION: "deleted"}
 MAX_ENTRIES = 100
@@ -26,14 +25,10 @@ def of_object(call: Call, label: str, pk: str, page: int) -> dict[str, Any]:
         visit.required("action_list")
     if entries is None or not all(isinstance(entry, LogEntry) for entry in entries):
         # The view, which asks for permissions, shows versions of its own.
-        entries = _logged(model_admin, pk)
+        kind = ContentType.objects.get_for_model(model_admin.model, for_concrete_model=False)
+        logged = LogEntry.objects.filter(object_id=pk, content_type=kind).select_related("user")
+        entries = logged.order_by("action_time")[:MAX_ENTRIES]
     return {"entries": [_entry(entry) for entry in entries]}
-
-
-def _logged(model_admin: AnyModelAdmin, pk: str) -> Any:
-    kind = ContentType.objects.get_for_model(model_admin.model, for_concrete_model=False)
-    entries = LogEntry.objects.filter(object_id=pk, content_type=kind).select_related("user")
-    return entries.order_by("action_time")[:MAX_ENTRIES]
 
 
 def recent(call: Call, limit: int) -> dict[str, Any]:

@@ -168,6 +168,8 @@ class _Reader(HTMLParser):
                 attributes.get("method", "get").lower(), attributes.get("action", "")
             )
             self.forms.append(self._form)
+        elif self._form is not None and tag in ("select", "textarea"):
+            self.start_area(self._form, attributes, tag)
         elif self._form is not None and tag in STARTS:
             STARTS[tag](self, self._form, attributes)
 
@@ -177,7 +179,10 @@ class _Reader(HTMLParser):
         if tag == "form":
             self._form = None
         elif tag in ("select", "textarea"):
-            self._close_input(tag)
+            area = self._input
+            if area is not None and tag == "select" and not (area.values or area.is_multiple):
+                area.values = [*area.choices][:1]
+            self._input = None
         elif tag == "option":
             self._option = None
 
@@ -224,12 +229,6 @@ class _Reader(HTMLParser):
         if name and "disabled" not in attributes:
             form.inputs[name] = self._input
 
-    def start_select(self, form: HtmlForm, attributes: dict[str, str]) -> None:
-        self.start_area(form, attributes, "select")
-
-    def start_textarea(self, form: HtmlForm, attributes: dict[str, str]) -> None:
-        self.start_area(form, attributes, "textarea")
-
     def start_option(self, form: HtmlForm, attributes: dict[str, str]) -> None:
         if self._input is None:
             return
@@ -238,18 +237,10 @@ class _Reader(HTMLParser):
         if "selected" in attributes:
             self._input.values.append(self._option)
 
-    def _close_input(self, tag: str) -> None:
-        one = self._input
-        if one is not None and tag == "select" and not one.values and not one.is_multiple:
-            one.values = [*one.choices][:1]
-        self._input = None
-
 
 STARTS = {
     "input": _Reader.start_input,
     "button": _Reader.start_button,
-    "select": _Reader.start_select,
-    "textarea": _Reader.start_textarea,
     "option": _Reader.start_option,
 }
 

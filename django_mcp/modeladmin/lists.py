@@ -25,7 +25,7 @@ MAX_CHOICES = 30
 CHECKBOX = "action_checkbox"
 STR = "__str__"
 RESERVED = frozenset({"all", "o", "p", "q", "e", "_popup", "_to_field", "_facets", "_source_model"})
-"""Parameters of a change list that are no filters."""
+"""Parameters of a change list that are not filters."""
 
 Filters = Mapping[str, Any]
 
@@ -49,7 +49,13 @@ def search(
     size = min(limit or DEFAULT_ROWS, model_admin.list_per_page)
     changelist = visit_list(call, model_admin, query, size).changelist
     assert changelist is not None
-    return _page(call, model_admin, changelist, page)
+    columns = [each for each in changelist.list_display if each != CHECKBOX]
+    rows = [_row(call, model_admin, obj, columns) for obj in changelist.result_list]
+    pages = changelist.paginator.num_pages
+    if page > pages:
+        raise ToolError(f"The list has {pages} pages.")
+    result = {"rows": rows, "count": changelist.result_count, "page": page, "pages": pages}
+    return {**result, "next_page": page + 1 if page < pages else None}
 
 
 def visit_list(
@@ -74,15 +80,11 @@ def filter_query(filters: Filters) -> dict[str, Any]:
             raise ToolError(f"{name}: this is no filter; see the filters of the model.")
         if isinstance(value, list):
             query[name] = ",".join(map(str, value)) if name.endswith("__in") else value
+        elif isinstance(value, bool):
+            query[name] = "1" if value else "0"
         else:
-            query[name] = _as_parameter(value)
+            query[name] = "" if value is None else str(value)
     return query
-
-
-def _as_parameter(value: Any) -> str:
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return "" if value is None else str(value)
 
 
 def columns_of(request: HttpRequest, model_admin: AnyModelAdmin) -> list[Any]:
@@ -121,18 +123,6 @@ def sortable(request: HttpRequest, model_admin: AnyModelAdmin) -> list[str]:
     ]
 
 
-def _page(
-    call: Call, model_admin: AnyModelAdmin, changelist: ChangeList, page: int
-) -> dict[str, Any]:
-    columns = [each for each in changelist.list_display if each != CHECKBOX]
-    rows = [_row(call, model_admin, obj, columns) for obj in changelist.result_list]
-    pages = changelist.paginator.num_pages
-    if page > pages:
-        raise ToolError(f"The list has {pages} pages.")
-    result = {"rows": rows, "count": changelist.result_count, "page": page, "pages": pages}
-    return {**result, "next_page": page + 1 if page < pages else None}
-
-
 def _row(call: Call, model_admin: AnyModelAdmin, obj: Any, columns: list[Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"pk": values.key_of(obj)}
     if STR in columns:
@@ -151,38 +141,33 @@ def described(call: Call, model_admin: AnyModelAdmin, facets: bool) -> dict[str,
         values.column_name(each): str(label_for_field(each, model_admin.model, model_admin))
         for each in columns
     }
+    searched = [str(name).lstrip("^=@") for name in model_admin.get_search_fields(call.request)]
     described = {
         "columns": labels,
         "sortable": sortable(call.request, model_admin),
-        "search": _search_help(call, model_admin),
+        "search": str(model_admin.search_help_text or ", ".join(searched)),
         "filters": [*_filters(changelist)],
         "count": changelist.result_count,
     }
     return {name: member for name, member in described.items() if member not in ([], None, "")}
 
 
-def _search_help(call: Call, model_admin: AnyModelAdmin) -> str:
-    fields = model_admin.get_search_fields(call.request)
-    help_text = str(model_admin.search_help_text or "")
-    return help_text or ", ".join(str(name).lstrip("^=@") for name in fields)
-
-
 def _filters(changelist: Any) -> Iterator[dict[str, Any]]:
     for spec in changelist.filter_specs:
         choices = [*spec.choices(changelist)]
-        listed = [_choice(each) for each in choices[:MAX_CHOICES] if "query_string" in each]
+        listed = []
+        for choice in choices[:MAX_CHOICES]:
+            query = str(choice.get("query_string", "")).lstrip("?")
+            parameters = parse_qsl(query, keep_blank_values=True)
+            chosen = {name: value for name, value in parameters if name not in RESERVED}
+            if chosen:
+                listed.append({"label": plain_text(choice["display"]), "filter": chosen})
         yield {
             "title": str(spec.title),
             "parameters": [*map(str, spec.expected_parameters())],
-            "choices": [each for each in listed if each["filter"]],
+            "choices": listed,
             **({"more_choices": len(choices) - MAX_CHOICES} if len(choices) > MAX_CHOICES else {}),
         }
-
-
-def _choice(choice: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = parse_qsl(str(choice["query_string"]).lstrip("?"), keep_blank_values=True)
-    chosen = {name: value for name, value in parameters if name not in RESERVED}
-    return {"label": plain_text(choice["display"]), "filter": chosen}
 
 
 def autocomplete(

@@ -18,6 +18,7 @@ from django.utils.choices import flatten_choices
 
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin.calls import Call
+from django_mcp.modeladmin.values import as_key
 
 MAX_SCANNED = 5_000
 """Rows of a plain field that are searched: a page with more of them is not usable."""
@@ -44,8 +45,7 @@ def matching(call: Call, field: Any, text: str, page: int = 1) -> Iterator[Optio
 
 def key(field: Any, row: Any) -> Any:
     """Return the key of a row in a field."""
-    value = field.prepare_value(row)
-    return value if isinstance(value, int | str) else str(value)
+    return as_key(field.prepare_value(row))
 
 
 def _with_text(options: Any, text: str) -> Iterator[Option]:

@@ -54,7 +54,11 @@ class ObjectPage:
     def shown(self) -> dict[str, Any]:
         """Return the values of the object and of its inlines."""
         rows = {
-            name: [_row_values(row) for row in inline if row.original is not None]
+            name: [
+                {"pk": values.key_of(row.original), **values.of_form(row)}
+                for row in inline
+                if row.original is not None
+            ]
             for name, inline in self.inlines.items()
         }
         return {"values": values.of_form(self.adminform), **({"inlines": rows} if rows else {})}
@@ -95,15 +99,13 @@ class ObjectPage:
 
     def problems(self, sent: Sent) -> ToolError:
         """Return the errors of a page that was sent and shown again."""
-        return tool_error("The form is not valid.", self._problem_lines(sent))
-
-    def _problem_lines(self, sent: Sent) -> Iterator[str]:
-        yield from _error_lines(self.form, "")
+        lines = [*_error_lines(self.form, "")]
         for name, inline in self.inlines.items():
-            yield from (f"{name}: {message}" for message in inline.formset.non_form_errors())
+            lines += [f"{name}: {message}" for message in inline.formset.non_form_errors()]
             for index, form in enumerate(inline.formset.forms):
                 place = sent.rows.get((name, index), f"{name}[pk={form.instance.pk}]")
-                yield from _error_lines(form, place)
+                lines += _error_lines(form, place)
+        return tool_error("The form is not valid.", lines)
 
 
 class _InlineRows:
@@ -189,10 +191,6 @@ def _blank_row(inline: Any) -> Any:
     return blank
 
 
-def _row_values(row: Any) -> dict[str, Any]:
-    return {"pk": values.key_of(row.original), **values.of_form(row)}
-
-
 def _writable(adminform: Any) -> list[str]:
     """Return the names of the fields that somebody fills in, but for passwords."""
     fields = adminform.form.fields
@@ -208,18 +206,15 @@ def _writable(adminform: Any) -> list[str]:
 
 def _sent_names(adminform: Any) -> set[str]:
     """Return the names of the fields that the page has inputs for."""
-    shown = {name for name, it in values.shown_fields(adminform) if not it.is_readonly}
+    names = {name for name, it in values.shown_fields(adminform) if not it.is_readonly}
     form = adminform.form
     # The page of an inline also has the keys of its rows, hidden.
-    keys = {name for name in _key_names(form) if name in form.fields}
-    return shown | keys
-
-
-def _key_names(form: Any) -> Iterator[str]:
     for name, form_field in form.fields.items():
         is_parent = isinstance(form_field, forms.models.InlineForeignKeyField)
-        if is_parent or (form_field.widget.is_hidden and name == form._meta.model._meta.pk.name):
-            yield name
+        is_hidden = form_field.widget.is_hidden
+        if is_parent or (is_hidden and name == form._meta.model._meta.pk.name):
+            names.add(name)
+    return names
 
 
 def _arguments(call: Call, path: str, adminform: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def build(
 
 
 def set_match(request: AdminRequest) -> None:
-    """Set the match, by which inlines know their parent; None where the admin has no URLs.
+    """Set the match, which tells inlines their parent; None where the admin has no URLs.
 
     It imports the URLs of the site, which a list of tools does not need.
     """
@@ -147,13 +147,11 @@ def set_match(request: AdminRequest) -> None:
 
 def messages_of(request: AdminRequest) -> list[str]:
     """Return the messages of a view to its user, as plain text."""
-    storage = request._messages  # type: ignore[attr-defined]
-    return [_plain(message) for message in storage]
-
-
-def _plain(message: Message) -> str:
-    text = plain_text(message.message)
-    return f"{message.level_tag}: {text}" if message.level >= WARNING else text
+    texts = []
+    for message in request._messages:  # type: ignore[attr-defined]
+        text = plain_text(message.message)
+        texts.append(f"{message.level_tag}: {text}" if message.level >= WARNING else text)
+    return texts
 
 
 def plain_text(html: Any) -> str:

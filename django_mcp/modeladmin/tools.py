@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
@@ -43,7 +43,7 @@ FilterArgument = Annotated[
     dict[str, Any], Field(description="Parameters of filters, as describe_model lists them")
 ]
 Files = Annotated[
-    list[UploadedFile],  # type: ignore[type-arg] # Django's own is no generic class.
+    list[UploadedFile],  # type: ignore[type-arg] # Django's own is not a generic class.
     Field(max_length=20, description="A field of a file has a position in this list, from 0"),
 ]
 Confirm = Annotated[str | None, Field(description="Of the preview that a first call returned")]
@@ -78,7 +78,11 @@ class HasModelPermission(HasAdminPermission):
         super().__init__(models)
         self._model_admin = model_admin
         self._hook = OF_ONE_MODEL[tool]
-        self._may_differ = tool in OF_OBJECTS and _has_object_permissions(model_admin)
+        # Django's own permissions are the same for all objects.
+        kind: Any = type(model_admin)
+        hooks = ("has_view_permission", "has_change_permission", "has_delete_permission")
+        overrides = any(getattr(kind, hook) is not getattr(ModelAdmin, hook) for hook in hooks)
+        self._may_differ = tool in OF_OBJECTS and overrides
         self.__module__ = type(model_admin).__module__
         self.__qualname__ = f"{type(model_admin).__qualname__}.{self._hook}"
 
@@ -89,13 +93,6 @@ class HasModelPermission(HasAdminPermission):
         if not self._models.is_visible(request, self._model_admin):
             return False
         return self._may_differ or bool(getattr(self._model_admin, self._hook)(request))
-
-
-def _has_object_permissions(model_admin: AnyModelAdmin) -> bool:
-    """Whether a ModelAdmin overrides a permission: Django's are the same for all objects."""
-    kind: Any = type(model_admin)
-    hooks = ("has_view_permission", "has_change_permission", "has_delete_permission")
-    return any(getattr(kind, hook) is not getattr(ModelAdmin, hook) for hook in hooks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +111,7 @@ class AdminTools:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> R:
-        return self._run_with((), frame, page, function, *arguments, **options)
-
-    def _run_with(
-        self,
-        files: Sequence[Any],
-        frame: Frame,
-        page: Page,
-        function: Callable[Concatenate[Call, P], R],
-        *arguments: P.args,
-        **options: P.kwargs,
-    ) -> R:
-        call = Call(frame, self.models, frame.user, files=files)
+        call = Call(frame, self.models, frame.user, files=page.files)
         return calls.run(call, page, function, *arguments, **options)
 
     def list_models(self, frame: Frame) -> dict[str, Any]:
@@ -200,8 +186,8 @@ class AdminTools:
         files: Files = [],  # noqa: B006
     ) -> dict[str, Any]:
         """Add an object through its form in the admin."""
-        page = Page("add", model, is_sent=True)
-        return self._run_with(files, frame, page, changes.add, model, values, inlines)
+        page = Page("add", model, is_sent=True, files=files)
+        return self._run(frame, page, changes.add, model, values, inlines)
 
     def change(
         self,
@@ -213,9 +199,9 @@ class AdminTools:
         files: Files = [],  # noqa: B006
     ) -> dict[str, Any]:
         """Change an object through its form in the admin. Fields that are left out stay."""
-        page = Page("change", model, pk, is_sent=True)
+        page = Page("change", model, pk, is_sent=True, files=files)
         arguments = (model, str(pk), values, inlines)
-        return self._run_with(files, frame, page, changes.change, *arguments)
+        return self._run(frame, page, changes.change, *arguments)
 
     def delete(
         self, model: Label, pk: Key, frame: Frame, confirm: Confirm = None
@@ -241,9 +227,9 @@ class AdminTools:
         """Run an action of the admin on objects. The first call returns them, and confirm; the
         second call, with confirm, runs it. If it returns a page with fields, call again with form.
         """
-        page = Page("changelist", model, is_sent=True)
+        page = Page("changelist", model, is_sent=True, files=files)
         arguments = (model, action, [*map(str, pks)], filters, form, confirm, self.asks)
-        return self._run_with(files, frame, page, actions.run, *arguments)
+        return self._run(frame, page, actions.run, *arguments)
 
 
 def _key(pk: str | int | None) -> str | None:
@@ -281,8 +267,3 @@ OF_ONE_MODEL: Mapping[str, str] = {
 }
 """The tools that each model can have of its own, with the hook that says who sees them."""
 OF_OBJECTS = ("get", "change", "delete")
-
-
-def handler(tools: AdminTools, name: str) -> Callable[..., Any]:
-    method: Callable[..., Any] = getattr(tools, name)
-    return method

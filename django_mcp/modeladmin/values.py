@@ -5,7 +5,7 @@ A value that only a person may see, such as the hash of a password, is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from django import forms
@@ -33,7 +33,11 @@ class Secret(Exception):
 
 def key_of(obj: Model) -> Any:
     """Return the primary key of an object, as callers give it."""
-    return obj.pk if isinstance(obj.pk, int) else str(obj.pk)
+    return as_key(obj.pk)
+
+
+def as_key(value: Any) -> Any:
+    return value if isinstance(value, int) else str(value)
 
 
 def reference(obj: Model) -> dict[str, Any]:
@@ -72,10 +76,9 @@ def displayed(
         return None if value is None else bool(value)
     if value is None:
         return getattr(attribute, "empty_value_display", None)
-    return _cut(
-        value if isinstance(value, PLAIN) and not hasattr(value, "__html__") else _text(value),
-        longest,
-    )
+    if hasattr(value, "__html__"):
+        return _cut(plain_text(value), longest)
+    return _cut(value if isinstance(value, PLAIN) else str(value), longest)
 
 
 def of_field(field: Any, obj: Any, value: Any) -> Any:
@@ -103,14 +106,16 @@ def of_bound_field(form: Any, name: str) -> Any:
     value = initial_value(form, name)
     if isinstance(field, forms.ModelMultipleChoiceField):
         labels = _labels(field, value or [])
-        return [{"key": _key(each), "label": labels.get(str(each))} for each in value or []]
+        return [{"key": as_key(each), "label": labels.get(str(each))} for each in value or []]
     if isinstance(field, forms.ModelChoiceField):
         if value in (None, ""):
             return None
-        return {"key": _key(value), "label": _labels(field, [value]).get(str(value))}
+        return {"key": as_key(value), "label": _labels(field, [value]).get(str(value))}
     if isinstance(field, forms.JSONField):
         return form.get_initial_for_field(field, name)
-    model_field = _model_field(form, name)
+    options = getattr(getattr(form, "instance", None), "_meta", None)
+    model_fields: list[Any] = [] if options is None else options.get_fields()
+    model_field = next((each for each in model_fields if each.name == name), None)
     return value if model_field is None else of_field(model_field, form.instance, value)
 
 
@@ -127,20 +132,18 @@ def shown_fields(adminform: Any) -> Iterator[tuple[str, Any]]:
 
 def of_form(adminform: Any) -> dict[str, Any]:
     """Return the values that a form of the admin shows, without secrets."""
-    return dict(_pairs(adminform))
-
-
-def _pairs(adminform: Any) -> Iterator[tuple[str, Any]]:
+    values: dict[str, Any] = {}
     form = adminform.form
     for name, field in shown_fields(adminform):
         try:
             if field.is_readonly:
                 readonly = field.field["field"]
-                yield name, displayed(readonly, form.instance, field.model_admin, form)
+                values[name] = displayed(readonly, form.instance, field.model_admin, form)
             elif not form.fields[name].widget.is_hidden:
-                yield name, of_bound_field(form, name)
+                values[name] = of_bound_field(form, name)
         except Secret:
             continue
+    return values
 
 
 def column_name(column: Any) -> str:
@@ -166,20 +169,6 @@ def _labels(field: Any, keys: list[Any]) -> dict[str, str]:
     name = field.to_field_name or "pk"
     rows = field.queryset.filter(**{f"{name}__in": keys[:MAX_RELATED]})
     return {str(field.prepare_value(each)): field.label_from_instance(each) for each in rows}
-
-
-def _key(value: Any) -> Any:
-    return value if isinstance(value, int) else str(value)
-
-
-def _model_field(form: Any, name: str) -> Any:
-    options = getattr(getattr(form, "instance", None), "_meta", None)
-    fields: Callable[[], Any] = options.get_fields if options else tuple
-    return next((field for field in fields() if field.name == name), None)
-
-
-def _text(value: Any) -> str:
-    return plain_text(value) if hasattr(value, "__html__") else str(value)
 
 
 def _cut(value: Any, longest: int | None) -> Any:

@@ -104,11 +104,12 @@ def related_queryset(toolset: BaseToolset, frame: Frame, model: type[Model]) -> 
     for other in others:
         if not may_use(frame, other, "get"):
             return rows.none()
-        rows = _limited(rows, other.get_queryset(frame))
+        rows = limit_rows(rows, other.get_queryset(frame))
     return rows
 
 
-def _limited(rows: QuerySet[Any], limit: QuerySet[Any]) -> QuerySet[Any]:
+def limit_rows(rows: QuerySet[Any], limit: QuerySet[Any]) -> QuerySet[Any]:
+    """Return those of the rows that are among others."""
     if is_everything(limit.query):
         return rows
     return rows.filter(pk__in=limit.order_by().values("pk"))
@@ -151,7 +152,7 @@ def _shows(
     where = f"{type(toolset).__qualname__}.get_related_queryset"
     seen = visible(toolset.get_related_queryset(frame, model), model, where)
     if _is_of(toolset, model):
-        seen = _limited(seen, toolset.get_queryset(frame))
+        seen = limit_rows(seen, toolset.get_queryset(frame))
     return seen.using(using).filter(pk__in=keys).count() == len(keys)
 
 

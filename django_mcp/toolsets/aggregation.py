@@ -22,7 +22,6 @@ from django_mcp.toolsets.declaration import (
 from django_mcp.toolsets.queries import query_check
 from django_mcp.toolsets.queries.query_check import Allowed
 from django_mcp.toolsets.queries.statement_time import limited
-from django_mcp.toolsets.queries.visible_rows import VisibleRows
 from django_mcp.toolsets.reading import Choice, guards
 from django_mcp.toolsets.schemas import Arguments
 
@@ -52,9 +51,12 @@ class Aggregator:
         used += [item.column.path for item in aggregations]
         used += choice.paths
         visible_rows = access.visible_rows_of(self.toolset, frame, used)
-        grouped = {
-            f"toolset_group_{n}": _group(visible_rows, group) for n, group in enumerate(groups)
-        }
+        grouped: dict[str, Any] = {}
+        for n, group in enumerate(groups):
+            value: Any = F(visible_rows.reference(group.column.path))
+            if group.period is not None:
+                value = PERIODS[group.period](value, output_field=DateField())
+            grouped[f"toolset_group_{n}"] = value
         computed = {
             f"toolset_aggregate_{n}": FUNCTIONS[item.function](
                 visible_rows.reference(item.column.path)
@@ -82,13 +84,6 @@ class Aggregator:
             first = [*rows[: most + 1]]
         shown = [_shown(row, groups, aggregations) for row in first[:most]]
         return {"groups": shown, "has_more": len(first) > most}
-
-
-def _group(visible_rows: VisibleRows, group: Group) -> Any:
-    reference = visible_rows.reference(group.column.path)
-    if group.period is None:
-        return F(reference)
-    return PERIODS[group.period](reference, output_field=DateField())
 
 
 def _shown(

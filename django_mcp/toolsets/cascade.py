@@ -54,7 +54,10 @@ def collect(row: Model, using: str, most: int) -> Cascade:
     links = {model: [*rows] for model, rows in by_model.items() if model._meta.auto_created}
     if any(len(rows) > most + 1 for rows in by_model.values()):
         raise TooManyRows  # Generic relations are not bounded while they are collected.
-    losing = chain(_with_foreign_key(collector), _with_links(links, using))
+    # Rows of which a foreign key is set to null, to its default or to another value.
+    updates: Any = collector.field_updates  # Lists of querysets; the stubs have lists of rows.
+    updated = chain.from_iterable(chain.from_iterable(updates.values()))
+    losing = chain(updated, _with_links(links, using))
     return Cascade(deleted, _without(deleted, losing))
 
 
@@ -73,13 +76,6 @@ class _Collector(NestedObjects):
         if len(rows.order_by().values("pk")[: self.most + 1]) > self.most:
             raise TooManyRows
         return rows
-
-
-def _with_foreign_key(collector: _Collector) -> Iterator[Model]:
-    """The rows whose foreign key is set to null, to its default or to another value."""
-    updates: Any = collector.field_updates  # Lists of querysets; the stubs have lists of rows.
-    for batches in updates.values():
-        yield from chain.from_iterable(batches)
 
 
 def _with_links(links: Rows, using: str) -> Iterator[Model]:

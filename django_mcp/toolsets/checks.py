@@ -141,13 +141,8 @@ def _related_models(toolset: BaseToolset, where: str) -> dict[type[Model], _Reac
             if path.name not in paths:
                 paths.append(path.name)
     if {"create", "update"} & {*declared.operations}:
-        for name, model in _written(writes.form_of(toolset, declared, where)):
-            reached.setdefault(model, _Reach()).written.append(name)
+        form_class: Any = writes.form_of(toolset, declared, where)
+        for name, form_field in form_class.base_fields.items():
+            if isinstance(form_field, forms.ModelChoiceField) and form_field.queryset is not None:
+                reached.setdefault(form_field.queryset.model, _Reach()).written.append(name)
     return reached
-
-
-def _written(form_class: Any) -> Iterator[tuple[str, type[Model]]]:
-    """The fields of a form that choose related rows, each with their model."""
-    for name, form_field in form_class.base_fields.items():
-        if isinstance(form_field, forms.ModelChoiceField) and form_field.queryset is not None:
-            yield name, form_field.queryset.model

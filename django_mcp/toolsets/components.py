@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.utils.functional import Promise
 from django.utils.text import slugify
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,21 +18,18 @@ from django_mcp.core.components.outputs import OutputSchema
 from django_mcp.core.components.resource import resource_component
 from django_mcp.core.components.serializers import encoded
 from django_mcp.core.components.tool import ToolComponent, tool_component
-from django_mcp.core.components.views import View
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ResourceNotFound
 from django_mcp.runtime.django_types.field_types import formatted
-from django_mcp.toolsets import access, declaration, schemas, tables, writes
+from django_mcp.toolsets import access, declaration, schemas, writes
 from django_mcp.toolsets.aggregation import Aggregator
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.deletion import Deleter
 from django_mcp.toolsets.kinds import Schema
 from django_mcp.toolsets.reading import Reader
 from django_mcp.toolsets.schemas import Arguments, Parameter
+from django_mcp.toolsets.tables import TableView
 from django_mcp.toolsets.writes import Writer
-
-if TYPE_CHECKING:
-    from django_mcp.core.server.server import Server
 
 Handler = Callable[[Arguments, Frame], dict[str, Any]]
 
@@ -57,10 +53,10 @@ ADDS = {"read_only": False, "destructive": False, "open_world": False}
 CHANGES = {"read_only": False, "destructive": True, "idempotent": True, "open_world": False}
 
 
-def build(toolset: BaseToolset, server: Server) -> Iterator[Component]:
+def build(toolset: BaseToolset) -> list[Component]:
     """Return the components of a toolset; raises ConfigurationError for a wrong declaration."""
     try:
-        return iter(_Builder(toolset).components())
+        return _Builder(toolset).components()
     except ConfigurationError:
         raise
     except Exception as error:
@@ -77,7 +73,10 @@ class _Builder:
         self._options = toolset.model._meta
         self._declared = declaration.read(toolset)
         self._name = toolset.name or _identifier(self._options.verbose_name_raw)
-        self._plural = toolset.name_plural or self._default_plural()
+        plural: Any = self._options.verbose_name_plural
+        is_english = isinstance(plural, str) and plural.isascii()
+        default_plural = _identifier(plural) if is_english else f"{self._name}s"
+        self._plural = toolset.name_plural or default_plural
         self._reader = Reader(toolset, self._declared, self._name.replace("_", " "))
 
     def components(self) -> list[Component]:
@@ -95,12 +94,6 @@ class _Builder:
             components.append(self._template())
         return components
 
-    def _default_plural(self) -> str:
-        plural = self._options.verbose_name_plural
-        if isinstance(plural, Promise) or not str(plural).isascii():
-            return f"{self._name}s"
-        return _identifier(str(plural))
-
     def _tool(self, name: str, operation: Operation) -> ToolComponent:
         given = schemas.input_of(operation.parameters)
 
@@ -109,17 +102,18 @@ class _Builder:
 
         options = self._options
         rows = options.verbose_name_plural if operation.is_plural else options.verbose_name
-        title = formatted(operation.title, rows)
+        tool_name = f"{name}_{self._plural if operation.is_plural else self._name}"
+        has_table = name == "list" and self._toolset.ui
         built = tool_component(
             execute,
             **{
-                "name": f"{name}_{self._plural if operation.is_plural else self._name}",
-                "title": title,
+                "name": tool_name,
+                "title": formatted(operation.title, rows),
                 "description": self._description(operation, rows),
                 "input_schema": given.model,
                 "permission": access.permission_of(self._toolset, name),
                 "group": self._toolset.group,
-                "ui": self._view(name),
+                "ui": TableView(tool_name, rows, self._declared) if has_table else None,
                 **operation.hints,
                 **self._toolset.options.get(name, {}),
             },
@@ -127,13 +121,6 @@ class _Builder:
         output = OutputSchema(operation.output, encoded, lambda value: value)
         input_schema = replace(built.input, schema=given.schema)
         return replace(built, input=input_schema, output=output, **self._source())
-
-    def _view(self, operation: str) -> View | None:
-        """The table of a list, where the toolset has views."""
-        if operation != "list" or not self._toolset.ui:
-            return None
-        tool = f"{operation}_{self._plural}"
-        return tables.table_view(tool, self._options.verbose_name_plural, self._declared)
 
     def _description(self, operation: Operation, rows: Any) -> Any:
         text = formatted(operation.description, rows)

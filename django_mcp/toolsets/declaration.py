@@ -5,7 +5,7 @@ Whatever is not here cannot be reached by a call: arguments are names in these t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +41,7 @@ PERIODS: Mapping[str, Any] = {
     "day": TruncDay,
 }
 RESERVED = ("search", "ordering", "limit", "cursor", "group_by", "aggregates")
-"""Arguments which are no filters."""
+"""The arguments that are not filters."""
 NUMBERS: Mapping[str, float] = {
     "page_size": 1,
     "max_page_size": 1,
@@ -68,10 +68,13 @@ class Column:
         return self.path.name
 
     @property
-    def schema(self) -> Schema:
+    def is_nullable(self) -> bool:
         # A related row may be hidden from a caller.
-        is_nullable = self.path.is_nullable or bool(self.path.relations)
-        return described(self.kind.schema, self.path.titled, is_nullable=is_nullable)
+        return self.path.is_nullable or bool(self.path.relations)
+
+    @property
+    def schema(self) -> Schema:
+        return described(self.kind.schema, self.path.titled, is_nullable=self.is_nullable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,7 @@ class Declaration:
     groups: Mapping[str, Group] = field(default_factory=dict)
     aggregations: Mapping[str, Aggregation] = field(default_factory=dict)
     writers: Sequence[tuple[int, Callable[[Any], Any]]] = field(init=False)
-    """The positions of columns whose values are written in another way than pydantic's."""
+    """The positions of columns with values that pydantic does not write, and their functions."""
 
     def __post_init__(self) -> None:
         writers = [
@@ -186,7 +189,7 @@ class _Reader:
         return names
 
     def check_numbers(self) -> None:
-        """Note each limit that is no number, or too small to answer anything."""
+        """Note each limit that is not a number, or too small for any answer."""
         for name, least in NUMBERS.items():
             value = getattr(self._toolset, name)
             is_number = type(value) is int or (type(value) is float and name == "statement_timeout")
@@ -272,17 +275,13 @@ class _Reader:
                 column = self.column(name, "filter_fields")
                 for lookup in listed(f"{where}[{name!r}]", allowed):
                     with self.problems.noted():
-                        item = self._filter(column, lookup, where)
+                        item = lookups.build(column.path, column.kind, lookup, where)
+                        if item.argument in RESERVED:
+                            item = replace(item, argument=f"{item.argument}{SEPARATOR}exact")
                         if item.argument in filters:
                             raise ConfigurationError(f"{where} has {item.argument!r} twice")
                         filters[item.argument] = item
         return filters
-
-    def _filter(self, column: Column, lookup: str, where: str) -> Filter:
-        item = lookups.build(column.path, column.kind, lookup, where)
-        if item.argument in RESERVED:
-            return replace(item, argument=f"{item.argument}{SEPARATOR}exact")
-        return item
 
     def searched(self, name: str) -> Path:
         column = self.column(name, "search_fields")
@@ -321,9 +320,16 @@ class _Reader:
         return names
 
     def groups(self) -> dict[str, Group]:
-        columns = self.each("group_fields", self._grouped)
-        groups = (_periods(name, column) for name, column in columns.items())
-        return {group.name: group for periods in groups for group in periods}
+        """The columns to group by; a date has one group for each of its periods."""
+        groups = []
+        for name, column in self.each("group_fields", self._grouped).items():
+            if column.kind.family not in ("date", "datetime"):
+                groups.append(Group(name=name, column=column))
+                continue
+            for period in PERIODS:
+                alias = f"{name}{SEPARATOR}{period}"
+                groups.append(Group(name=alias, column=column, period=period))
+        return {group.name: group for group in groups}
 
     def _grouped(self, name: str) -> Column:
         column = self.column(name, "group_fields")
@@ -343,21 +349,17 @@ class _Reader:
         aggregations = {}
         for name, functions in declared.items():
             with self.problems.noted():
-                for item in self._aggregated(name, functions):
-                    aggregations[item.name] = item
+                column = self.column(name, "aggregate_fields")
+                possible = AGGREGATES.get(column.kind.family, ())
+                for function in listed(f"{self.where}.aggregate_fields[{name!r}]", functions):
+                    if function not in possible:
+                        raise ConfigurationError(
+                            f"{self.where}.aggregate_fields has {function!r} for {name!r}. "
+                            f"Possible are: {', '.join(possible) or 'none'}"
+                        )
+                    alias = f"{name}{SEPARATOR}{function}"
+                    aggregations[alias] = Aggregation(name=alias, column=column, function=function)
         return aggregations
-
-    def _aggregated(self, name: str, functions: Any) -> Iterator[Aggregation]:
-        column = self.column(name, "aggregate_fields")
-        possible = AGGREGATES.get(column.kind.family, ())
-        for function in listed(f"{self.where}.aggregate_fields[{name!r}]", functions):
-            if function not in possible:
-                raise ConfigurationError(
-                    f"{self.where}.aggregate_fields has {function!r} for {name!r}. Possible "
-                    f"are: {', '.join(possible) or 'none'}"
-                )
-            alias = f"{name}{SEPARATOR}{function}"
-            yield Aggregation(name=alias, column=column, function=function)
 
 
 AGGREGATES: Mapping[str, tuple[str, ...]] = {
@@ -367,15 +369,6 @@ AGGREGATES: Mapping[str, tuple[str, ...]] = {
     "time": ("min", "max"),
     "duration": ("sum", "avg", "min", "max"),
 }
-
-
-def _periods(name: str, column: Column) -> Iterable[Group]:
-    """A column itself, or the periods of a date."""
-    if column.kind.family not in ("date", "datetime"):
-        return [Group(name=name, column=column)]
-    return [
-        Group(name=f"{name}{SEPARATOR}{period}", column=column, period=period) for period in PERIODS
-    ]
 
 
 def _is_unique(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +37,15 @@ class Deleter:
     def delete(self, params: Arguments, frame: Frame) -> dict[str, Any]:
         (value,) = params.sent().values()
         key = self.reader.declaration.key.name
-        if self.toolset.confirm_delete:
-            self._confirm(frame, value, self._look(frame, value))
         using = self._using
+        if self.toolset.confirm_delete:
+            # A transaction of its own: no row is locked while the user is asked.
+            with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
+                row = locked(self.reader, frame, value, using, "delete")
+                # An overridden deletion may do anything: nothing is known before.
+                is_known = not self.is_overridden
+                known = self._permitted_cascade(frame, row) if is_known else Cascade({}, {})
+            self._confirm(frame, value, known)
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
             row = locked(self.reader, frame, value, using, "delete")
             deleted = self._delete(frame, row, using)
@@ -52,9 +57,14 @@ class Deleter:
         The method of a toolset may keep the row, and its dependent rows. If it does not, the
         caller needs the same permissions as for any deletion.
         """
-        consequences, refusal = self._consequences(frame, row)
-        if refusal is not None and not self.is_overridden:
-            raise refusal
+        consequences = Cascade({}, {})
+        refusal: ToolError | None = None
+        try:
+            consequences = self._permitted_cascade(frame, row)
+        except ToolError as error:
+            if not self.is_overridden:
+                raise
+            refusal = error
         rows = type(row)._base_manager.using(using).filter(pk=row.pk)
         try:
             with transaction.atomic(using=using):
@@ -72,23 +82,9 @@ class Deleter:
         """Whether the toolset itself decides about the deletion of a row."""
         return type(self.toolset).perform_delete is not BaseToolset.perform_delete
 
-    def _consequences(self, frame: Frame, row: Model) -> tuple[Cascade, ToolError | None]:
-        """Return the consequences, and why the caller may not delete the row."""
-        try:
-            return self._permitted_cascade(frame, row), None
-        except ToolError as error:
-            return Cascade({}, {}), error
-
     @property
     def _using(self) -> str:
         return router.db_for_write(self.toolset.model)
-
-    def _look(self, frame: Frame, value: Any) -> Cascade:
-        """Return the known consequences, without keeping the row locked."""
-        using = self._using
-        with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
-            row = locked(self.reader, frame, value, using, "delete")
-            return Cascade({}, {}) if self.is_overridden else self._permitted_cascade(frame, row)
 
     def _permitted_cascade(self, frame: Frame, row: Model) -> Cascade:
         """Return the consequences; raises ToolError if the caller may not cause all of them."""
@@ -118,7 +114,11 @@ class Deleter:
     def _confirm(self, frame: Frame, value: Any, consequences: Cascade) -> None:
         """Ask the user; raises ToolError unless they agree."""
         question = f"Delete the {self.reader.name} {value}? "
-        sentences = [*_sentences(consequences)]
+        sentences = []
+        for verb, rows in (("deletes", consequences.deleted), ("changes", consequences.changed)):
+            if rows:
+                counts = ", ".join(f"{entry['count']} {entry['name']}" for entry in _counts(rows))
+                sentences.append(f"This {verb} {counts}.")
         # Where more rows have come meanwhile, the user is asked again.
         key = f"delete_{_total(consequences.deleted)}_{_total(consequences.changed)}"
         try:
@@ -131,22 +131,15 @@ class Deleter:
             raise ToolError("Nothing was deleted: the user did not confirm it.")
 
 
-def _sentences(consequences: Cascade) -> Iterator[str]:
-    for verb, rows in (("deletes", consequences.deleted), ("changes", consequences.changed)):
-        if rows:
-            counts = ", ".join(f"{entry['count']} {entry['name']}" for entry in _counts(rows))
-            yield f"This {verb} {counts}."
-
-
 def _total(rows: Rows) -> int:
     return sum(map(len, rows.values()))
 
 
 def _counts(rows: Rows) -> list[dict[str, Any]]:
     """Return how many rows there are of each model, by its verbose name."""
-    return [{"name": _name(model, len(them)), "count": len(them)} for model, them in rows.items()]
-
-
-def _name(model: type[Model], count: int) -> str:
-    options = model._meta
-    return str(options.verbose_name if count == 1 else options.verbose_name_plural)
+    counts = []
+    for model, of_model in rows.items():
+        options = model._meta
+        name = options.verbose_name if len(of_model) == 1 else options.verbose_name_plural
+        counts.append({"name": str(name), "count": len(of_model)})
+    return counts

@@ -37,10 +37,6 @@ class Term:
     column: Column
     is_descending: bool
 
-    @property
-    def is_nullable(self) -> bool:
-        return self.column.path.is_nullable or bool(self.column.path.relations)
-
 
 def terms(declaration: Declaration, names: Sequence[str]) -> list[Term]:
     """Return the columns of an ordering, up to the key, which decides among equals."""
@@ -61,7 +57,7 @@ def order(visible_rows: VisibleRows, ordering: Sequence[Term]) -> list[OrderBy]:
     order_by = []
     for term in ordering:
         value = F(visible_rows.reference(term.column.path))
-        if not term.is_nullable:
+        if not term.column.is_nullable:
             order_by.append(value.desc() if term.is_descending else value.asc())
         elif term.is_descending:
             order_by.append(value.desc(nulls_last=True))
@@ -89,38 +85,34 @@ def _beyond(name: str, term: Term, value: Any) -> Q | None:
     if not term.is_descending:
         return Q(**{f"{name}{SEPARATOR}gt": value})
     less = Q(**{f"{name}{SEPARATOR}lt": value})
-    return less | Q(**{f"{name}{SEPARATOR}isnull": True}) if term.is_nullable else less
+    return less | Q(**{f"{name}{SEPARATOR}isnull": True}) if term.column.is_nullable else less
 
 
-def encode(frame: Frame, kind: str, values: Sequence[Any], bound_to: Any) -> str:
+def encode(frame: Frame, values: Sequence[Any], bound_to: Any) -> str:
     """Return the cursor after a row with these values, for this caller and this request."""
     texts = [json.dumps(to_jsonable_python(value)) for value in values]
 
     def sign(text: str) -> str:
         return frame.server.sign(PURPOSE, frame.principal.key, text, bound_to)
 
-    return cursors.encode(kind, texts, sign)
+    return cursors.encode(PURPOSE, texts, sign)
 
 
-def decode(
-    frame: Frame, kind: str, cursor: str, ordering: Sequence[Term], bound_to: Any
-) -> list[Any]:
+def decode(frame: Frame, cursor: str, ordering: Sequence[Term], bound_to: Any) -> list[Any]:
     """Return the values in a cursor; raises ToolError if it is not of this caller and request."""
 
     def unsign(signed: str) -> str | None:
         return frame.server.unsign(PURPOSE, frame.principal.key, signed, bound_to)
 
     try:
-        texts = cursors.decode(kind, cursor, unsign)
+        texts = cursors.decode(PURPOSE, cursor, unsign)
         parsed = [json.loads(text) for text in texts]
-        return [_value(term, value) for term, value in zip(ordering, parsed, strict=True)]
+        return [
+            None if value is None else term.column.path.field.to_python(value)
+            for term, value in zip(ordering, parsed, strict=True)
+        ]
     except (InvalidParams, ValueError) as error:
         raise ToolError(
             "The cursor does not belong to this request: repeat it with the arguments that "
             "returned the cursor, or begin without one"
         ) from error
-
-
-def _value(term: Term, value: Any) -> Any:
-    """The Python value of a column, made of the JSON in a cursor."""
-    return None if value is None else term.column.path.field.to_python(value)

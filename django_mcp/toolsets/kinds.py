@@ -87,7 +87,10 @@ def kind_of(field: Any, where: str) -> Kind:
             "Schema here: give the class one with register_field_kind, or leave the field out"
         )
     if isinstance(kind, FieldKind):
-        return _of_site(kind)
+        # It can be compared for equality only, since nothing is known of its order.
+        return Kind(
+            family="other", schema=kind.schema, annotation=kind.annotation, is_bounded=False
+        )
     output_field = getattr(field, "output_field", field)
     return _with_choices(_of_type(kind, output_field), field)
 
@@ -104,23 +107,23 @@ def _of_type(of_field: FieldType, field: Any) -> Kind:
         is_bounded=of_field.name != "json",
     )
     if of_field.name == "integer":
-        return _integer(kind, field)
+        low, high = integer_range(field)
+        return replace(
+            kind,
+            argument_schema={**kind.input_schema, "minimum": low, "maximum": high},
+            annotation=Annotated[int, Field(ge=low, le=high)],
+        )
     if of_field.name == "decimal":
-        return _decimal(kind, field)
+        digits = field.max_digits or MAX_DIGITS
+        places = field.decimal_places
+        bounds = Field(allow_inf_nan=False, max_digits=digits, decimal_places=places)
+        return replace(kind, annotation=Annotated[kind.annotation, bounds])
     if isinstance(field, models.FileField):
-        return _file(kind, field)
+        # Its URL is shown, and its name in the storage is compared.
+        write = partial(file_url_of_column, field)
+        kind = replace(kind, schema=or_null(kind.schema), write=write, may_be_cut=False)
+        return _text(kind, field)
     return _text(kind, field) if kind.family == "text" else kind
-
-
-def _file(kind: Kind, field: models.FileField) -> Kind:
-    """A file: its URL is shown, the name in the storage is compared."""
-    write = partial(file_url_of_column, field)
-    return replace(_text(kind, field), schema=or_null(kind.schema), write=write, may_be_cut=False)
-
-
-def _of_site(kind: FieldKind) -> Kind:
-    """A kind that can be compared for equality only, since nothing is known of its order."""
-    return Kind(family="other", schema=kind.schema, annotation=kind.annotation, is_bounded=False)
 
 
 def text_argument(max_length: int = MAX_ARGUMENT) -> Any:
@@ -136,7 +139,9 @@ def without_nul(text: str) -> str:
 
 def described(schema: Schema, field: Any, *, is_nullable: bool = False) -> Schema:
     """Return a schema with the title and the help text of a field, which may be lazy."""
-    members: Schema = {"title": title_of(field), "description": _description(field)}
+    help_text = getattr(field, "help_text", "")
+    description = joined_texts(help_text, labels_of(choices_of(field)))
+    members: Schema = {"title": title_of(field), "description": description}
     whole = {**{name: text for name, text in members.items() if text}, **schema}
     return or_null(whole) if is_nullable else whole
 
@@ -149,10 +154,6 @@ def title_of(field: Any) -> Any:
 
 
 capitalized = lazy(capfirst, str)
-
-
-def _description(field: Any) -> Any:
-    return joined_texts(getattr(field, "help_text", ""), labels_of(choices_of(field)))
 
 
 def choices_of(field: Any) -> Choices:
@@ -168,22 +169,6 @@ def _with_choices(kind: Kind, field: Any) -> Kind:
         return kind
     argument = choice_argument(choices)
     return replace(kind, annotation=argument.annotation, argument_schema=argument.schema)
-
-
-def _integer(kind: Kind, field: Any) -> Kind:
-    low, high = integer_range(field)
-    bounds = {"minimum": low, "maximum": high}
-    return replace(
-        kind,
-        argument_schema={**kind.input_schema, **bounds},
-        annotation=Annotated[int, Field(ge=low, le=high)],
-    )
-
-
-def _decimal(kind: Kind, field: Any) -> Kind:
-    digits = field.max_digits or MAX_DIGITS
-    bounds = Field(allow_inf_nan=False, max_digits=digits, decimal_places=field.decimal_places)
-    return replace(kind, annotation=Annotated[kind.annotation, bounds])
 
 
 def _text(kind: Kind, field: Any) -> Kind:

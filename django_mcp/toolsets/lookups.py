@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -97,15 +98,9 @@ def _same(kind: Kind) -> Argument:
     return Argument(kind.annotation, kind.input_schema)
 
 
-def _several(kind: Kind) -> Argument:
-    schema = {"type": "array", "items": kind.input_schema, "minItems": 1, "maxItems": MAX_VALUES}
-    bounds = Field(min_length=1, max_length=MAX_VALUES)
-    return Argument(Annotated[list[kind.annotation], bounds], schema)  # type: ignore[name-defined]
-
-
-def _two(kind: Kind) -> Argument:
-    schema = {"type": "array", "items": kind.input_schema, "minItems": 2, "maxItems": 2}
-    bounds = Field(min_length=2, max_length=2)
+def _several(kind: Kind, *, least: int, most: int) -> Argument:
+    schema = {"type": "array", "items": kind.input_schema, "minItems": least, "maxItems": most}
+    bounds = Field(min_length=least, max_length=most)
     return Argument(Annotated[list[kind.annotation], bounds], schema)  # type: ignore[name-defined]
 
 
@@ -126,13 +121,15 @@ DATES: frozenset[Family] = frozenset({"date", "datetime"})
 
 LOOKUPS: Mapping[str, Lookup] = {
     "exact": Lookup(ANY, _same, ""),
-    "in": Lookup(ANY, _several, "one of"),
+    "in": Lookup(ANY, partial(_several, least=1, most=MAX_VALUES), "one of"),
     "isnull": Lookup(ANY, _flag, "is missing"),
     "gt": Lookup(ORDERED, _same, "greater than"),
     "gte": Lookup(ORDERED, _same, "at least"),
     "lt": Lookup(ORDERED, _same, "less than"),
     "lte": Lookup(ORDERED, _same, "at most"),
-    "range": Lookup(ORDERED, _two, "between two values, both included"),
+    "range": Lookup(
+        ORDERED, partial(_several, least=2, most=2), "between two values, both included"
+    ),
     "iexact": Lookup(TEXT, _text, "equal, in any case"),
     "contains": Lookup(TEXT, _text, "contains"),
     "icontains": Lookup(TEXT, _text, "contains, in any case"),
@@ -149,10 +146,7 @@ def _part(low: int, high: int) -> Kind:
 
 
 TRANSFORMS: Mapping[str, tuple[frozenset[Family], Kind]] = {
-    "date": (
-        frozenset({"datetime"}),
-        of_name("date"),
-    ),
+    "date": (frozenset({"datetime"}), of_name("date")),
     "year": (DATES, _part(2, 9998)),
     "quarter": (DATES, _part(1, 4)),
     "month": (DATES, _part(1, 12)),

@@ -98,15 +98,18 @@ class Reader:
         visible_rows = access.visible_rows_of(self.toolset, frame, used)
 
         condition = choice.condition(visible_rows)
-        bound_to = self._bound_to(sent)
+        # A cursor belongs to this toolset, with the same filters, search and order.
+        others = {name: value for name, value in sent.items() if name not in PAGING}
+        bound_to = [self.name, to_jsonable_python(others)]
         cursor = sent.get("cursor")
         if cursor is not None:
-            values = keyset.decode(frame, "toolset", cursor, ordering, bound_to)
+            values = keyset.decode(frame, cursor, ordering, bound_to)
             condition &= keyset.after(visible_rows, ordering, values)
         order_by = keyset.order(visible_rows, ordering)
 
         selected = [_value(visible_rows, column, self.toolset.max_text) for column in columns]
-        positions = self._select(selected, [visible_rows.reference(path) for path in sorted_by])
+        references = [visible_rows.reference(path) for path in sorted_by]
+        selected += [name for name in dict.fromkeys(references) if name not in selected]
         # Read last: references to columns may annotate this query set.
         chosen = visible_rows.queryset.filter(condition) if condition else visible_rows.queryset
         queryset = chosen.order_by(*order_by).values_list(*selected)
@@ -123,14 +126,9 @@ class Reader:
         next_cursor = None
         if shown and len(rows) > len(shown):
             last = rows[len(shown) - 1]
-            sorted_values = [last[position] for position in positions]
-            next_cursor = keyset.encode(frame, "toolset", sorted_values, bound_to)
+            sorted_values = [last[selected.index(name)] for name in references]
+            next_cursor = keyset.encode(frame, sorted_values, bound_to)
         return {"items": shown, "next_cursor": next_cursor}
-
-    def _bound_to(self, sent: Mapping[str, Any]) -> list[Any]:
-        """The purpose of a cursor: this toolset, with the same filters, search and order."""
-        others = {name: value for name, value in sent.items() if name not in PAGING}
-        return [self.name, to_jsonable_python(others)]
 
     def get(self, params: Arguments, frame: Frame) -> dict[str, Any]:
         (value,) = params.sent().values()
@@ -148,7 +146,8 @@ class Reader:
         toolset = self.toolset
         columns = self.declaration.columns
         key = self.declaration.key.path
-        longest = self._longest_text()
+        texts = [column for column in columns if not column.kind.is_bounded]
+        longest = toolset.max_characters // max(len(texts), 1)
         used = [*(column.path for column in columns), key]
         visible_rows = access.visible_rows_of(toolset, frame, used, using=using)
         selected = [_value(visible_rows, column, longest) for column in columns]
@@ -186,18 +185,18 @@ class Reader:
         visible_rows = access.visible_rows_of(self.toolset, frame)
         chosen = visible_rows.queryset.filter(**{f"{key.reference}{SEPARATOR}startswith": typed})
         first = chosen.order_by(F(key.reference).asc())[:MAX_COMPLETIONS]
+        toolset = self.toolset
         if self._checks_objects:
-            return [str(getattr(row, key.reference)) for row in self._gettable(first, frame)]
+            with limited(first.db, toolset.statement_timeout):
+                instances = [*first]
+            return [
+                str(getattr(row, key.reference))
+                for row in instances
+                if toolset.has_object_permission(frame, row, "get")
+            ]
         allowed = self._allowed(visible_rows, [key], {key.key: {"startswith"}}, [key])
         rows = self._run(first.values_list(key.reference), allowed)
         return [str(value) for (value,) in rows]
-
-    def _gettable(self, rows: QuerySet[Any], frame: Frame) -> list[Any]:
-        """The rows that object permissions let the caller get."""
-        toolset = self.toolset
-        with limited(rows.db, toolset.statement_timeout):
-            instances = [*rows]
-        return [row for row in instances if toolset.has_object_permission(frame, row, "get")]
 
     def missing(self, value: Any) -> ToolError:
         return ToolError(f"There is no {self.name} {value}.")
@@ -225,18 +224,6 @@ class Reader:
         query_check.check(queryset.query, allowed)
         with limited(queryset.db, self.toolset.statement_timeout):
             return [*queryset]
-
-    def _select(self, selected: list[Any], references: Sequence[str]) -> Sequence[int]:
-        """Select the missing columns, and return the position of each value in a row."""
-        for reference in references:
-            if reference not in selected:
-                selected.append(reference)
-        return [selected.index(reference) for reference in references]
-
-    def _longest_text(self) -> int:
-        """Characters of one text of a single row."""
-        texts = [column for column in self.declaration.columns if not column.kind.is_bounded]
-        return self.toolset.max_characters // max(len(texts), 1)
 
     def _fitting(self, rows: Sequence[Any]) -> Sequence[dict[str, Any]]:
         """Return the first rows: as many as an answer has room for, but at least one."""

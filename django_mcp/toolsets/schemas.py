@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from django_mcp.core.protocol.limits import MAX_CURSOR
 from django_mcp.core.protocol.schema.shapes import or_null
 from django_mcp.toolsets.base import BaseToolset
-from django_mcp.toolsets.declaration import Aggregation, Column, Declaration, Group
+from django_mcp.toolsets.declaration import Column, Declaration
 from django_mcp.toolsets.kinds import Schema, described, text_argument
 from django_mcp.toolsets.lookups import filter_schema
 
@@ -154,9 +154,17 @@ def count_schema() -> Schema:
 
 def groups_schema(declaration: Declaration) -> Schema:
     """The schema of groups, each with its values, its count, and the requested aggregates."""
-    properties = {name: _group_schema(group) for name, group in declaration.groups.items()}
+    properties: dict[str, Schema] = {}
+    for name, grouping in declaration.groups.items():
+        period = described(
+            {"type": "string", "format": "date"}, grouping.column.path.titled, is_nullable=True
+        )
+        properties[name] = period if grouping.period else or_null(grouping.column.schema)
     for name, item in declaration.aggregations.items():
-        properties[name] = _aggregate_schema(item)
+        kind = item.column.kind
+        is_average = item.function == "avg" and kind.name == "integer"
+        schema = {"type": "number"} if is_average else kind.schema
+        properties[name] = described(schema, item.column.path.titled, is_nullable=True)
     group = {
         "type": "object",
         "properties": {**properties, "count": {"type": "integer"}},
@@ -165,20 +173,6 @@ def groups_schema(declaration: Declaration) -> Schema:
     }
     more = {"type": "boolean", "description": "Whether there are groups with smaller counts"}
     return _object({"groups": {"type": "array", "items": group}, "has_more": more})
-
-
-def _group_schema(group: Group) -> Schema:
-    if group.period is None:
-        return or_null(group.column.schema)
-    titled = group.column.path.titled
-    return described({"type": "string", "format": "date"}, titled, is_nullable=True)
-
-
-def _aggregate_schema(item: Aggregation) -> Schema:
-    kind = item.column.kind
-    is_average = item.function == "avg" and kind.name == "integer"
-    schema = {"type": "number"} if is_average else kind.schema
-    return described(schema, item.column.path.titled, is_nullable=True)
 
 
 def deletion_schema(key: Column) -> Schema:

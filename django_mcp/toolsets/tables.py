@@ -54,7 +54,7 @@ class TableView(TemplateView):
             "rows": rows,
             "can_search": bool(self._declaration.search),
             "search": kept.get("search", ""),
-            "searching": _json_without(kept, "search"),
+            "searching": json.dumps({name: kept[name] for name in kept if name != "search"}),
             "next": json.dumps({**kept, "cursor": cursor}) if cursor else None,
             "first": json.dumps(kept) if "cursor" in arguments else None,
         }
@@ -73,12 +73,3 @@ class TableView(TemplateView):
             sign = "-" if direction == "ascending" else ""
             sorting = {**arguments, "ordering": [f"{sign}{column.name}"]}
             yield Heading(label, json.dumps(sorting), direction)
-
-
-def table_view(tool: str, title: Any, declaration: Declaration) -> TableView:
-    """Return the view of the tool that lists rows."""
-    return TableView(tool, title, declaration)
-
-
-def _json_without(arguments: Mapping[str, Any], name: str) -> str:
-    return json.dumps({key: value for key, value in arguments.items() if key != name})

@@ -49,7 +49,7 @@ class ModelToolset(BaseToolset):
         with problems.noted():
             self._check_names()
         with problems.noted():
-            built += components.build(self, server)
+            built += components.build(self)
         problems.raise_all()
         for component in built:
             server.components.add(component)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +23,12 @@ from django.forms.models import apply_limit_choices_to_to_formfield
 from django_mcp.core.components.base import SEPARATOR, ConfigurationError, Problems
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.schemas import field_argument
-from django_mcp.runtime.django_types import dates
+from django_mcp.forms.tool import field_value, is_filled_in, is_required
 from django_mcp.runtime.django_types.saving import ChangedKey, KeyGuard, key_names
 from django_mcp.toolsets import access
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import Declaration
 from django_mcp.toolsets.queries.statement_time import limited
-from django_mcp.toolsets.queries.visible_rows import is_everything
 from django_mcp.toolsets.reading import Reader
 from django_mcp.toolsets.schemas import Arguments, Parameter
 
@@ -80,23 +78,20 @@ class Writer:
         guard = KeyGuard(form.instance)
         if form.is_valid():
             _keep_hidden(form, sent, using)
-        problems = [*_problems(form, sent, operation)] or [*_nulls(form, sent)]
-        if problems:
+        if problems := _problems(form, sent, operation):
             raise ToolError("\n".join(problems))
         if changed := guard.changed():
             raise ChangedKey(changed)
+        toolset = self.toolset
+        perform = toolset.perform_create if operation == "create" else toolset.perform_update
         try:
             # A savepoint: without it, the transaction would be lost after a conflict.
             with transaction.atomic(using=using), guard.saves(always_inserts=True):
-                saved = self._perform(operation)(frame, form)
+                saved = perform(frame, form)
         except IntegrityError as error:
-            _check_complete(form.instance, type(self.toolset), error)
+            _check_complete(form.instance, type(toolset), error)
             raise ToolError("The values conflict with those of another row.") from error
         return self._result(frame, form.instance if saved is None else saved, using, operation)
-
-    def _perform(self, operation: str) -> Callable[[Frame, Any], Any]:
-        toolset = self.toolset
-        return toolset.perform_create if operation == "create" else toolset.perform_update
 
     def _result(self, frame: Frame, saved: Any, using: str, operation: str) -> dict[str, Any]:
         """Return the saved row; raises ToolError unless the caller may have it like this."""
@@ -115,7 +110,7 @@ class Writer:
 
     def _form(self, frame: Frame, instance: Any, sent: Mapping[str, Any]) -> Any:
         """The bound form; fields that were not sent keep their values."""
-        names = {name: _form_value(self.form_class.base_fields[name], sent[name]) for name in sent}
+        names = {name: field_value(self.form_class.base_fields[name], sent[name]) for name in sent}
         form = self.toolset.get_form(frame, self.form_class, data=names, instance=instance)
         for name, field in form.fields.items():
             field.widget = JsonWidget()
@@ -130,10 +125,7 @@ class Writer:
         # A replica may not have a row yet that was created just now.
         using = router.db_for_write(model)
         rows = self.toolset.get_related_queryset(frame, model).using(using)
-        chosen = field.queryset.using(using)
-        if not is_everything(rows.query):
-            chosen = chosen.filter(pk__in=rows.order_by().values("pk"))
-        field.queryset = chosen
+        field.queryset = access.limit_rows(field.queryset.using(using), rows)
 
 
 def locked(reader: Reader, frame: Frame, value: Any, using: str, operation: str) -> Any:
@@ -160,7 +152,8 @@ def form_of(toolset: BaseToolset, declaration: Declaration, where: str) -> type[
         return toolset.form_class
     names = toolset.write_fields
     if names is None:
-        names = [c.name for c in declaration.columns if _is_own(c.path.titled, c.path.name)]
+        own = [field.name for field in _writable(declaration.model)]
+        names = [column.name for column in declaration.columns if column.name in own]
     _check_form_fields(toolset, names, declaration, where)
     return modelform_factory(
         declaration.model, RowForm, fields=[*names], formfield_callback=_form_field
@@ -223,13 +216,14 @@ def _check_form_fields(
         or kind.get_form is not BaseToolset.get_form
     )
     if "create" in declaration.operations and not sets_more:
-        # A row without related rows can be saved.
-        missing = [
-            repr(name)
-            for name, field in writable.items()
-            if not (field.null or field.blank or _has_default(field) or name in names)
-            if not field.many_to_many
-        ]
+        missing = []
+        for name, field in writable.items():
+            # Since Django 5.0, the database may have a default, too.
+            of_database = getattr(field, "db_default", NOT_PROVIDED)
+            has_default = field.has_default() or of_database is not NOT_PROVIDED
+            may_be_empty = field.null or field.blank or field.many_to_many
+            if not (has_default or may_be_empty or name in names):
+                missing.append(repr(name))
         if missing:
             verb = "have" if len(missing) > 1 else "has"
             problems.append(
@@ -241,20 +235,9 @@ def _check_form_fields(
         raise ConfigurationError(SEPARATOR.join(problems))
 
 
-def _has_default(field: Any) -> bool:
-    """Whether a new row has a value of the model or, since Django 5.0, of the database."""
-    of_database = getattr(field, "db_default", NOT_PROVIDED)
-    return bool(field.has_default() or of_database is not NOT_PROVIDED)
-
-
 def _writable(model: Any) -> list[Any]:
     fields = (*model._meta.concrete_fields, *model._meta.many_to_many)
     return [field for field in fields if field.editable and not field.auto_created]
-
-
-def _is_own(field: Any, name: str) -> bool:
-    is_writable = getattr(field, "editable", False) and not field.auto_created
-    return is_writable and field.name == name
 
 
 def parameters(
@@ -268,7 +251,7 @@ def parameters(
     problems = Problems()
     described = {}
     for name, field in form_class.base_fields.items():
-        if name in without or field.disabled or field.widget.is_hidden:
+        if name in without or not is_filled_in(field):
             continue
         with problems.noted():
             described[name] = _parameter(name, field, where, is_update=key is not None)
@@ -288,34 +271,28 @@ def _parameter(name: str, field: forms.Field, where: str, *, is_update: bool) ->
         # A field that is left out keeps its value.
         schema.pop("default", None)
     # A field with a default is required in a form of Django, but its value need not be sent.
-    is_required = field.required and field.initial is None and not is_update
-    return Parameter(argument.annotation, schema, is_required=is_required)
+    return Parameter(argument.annotation, schema, is_required=is_required(field) and not is_update)
 
 
-def _form_value(field: forms.Field, value: Any) -> Any:
-    if isinstance(field, forms.JSONField):
-        # Null empties the field; it is no value that the database refuses.
-        return "" if value is None and not field.required else json.dumps(value)
-    if isinstance(field, forms.DateTimeField):
-        return dates.for_form(value)
-    return value
+def _problems(form: Any, sent: Mapping[str, Any], operation: str) -> list[str]:
+    """Return the errors of the form, by field.
 
-
-def _problems(form: Any, sent: Mapping[str, Any], operation: str) -> Iterable[str]:
-    """The errors of the form, by field. Values that an update does not change are not checked."""
+    Values that an update does not change are not checked. Nulls are an error where a field is
+    optional in the form, and the database cannot have them.
+    """
+    problems = []
     for name in [*form.errors]:
         if operation == "update" and name not in sent and name != NON_FIELD_ERRORS:
             del form.errors[name]
             continue
         for error in form.errors[name]:
-            yield str(error) if name == NON_FIELD_ERRORS else f"{name}: {error}"
-
-
-def _nulls(form: Any, sent: Mapping[str, Any]) -> Iterable[str]:
-    """Null for a field that is optional in the form, and that the database cannot have."""
-    for field in form.instance._meta.concrete_fields:
-        if field.name in sent and not field.null and getattr(form.instance, field.attname) is None:
-            yield f"{field.name}: {field.error_messages['null']}"
+            problems.append(str(error) if name == NON_FIELD_ERRORS else f"{name}: {error}")
+    if not problems:
+        for field in form.instance._meta.concrete_fields:
+            is_null = not field.null and getattr(form.instance, field.attname) is None
+            if field.name in sent and is_null:
+                problems.append(f"{field.name}: {field.error_messages['null']}")
+    return problems
 
 
 def _check_complete(instance: Any, toolset: type, error: IntegrityError) -> None:

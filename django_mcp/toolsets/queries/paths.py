@@ -132,14 +132,11 @@ def _field(model: type[Model], step: str, name: str, where: str) -> Any:
     try:
         return model._meta.get_field(step)
     except FieldDoesNotExist:
-        known = ", ".join(sorted(_names(model)))
+        fields = model._meta.get_fields()
+        known = ", ".join(sorted(field.name for field in fields if isinstance(field, Field)))
         raise ConfigurationError(
             f"{where} names {name!r}, but {model.__name__} has no field {step!r}. It has: {known}"
         ) from None
-
-
-def _names(model: type[Model]) -> Iterator[str]:
-    return (field.name for field in model._meta.get_fields() if isinstance(field, Field))
 
 
 def _require_single(relation: Any, model: type[Model], name: str, where: str) -> None:

@@ -125,7 +125,8 @@ class _Check:
         if not isinstance(expression, FUNCTIONS):
             raise UnlistedColumn(f"The query uses a {type(expression).__name__}")
         for source in expression.get_source_expressions():
-            if source is not None and not _is_star(source):
+            is_star = type(source).__name__ == "Star"
+            if source is not None and not is_star:
                 self._expression(source, columns)
         return None
 
@@ -171,7 +172,3 @@ def _leaves(node: Any) -> Iterator[Any]:
             yield child
         else:
             yield from _leaves(child)
-
-
-def _is_star(expression: Any) -> bool:
-    return type(expression).__name__ == "Star"
