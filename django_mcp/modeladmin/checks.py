@@ -38,11 +38,7 @@ def _skipped_middleware() -> Iterator[CheckMessage]:
         yield Warning(
             "Calls of the admin's tools skip this middleware, which requests of a browser go "
             f"through: {', '.join(skipped)}.",
-            hint=(
-                'List in DJANGO_MCP["VIEW_MIDDLEWARE"] what has to happen around such calls, in '
-                "the order of MIDDLEWARE: a guard, a tenant, a change log. Silence this check if "
-                "nothing is missing."
-            ),
+            hint=view_middleware.HINT,
             id="django_mcp_modeladmin.W004",
         )
 

@@ -56,7 +56,9 @@ class Arguments:
         if self.body is None:
             return {}, ()
         if self.is_body_nested:
-            return {DATA: self.body}, [DATA] if _needs_data(self.body) else []
+            # An object of optional fields may be empty.
+            is_needed = self.body.get("type") != "object" or self.body.get("required")
+            return {DATA: self.body}, [DATA] if is_needed else []
         return self.body.get("properties", {}), self.body.get("required", ())
 
     def query_string(self, arguments: Mapping[str, Any], fixed: Mapping[str, str]) -> str:
@@ -146,11 +148,6 @@ def of_one(body: Any, shared: Schema) -> Any:
     others = [each for each in alternatives if "properties" not in each]
     are_lists = all(each.get("type") == "array" for each in others)
     return objects[0] if len(objects) == 1 and others and are_lists else body
-
-
-def _needs_data(body: Schema) -> bool:
-    """Whether a body as one argument must be given: an object of optional fields may be empty."""
-    return body.get("type") != "object" or bool(body.get("required"))
 
 
 def is_nested(body: Schema | None, others: set[str]) -> bool:

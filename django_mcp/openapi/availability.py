@@ -43,7 +43,7 @@ class _Operations:
     """The operations of one server, by where they are in the code."""
 
     missing: dict[str, str] = field(default_factory=dict)
-    """Why an operation is no tool."""
+    """Why an operation is not a tool."""
     tools: dict[str, Credentials] = field(default_factory=dict)
     """As which callers a tool calls its view."""
     secrets: dict[str, str] = field(default_factory=dict)
@@ -72,12 +72,14 @@ def record_tool(server: Server, where: str, credentials: Credentials, secret: st
 
 
 def record_missing(server: Server, where: str, reason: str, *, is_check: bool) -> None:
-    """Remember why an operation is no tool; log a cause once, unless a check reports it."""
+    """Remember why an operation is not a tool; log a cause once, unless a check reports it."""
     operations = _by_server.setdefault(server, _Operations())
     if operations.missing.get(where) == reason:
         return
     cause = cause_of(where, reason)
-    is_known = any(cause_of(*each) == cause for each in _all_missing())
+    servers = _by_server.values()
+    recorded = (each for of_server in servers for each in of_server.missing.items())
+    is_known = any(cause_of(*each) == cause for each in recorded)
     operations.missing[where] = reason
     if not is_check:
         level = logging.DEBUG if is_known else logging.WARNING
@@ -91,18 +93,13 @@ def cause_of(where: str, reason: str) -> str:
     return re.sub("|".join(rf"\b{re.escape(name)}\b" for name in names if name), "", reason)
 
 
-def _all_missing() -> Iterator[tuple[str, str]]:
-    for operations in _by_server.values():
-        yield from operations.missing.items()
-
-
 def has_views(server: Server) -> bool:
     """Whether views are declared as tools of a server."""
     return server in _by_server
 
 
 def missing(server: Server) -> Mapping[str, str]:
-    """Return why operations of a server are no tools, by where they are."""
+    """Return why operations of a server are not tools, by where they are."""
     return _of(server).missing
 
 

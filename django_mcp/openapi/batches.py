@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.urls import get_resolver
 
 from django_mcp.core.components.base import Component, ConfigurationError
@@ -145,16 +144,16 @@ def examine(server: Server) -> None:
 def _build(server: Server, batch: list[Declaration]) -> list[Component]:
     """Return the tools of a batch; may be called again after it raised."""
     _open_batches.pop(server, None)
-    with _without_collection():
-        return _components(server, batch)
-
-
-def _components(server: Server, batch: list[Declaration]) -> list[Component]:
-    operations = _operations(server, batch)
     components: list[Component] = []
     groups: dict[str, Combination] = {}
-    with ExitStack() as stack:
-        builders = _builders(operations, stack)
+    with _without_collection(), ExitStack() as stack:
+        operations = _operations(server, batch)
+        by_source: dict[Source, list[Any]] = {}
+        for declared, operation in operations:
+            by_source.setdefault(declared.source, []).append(operation)
+        builders: dict[Source, Build] = {}
+        for source, described in by_source.items():
+            builders[source] = stack.enter_context(source.builder(described))
         for declared, operation in operations:
             with _recorded(server, declared):
                 built = builders[declared.source](declared, operation)
@@ -166,19 +165,7 @@ def _components(server: Server, batch: list[Declaration]) -> list[Component]:
                     own.add(declared.name, built.component, declared.options)
                 else:
                     components.append(built.component)
-    return [*components, *(group.component(name) for name, group in groups.items())]
-
-
-def _builders(
-    operations: Iterable[tuple[Declared, Any]], stack: ExitStack
-) -> Mapping[Source, Build]:
-    by_source: dict[Source, list[Any]] = {}
-    for declared, operation in operations:
-        by_source.setdefault(declared.source, []).append(operation)
-    return {
-        source: stack.enter_context(source.builder(described))
-        for source, described in by_source.items()
-    }
+        return [*components, *(group.component(name) for name, group in groups.items())]
 
 
 @contextmanager
@@ -239,14 +226,11 @@ def _outside_event_loop(build: Callable[[], list[Component]]) -> list[Component]
 
 def _closing_connections(build: Callable[[], list[Component]]) -> list[Component]:
     """Return the components of ``build``, and close the connections that it opened."""
-    present = [connection for connection in _connections() if connection.connection is not None]
+    before = connections.all(initialized_only=True)
+    present = [connection for connection in before if connection.connection is not None]
     try:
         return build()
     finally:
-        for connection in _connections():
+        for connection in connections.all(initialized_only=True):
             if connection not in present:
                 connection.close()
-
-
-def _connections() -> Sequence[BaseDatabaseWrapper]:
-    return connections.all(initialized_only=True)

@@ -6,7 +6,7 @@ built: at the first use of a server, by ``mcp_show``, and by ``check --deploy``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -42,11 +42,7 @@ def _skipped_middleware() -> Iterator[CheckMessage]:
         yield Warning(
             "Calls of views as tools skip this middleware, which requests of the API go through: "
             f"{', '.join(skipped)}.",
-            hint=(
-                'List in DJANGO_MCP["VIEW_MIDDLEWARE"] what has to happen around such calls, in '
-                "the order of MIDDLEWARE: a guard, a tenant, a change log. Silence this check if "
-                "nothing is missing."
-            ),
+            hint=view_middleware.HINT,
             id="django_mcp_openapi.W003",
         )
 
@@ -63,23 +59,15 @@ def _missing(servers: Sequence[Server]) -> Iterator[CheckMessage]:
     for cause, reasons in operations.items():
         first, *others = reasons
         also = f" The same holds for {_shown(others)}." if others else ""
+        servers_named = ", ".join(map(repr, names[cause]))
+        lack = "The MCP server {} lacks" if len(names[cause]) == 1 else "The MCP servers {} lack"
+        reason = reasons[first]
+        end = "" if reason.endswith((".", ")", "?")) else "."
         yield Warning(
-            f"{_named(names[cause])} a tool: {_sentence(reasons[first])}{also}",
+            f"{lack.format(servers_named)} a tool: {reason}{end}{also}",
             hint="Correct it, or leave this operation out. All other tools work.",
             id="django_mcp_openapi.W001",
         )
-
-
-def _named(names: Iterable[str]) -> str:
-    """Return the beginning of a sentence about the servers of these names."""
-    first, *others = map(repr, names)
-    if not others:
-        return f"The MCP server {first} lacks"
-    return f"The MCP servers {', '.join([first, *others])} lack"
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", ")", "?")) else f"{text}."
 
 
 def _shown(operations: Sequence[str]) -> str:

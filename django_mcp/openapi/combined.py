@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django_mcp.core.components.base import ConfigurationError, InvalidArguments
 from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.core.frame.frame import Frame
 from django_mcp.forms.messages import tool_error
-from django_mcp.openapi.access import AnyAccess
 
 Schema = dict[str, Any]
 
@@ -17,6 +16,24 @@ OF_ACTIONS = {"name", "description", "serializer", "query", "answer"}
 """The options of one action of several."""
 ACTION = "action"
 """The argument that chooses the operation."""
+
+
+class AnyAccess:
+    """The permission of a tool with several operations: one of theirs is enough."""
+
+    is_of_caller = True
+
+    def __init__(self, permissions: Sequence[Callable[[Frame], bool]]) -> None:
+        self._permissions = permissions
+        self.__qualname__ = "check_permissions"
+
+    @property
+    def admits_anonymous(self) -> bool:
+        """Whether one of the operations lets in callers without credentials."""
+        return any(getattr(each, "admits_anonymous", False) for each in self._permissions)
+
+    def __call__(self, frame: Frame) -> bool:
+        return any(permission(frame) for permission in self._permissions)
 
 
 class Combination:
@@ -41,21 +58,17 @@ class Combination:
     def component(self, name: str) -> ToolComponent:
         """Return the tool; its hints are those that hold for all operations."""
         members = self._members.values()
+        permissions: list[Any] = [member.permission for member in members]
         is_async = any(member.is_async for member in members)
         declared: dict[str, Any] = {
             "name": name,
             "description": "\n".join(self._lines()),
             "input_schema": self._schema(),
-            "read_only": all(_hint(member, "readOnlyHint") for member in members),
-            "permission": self._permission(),
+            "read_only": all(member.reads_only for member in members),
+            "permission": AnyAccess(permissions) if all(map(callable, permissions)) else None,
             **self._options,
         }
         return tool_component(self._call_async if is_async else self._call, **declared)
-
-    def _permission(self) -> AnyAccess | None:
-        permissions = [member.permission for member in self._members.values()]
-        asked: list[Any] = [each for each in permissions if callable(each)]
-        return AnyAccess(asked) if len(asked) == len(permissions) else None
 
     def _call(self, arguments: dict[str, Any], frame: Frame) -> Any:
         member, own = self._chosen(arguments)
@@ -112,7 +125,3 @@ class Combination:
 
 def _handler(member: ToolComponent) -> Any:
     return member.handler
-
-
-def _hint(member: ToolComponent, hint: str) -> bool:
-    return bool((member.annotations or {}).get(hint))

@@ -19,7 +19,7 @@ from django_mcp.openapi.batches import Build, Built, Declared, Group
 from django_mcp.openapi.calls.answers import Answer, check_answer
 from django_mcp.openapi.calls.credentials import FindHeaders
 from django_mcp.openapi.selection import Named, Selection
-from django_mcp.openapi.sources import documents, modern, ninja
+from django_mcp.openapi.sources import documents, ninja
 from django_mcp.openapi.sources.base import Calling, Candidate
 from django_mcp.openapi.tools import Choices, Operation, component_of
 
@@ -92,13 +92,13 @@ def operations_of(target: Any) -> Callable[[Any, Calling], Iterator[Candidate]]:
 FINDERS: Sequence[tuple[Callable[[Any], bool], Callable[[Any, Calling], Iterator[Candidate]]]] = (
     (documents.is_document, documents.operations),
     (ninja.is_api, ninja.operations),
-    (modern.is_router, modern.operations),
+    (documents.is_router, documents.operations_of_router),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredApi:
-    """An API, whose operations are known when URLs can be imported."""
+    """An API. Its operations are known once URLs can be imported."""
 
     target: Any
     calling: Calling

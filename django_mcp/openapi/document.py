@@ -75,7 +75,7 @@ class Described:
 
 
 class Document:
-    """A document, whose references are followed."""
+    """A document, with the parts that its references name."""
 
     def __init__(
         self, content: Mapping[str, Any], prefix: str | None = None, *, base: str = ""
@@ -95,7 +95,9 @@ class Document:
         }
         self.schemes: Mapping[str, Any] = components.get("securitySchemes") or {}
         self._base = base.strip("/")
-        self._prefix = _path_of_server(content) if prefix is None else prefix.strip("/")
+        servers: Sequence[Mapping[str, Any]] = content.get("servers") or ({},)
+        path_of_server = urlsplit(str(servers[0].get("url") or "")).path
+        self._prefix = (path_of_server if prefix is None else prefix).strip("/")
 
     def operations(self) -> Iterator[Described]:
         """Yield the operations, in the order of the document."""
@@ -113,23 +115,26 @@ class Document:
         read = [_parameter(each) for each in parameters if each["in"] in (QUERY, HEADER, COOKIE)]
         full_path = "/".join(part for part in (self._prefix, path.strip("/")) if part)
         of_path = [each for each in parameters if each["in"] == "path"]
-        answer = self._answer(declared)
+        words = path.strip("/").removeprefix(self._base).split("/")
+        tags = [str(tag) for tag in declared.get("tags") or ()]
+        groups = (*tags, *(word for word in words if word and "{" not in word), "operations")
+        security = declared.get("security", self._content.get("security"))
         return Described(
-            id=str(declared.get("operationId") or _id_of(method, path)),
+            id=str(declared.get("operationId") or name_of(f"{method} {path}")),
             method=method,
             path=f"/{full_path}{'/' if path.endswith('/') and full_path else ''}",
             summary=str(declared.get("summary") or item.get("summary") or ""),
             description=str(declared.get("description") or ""),
-            group=_group_of(declared, path.strip("/").removeprefix(self._base)),
+            group=name_of(groups[0]),
             parameters=read,
             path_schemas={each["name"]: _parameter(each).schema for each in of_path},
             body=body,
             is_body_required=is_required,
             is_form=not any(map(_is_json, media_types)) and bool(media_types),
             media_types=media_types,
-            answer=answer,
+            answer=self._answer(declared),
             definitions=definitions([body, *(each.schema for each in read)], self._inputs),
-            security=self._security(declared),
+            security=[frozenset(each) for each in security] if security else None,
             mark=declared.get(MARK, -1),
         )
 
@@ -162,7 +167,7 @@ class Document:
                 (it.get("schema") for name, it in content.items() if _is_json(name)), None
             )
             if str(status).startswith("2") and schema is not None:
-                return self._inlined(_of_output(schema))
+                return self._inlined(to_json_schema(schema, hidden="writeOnly"))
         return None
 
     def _inlined(self, schema: Any) -> Schema:
@@ -186,10 +191,6 @@ class Document:
                 break
             schema = self._outputs.get(str(reference).removeprefix("#/$defs/"), {})
         return dict(schema) if isinstance(schema, Mapping) else {}
-
-    def _security(self, declared: Mapping[str, Any]) -> Sequence[frozenset[str]] | None:
-        needed = declared.get("security", self._content.get("security"))
-        return [frozenset(each) for each in needed] if needed else None
 
     def _resolved(self, part: Any) -> Mapping[str, Any]:
         """Return the referenced part; raises ConfigurationError for a part that is not here."""
@@ -216,7 +217,7 @@ class Document:
 def read(target: str | Path) -> Mapping[str, Any]:
     """Return the document in a file, JSON or YAML; a relative path is below BASE_DIR of the site.
 
-    Raises ConfigurationError where there is no such file, or no document in it.
+    Raises ConfigurationError for a missing file, and for a file without a document.
     """
     path = Path(getattr(settings, "BASE_DIR", "."), target)
     try:
@@ -248,10 +249,6 @@ def _parameter(declared: Mapping[str, Any]) -> Parameter:
     return replace(parameter, schema=without_trivial_title(parameter.name, parameter.schema))
 
 
-def _of_output(schema: Any) -> Any:
-    return to_json_schema(schema, hidden="writeOnly")
-
-
 def _of_input(schema: Any) -> Any:
     return without_trivial_titles(map_schemas(to_json_schema(schema), _with_file))
 
@@ -272,21 +269,6 @@ def _is_json(media_type: str) -> bool:
 
 def _preference(media_type: str) -> int:
     return 0 if _is_json(media_type) else 1 + (media_type not in FORMS)
-
-
-def _path_of_server(content: Mapping[str, Any]) -> str:
-    servers: Sequence[Mapping[str, Any]] = content.get("servers") or ({},)
-    return urlsplit(str(servers[0].get("url") or "")).path.strip("/")
-
-
-def _group_of(declared: Mapping[str, Any], path: str) -> str:
-    words = [part for part in path.split("/") if part and "{" not in part]
-    tags = [str(tag) for tag in declared.get("tags") or ()]
-    return name_of((tags or words or ["operations"])[0])
-
-
-def _id_of(method: str, path: str) -> str:
-    return name_of(f"{method} {path}")
 
 
 def name_of(text: str) -> str:

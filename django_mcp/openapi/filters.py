@@ -5,7 +5,8 @@ Some sites generate a dozen filters for each field: ``name__ic``, ``name__nic``,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +33,7 @@ class Folded:
 
     @property
     def schema(self) -> Schema:
-        return {"type": "object", "description": self._description()}
-
-    def _description(self) -> str:
-        """The names, with the fields of the same lookups in one line."""
+        """An object; its description has the names, the fields of the same lookups in one line."""
         lookups: dict[str, list[str]] = {}
         for name in sorted(self.members):
             field, _, lookup = name.partition(LOOKUP)
@@ -45,13 +43,11 @@ class Folded:
             fields.setdefault(", ".join(names), []).append(field)
         lines = [f"{', '.join(names)}: {suffixes}" for suffixes, names in fields.items()]
         example = min(self.members)
-        return "\n".join(
-            [
-                f'More filters, as {{"{example}": value}}: a field, {LOOKUP}, and one of its '
-                "lookups. The fields, and the lookups of each:",
-                *lines,
-            ]
+        introduction = (
+            f'More filters, as {{"{example}": value}}: a field, {LOOKUP}, and one of its '
+            "lookups. The fields, and the lookups of each:"
         )
+        return {"type": "object", "description": "\n".join([introduction, *lines])}
 
     def unfolded(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values by parameter; raises ToolError for unknown and invalid ones."""
@@ -73,16 +69,11 @@ def folded(parameters: Sequence[Parameter]) -> tuple[list[Parameter], Folded | N
     """Return the parameters that stay arguments, and the others if there are too many."""
     if len(parameters) <= MAX_PARAMETERS:
         return [*parameters], None
-    fields = _with_several_lookups(each.name for each in parameters)
-    members = {
-        each.name: each
-        for each in parameters
-        if LOOKUP in each.name and each.name.partition(LOOKUP)[0] in fields and not each.is_required
-    }
+    fields = Counter(each.name.partition(LOOKUP)[0] for each in parameters)
+    members = {}
+    for each in parameters:
+        has_several_lookups = fields[each.name.partition(LOOKUP)[0]] > 1
+        if LOOKUP in each.name and has_several_lookups and not each.is_required:
+            members[each.name] = each
     kept = [each for each in parameters if each.name not in members]
     return kept, Folded(members) if members else None
-
-
-def _with_several_lookups(names: Iterable[str]) -> set[str]:
-    fields = [name.partition(LOOKUP)[0] for name in names]
-    return {field for field in fields if fields.count(field) > 1}

@@ -30,7 +30,8 @@ class Parameter:
 
     def values(self, value: Any) -> Iterable[str]:
         """Return the values in the query for the value of an argument."""
-        items = [_text(each) for each in (value if isinstance(value, list) else [value])]
+        values = value if isinstance(value, list) else [value]
+        items = [str(each).lower() if isinstance(each, bool) else str(each) for each in values]
         return items if self.separator is None else [self.separator.join(items)]
 
 
@@ -68,10 +69,6 @@ def _is_latin(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def of_openapi(parameter: Mapping[str, Any], *, place: str = QUERY) -> Parameter:

@@ -99,15 +99,17 @@ class Route:
             match = get_resolver(self.urlconf).resolve(unquote(path))
         except (NoReverseMatch, Resolver404):
             return None
-        texts = {
-            name: _text(self.converters.get(name), match.kwargs.get(name)) for name in arguments
-        }
-        is_same = all(texts[name] == str(value) for name, value in arguments.items())
-        return (path, match) if match.func is self.callback and is_same else None
+        is_same = match.func is self.callback
+        for name, given in arguments.items():
+            converter = self.converters.get(name)
+            value = match.kwargs.get(name)
+            text = str(value if converter is None else converter.to_url(value))
+            is_same = is_same and text == str(given)
+        return (path, match) if is_same else None
 
 
 def routes_of(view_class: Any) -> Iterator[Route]:
-    """Yield the routes of the site whose callback is a view of this class, in their order."""
+    """Yield the routes of the site to a view of this class, in their order."""
     for route in _routes_by_class(get_resolver()).get(view_class, ()):
         if route.is_by_name and FORMAT not in route.names:
             yield route
@@ -180,7 +182,3 @@ def walk(
             yield from walk(each.url_patterns, (*includes, each))
         else:
             yield includes, each
-
-
-def _text(converter: Any, value: Any) -> str:
-    return str(value if converter is None else converter.to_url(value))

@@ -11,7 +11,7 @@ WORDS = re.compile(
     r"(^|_)(password|passwd|passphrase|secret|token|api_?key|private_key|credential)s?(_|$)"
 )
 KEYS = frozenset({"key"})
-"""Names of fields, but not parts of names: ``primary_key`` is no credential."""
+"""Names of fields, but not parts of names: ``primary_key`` is not a credential."""
 
 
 def of_described(described: Described) -> str:

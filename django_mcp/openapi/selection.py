@@ -48,7 +48,9 @@ class Selection:
         by_name: dict[str, Named] = {}
         repeated = []
         for operation in operations:
-            if not operation.is_left_out and self._has(operation):
+            is_included = not self.include or any(fits(each, operation) for each in self.include)
+            is_excluded = any(fits(each, operation) for each in self.exclude)
+            if is_included and not (is_excluded or operation.is_left_out):
                 if operation.names[0] in by_name:
                     repeated.append(operation.label)
                 else:
@@ -62,10 +64,6 @@ class Selection:
             check_name(pattern, by_name, needs_tool=True)
         for pattern in self.exclude:
             check_name(pattern, by_name, needs_tool=False)
-
-    def _has(self, operation: Named) -> bool:
-        is_included = not self.include or any(fits(each, operation) for each in self.include)
-        return is_included and not any(fits(each, operation) for each in self.exclude)
 
 
 def fits(pattern: str, operation: Named) -> bool:

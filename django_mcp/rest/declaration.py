@@ -149,7 +149,10 @@ def _declared_actions(
     if not is_viewset(view_class):
         raise ConfigurationError(f"{view_class.__qualname__} is no view set: use rest_tool")
     names = actions_of(view_class, actions)
-    _check_options(options, names)
+    if unknown := options.keys() - set(names):
+        raise ConfigurationError(
+            f"options has {sorted(unknown)[0]!r}, which is none of the actions"
+        )
     if not names:
         _record_nothing(server, view_class)
     group = Group(base_name(view_class), common) if is_one_tool_per_view else None
@@ -164,13 +167,6 @@ def _declared_actions(
         )
         for name in names
     ]
-
-
-def _check_options(own: Mapping[str, Any], names: Sequence[str]) -> None:
-    if unknown := own.keys() - set(names):
-        raise ConfigurationError(
-            f"options has {sorted(unknown)[0]!r}, which is none of the actions"
-        )
 
 
 def _record_nothing(server: Server, view_class: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from django.db import DatabaseError
@@ -149,38 +149,28 @@ def _of_field(field: Any) -> Schema:
     return ANYTHING if build is None else build(field)
 
 
-def _type(kind: str) -> Callable[[Any], Schema]:
-    return lambda field: {"type": kind}
+def _type(kind: str | list[str], field: Any) -> Schema:
+    return {"type": kind}
 
 
-def _list(child: str) -> Callable[[Any], Schema]:
-    def build(field: Any) -> Schema:
-        return {"type": "array", "items": or_null(_of_field(getattr(field, child)))}
-
-    return build
+def _list(child: str, field: Any) -> Schema:
+    return {"type": "array", "items": or_null(_of_field(getattr(field, child)))}
 
 
-def _temporal(field: Any) -> Schema:
-    return {"type": "string"}
-
-
-def _decimal(field: Any) -> Schema:
-    return {"type": ["string", "number"]}
-
-
+STRING = partial(_type, "string")
 SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
-    serializers.ListSerializer: _list("child"),
-    relations.ManyRelatedField: _list("child_relation"),
-    relations.HyperlinkedRelatedField: _type("string"),
-    relations.StringRelatedField: _type("string"),
-    fields.ListField: _list("child"),
-    fields.BooleanField: _type("boolean"),
-    fields.FloatField: _type("number"),
-    fields.DecimalField: _decimal,
-    fields.CharField: _type("string"),
-    fields.DateField: _temporal,
-    fields.DateTimeField: _temporal,
-    fields.TimeField: _temporal,
-    fields.FileField: _type("string"),
+    serializers.ListSerializer: partial(_list, "child"),
+    relations.ManyRelatedField: partial(_list, "child_relation"),
+    relations.HyperlinkedRelatedField: STRING,
+    relations.StringRelatedField: STRING,
+    fields.ListField: partial(_list, "child"),
+    fields.BooleanField: partial(_type, "boolean"),
+    fields.FloatField: partial(_type, "number"),
+    fields.DecimalField: partial(_type, ["string", "number"]),
+    fields.CharField: STRING,
+    fields.DateField: STRING,
+    fields.DateTimeField: STRING,
+    fields.TimeField: STRING,
+    fields.FileField: STRING,
 }
 """The types that fields of REST framework write. Others, such as choices, write several."""

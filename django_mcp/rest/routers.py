@@ -50,7 +50,7 @@ def has_urls(target: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredUrls:
-    """A router or URL patterns, whose views are known when URLs can be imported."""
+    """A router or URL patterns. Their views are known once URLs can be imported."""
 
     target: Any
     actions: Sequence[str] | None
@@ -100,20 +100,16 @@ class DeclaredUrls:
                 operation=endpoint,
             )
 
-    def _prefix(self, name: str) -> str:
-        """Return the beginning of the URL that the author chooses for a tool."""
-        if isinstance(self.prefix, str):
-            return self.prefix
-        chosen = (path for each, path in self.prefix.items() if fnmatchcase(name, each))
-        return next(chosen, "")
-
     def _declared(self, name: str, endpoint: Endpoint) -> Declared:
         arguments = (endpoint.view_class, endpoint.method, endpoint.action, endpoint.routes)
         group = Group(endpoint.plural, self.common) if self.is_one_tool_per_view else None
+        prefixes = {"*": self.prefix} if isinstance(self.prefix, str) else self.prefix
+        chosen = (path for pattern, path in prefixes.items() if fnmatchcase(name, pattern))
+        choose = {**self.choose, "prefix": next(chosen, "")}
         return declare(
             endpoint.view_class,
             endpoint.action,
-            find=partial(operation_at, *arguments, {**self.choose, "prefix": self._prefix(name)}),
+            find=partial(operation_at, *arguments, choose),
             options={"name": name, **self.common, **self.options.get(name, {})},
             choices=self.choices,
             group=group if is_viewset(endpoint.view_class) else None,
@@ -172,10 +168,16 @@ class Endpoint:
 
 def _endpoints(target: Any) -> Iterator[Endpoint]:
     """Yield the operations of the views in ``target``, at all their URLs in the site."""
-    kinds = dict.fromkeys(_kind(pattern.callback) for _, pattern in walk(_patterns(target), ()))
+    # The URL patterns of a router, or of any argument of ``include``.
+    urls: Any = getattr(target, "urls", target)
+    has_namespace = isinstance(urls, tuple) and isinstance(urls[0], list | tuple)
+    patterns = walk(urls[0] if has_namespace else urls, ())
+    kinds = dict.fromkeys(_kind(pattern.callback) for _, pattern in patterns)
     endpoints: dict[tuple[Any, ...], Endpoint] = {}
     for view_class in dict.fromkeys(kind[0] for kind in kinds):
-        if not _is_of_api(view_class):
+        modules = [base.__module__ for base in getattr(view_class, "__mro__", ())]
+        is_about_api = any(module.startswith(ABOUT_THE_API) for module in modules)
+        if is_about_api or not hasattr(view_class, "initialize_request"):
             continue
         for route in routes_of(view_class):
             if _kind(route.callback) in kinds:
@@ -184,25 +186,11 @@ def _endpoints(target: Any) -> Iterator[Endpoint]:
     yield from endpoints.values()
 
 
-def _patterns(target: Any) -> Sequence[Any]:
-    """Return the URL patterns of a router, or of any argument of ``include``."""
-    urls = getattr(target, "urls", target)
-    is_with_namespace = isinstance(urls, tuple) and isinstance(urls[0], list | tuple)
-    patterns: Sequence[Any] = urls[0] if is_with_namespace else urls
-    return patterns
-
-
 def _kind(callback: Any) -> tuple[Any, ...]:
     """The part that two callbacks of one view have in common: some routers make them anew."""
     actions = getattr(callback, "actions", None) or {}
     basename = getattr(callback, "initkwargs", {}).get("basename")
     return (getattr(callback, "cls", None), tuple(sorted(actions.items())), basename)
-
-
-def _is_of_api(view_class: Any) -> bool:
-    if not hasattr(view_class, "initialize_request"):
-        return False
-    return not any(base.__module__.startswith(ABOUT_THE_API) for base in view_class.__mro__)
 
 
 def _at(view_class: Any, route: Route) -> Iterator[Endpoint]:

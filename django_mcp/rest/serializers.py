@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from math import isfinite
 from typing import Any
@@ -93,15 +93,12 @@ def has_constant_fields(kind: Any) -> bool:
     own = [base for base in kind.__mro__ if not base.__module__.startswith("rest_framework.")]
     if any(OVERRIDABLE & vars(base).keys() for base in own if base is not object):
         return False
-    declared = [getattr(field, "child", field) for field in _declared(kind)]
+    fields_of_kind = getattr(kind, "_declared_fields", {}).values()
+    declared = [getattr(field, "child", field) for field in fields_of_kind]
     nested: set[Any] = {
         type(field) for field in declared if isinstance(field, serializers.BaseSerializer)
     }
     return all(has_constant_fields(each) for each in nested - {kind})
-
-
-def _declared(kind: Any) -> list[Any]:
-    return list(getattr(kind, "_declared_fields", {}).values())
 
 
 def member_schema(field: Any) -> Schema:
@@ -110,11 +107,17 @@ def member_schema(field: Any) -> Schema:
     if field.allow_null:
         schema = or_null(schema)
     texts = (str(field.help_text or ""), schema.get("description"))
+    label = str(field.label or "")
+    is_trivial = label.casefold() == str(field.field_name).replace("_", " ").casefold()
+    # A default may also be computed for each request, or be a number that JSON does not have.
+    default = field.default
+    is_json = isinstance(default, str | int | float | bool)
+    is_json = is_json and not (isinstance(default, float) and not isfinite(default))
     members = {
-        "title": _title(field),
+        "title": None if is_trivial else label,
         **schema,
         "description": " ".join(filter(None, texts)),
-        "default": _default(field),
+        "default": default if is_json else None,
     }
     return {key: value for key, value in members.items() if value not in (None, "")}
 
@@ -126,20 +129,6 @@ def accepts_files(field: Any) -> bool:
 
 def is_accepted(field: Any) -> bool:
     return not (field.read_only or isinstance(field, serializers.HiddenField))
-
-
-def _title(field: Any) -> str | None:
-    label = str(field.label or "")
-    is_trivial = label.casefold() == str(field.field_name).replace("_", " ").casefold()
-    return None if is_trivial else label
-
-
-def _default(field: Any) -> Any:
-    """Return the default, if it is JSON and is not computed for each request."""
-    default = field.default
-    if isinstance(default, float) and not isfinite(default):
-        return None
-    return default if isinstance(default, str | int | float | bool) else None
 
 
 def _object(serializer: Any) -> Schema:
@@ -164,7 +153,10 @@ def _object(serializer: Any) -> Schema:
 
 
 def _members(serializer: Any, accepted: Mapping[str, Any]) -> Schema:
-    together = _required_together(serializer)
+    # All fields that the author declares to be unique together must be given.
+    declared = getattr(getattr(serializer, "Meta", None), "validators", None) or ()
+    validators = [each for each in declared if isinstance(each, UniqueTogetherValidator)]
+    together = {name for validator in validators for name in validator.fields}
     return {
         "type": "object",
         "properties": {name: member_schema(field) for name, field in accepted.items()},
@@ -174,13 +166,6 @@ def _members(serializer: Any, accepted: Mapping[str, Any]) -> Schema:
             if field.required or (name in together and field.default is fields.empty)
         ],
     }
-
-
-def _required_together(serializer: Any) -> set[str]:
-    """Return the fields that the author declares to be unique together: all must be given."""
-    declared = getattr(getattr(serializer, "Meta", None), "validators", None) or ()
-    together = (each for each in declared if isinstance(each, UniqueTogetherValidator))
-    return {name for validator in together for name in validator.fields}
 
 
 def _list(field: Any) -> Schema:
@@ -210,38 +195,25 @@ def _string(field: Any, **members: Any) -> Schema:
     )
 
 
-def _of_type(name: TypeName) -> Callable[[Any], Schema]:
-    def build(field: Any) -> Schema:
-        return dict(field_type(name).argument)
-
-    return build
+def _of_type(name: TypeName, field: Any) -> Schema:
+    return dict(field_type(name).argument)
 
 
-def _text(name: TypeName) -> Callable[[Any], Schema]:
-    def build(field: Any) -> Schema:
-        return {**field_type(name).argument, **_string(field)}
-
-    return build
+def _text(name: TypeName, field: Any) -> Schema:
+    return {**field_type(name).argument, **_string(field)}
 
 
-def _temporal(name: str, setting: str) -> Callable[[Any], Schema]:
+def _temporal(name: str, setting: str, field: Any) -> Schema:
     """Return the schema of a date or time, which has a format of its own if the site says so."""
-
-    def build(field: Any) -> Schema:
-        accepted = getattr(field, "input_formats", None) or getattr(api_settings, setting)
-        if any(each.lower() == fields.ISO_8601 for each in accepted):
-            return {"type": "string", "format": name}
-        return {"type": "string", "description": f"Formats: {', '.join(accepted)}"}
-
-    return build
+    accepted = getattr(field, "input_formats", None) or getattr(api_settings, setting)
+    if any(each.lower() == fields.ISO_8601 for each in accepted):
+        return {"type": "string", "format": name}
+    return {"type": "string", "description": f"Formats: {', '.join(accepted)}"}
 
 
-def _number(name: TypeName) -> Callable[[Any], Schema]:
-    def build(field: Any) -> Schema:
-        limits = _without_none(minimum=bound(field.min_value), maximum=bound(field.max_value))
-        return with_bounds(dict(field_type(name).argument), limits)
-
-    return build
+def _number(name: TypeName, field: Any) -> Schema:
+    limits = _without_none(minimum=bound(field.min_value), maximum=bound(field.max_value))
+    return with_bounds(dict(field_type(name).argument), limits)
 
 
 def _choice(field: Any) -> Schema:
@@ -306,20 +278,20 @@ SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
     fields.JSONField: lambda field: {},
     fields.MultipleChoiceField: _choices,
     fields.ChoiceField: _choice,
-    fields.BooleanField: _of_type("boolean"),
-    fields.IntegerField: _number("integer"),
-    fields.FloatField: _number("number"),
-    fields.DecimalField: _number("decimal"),
-    fields.EmailField: _text("email"),
-    fields.URLField: _text("uri"),
+    fields.BooleanField: partial(_of_type, "boolean"),
+    fields.IntegerField: partial(_number, "integer"),
+    fields.FloatField: partial(_number, "number"),
+    fields.DecimalField: partial(_number, "decimal"),
+    fields.EmailField: partial(_text, "email"),
+    fields.URLField: partial(_text, "uri"),
     fields.RegexField: _regex,
-    fields.UUIDField: _of_type("uuid"),
-    fields.IPAddressField: _of_type("address"),
+    fields.UUIDField: partial(_of_type, "uuid"),
+    fields.IPAddressField: partial(_of_type, "address"),
     fields.CharField: _string,
-    fields.DateField: _temporal("date", "DATE_INPUT_FORMATS"),
-    fields.DateTimeField: _temporal("date-time", "DATETIME_INPUT_FORMATS"),
-    fields.TimeField: _temporal("time", "TIME_INPUT_FORMATS"),
-    fields.DurationField: _of_type("duration"),
+    fields.DateField: partial(_temporal, "date", "DATE_INPUT_FORMATS"),
+    fields.DateTimeField: partial(_temporal, "date-time", "DATETIME_INPUT_FORMATS"),
+    fields.TimeField: partial(_temporal, "time", "TIME_INPUT_FORMATS"),
+    fields.DurationField: partial(_of_type, "duration"),
     fields.FileField: lambda field: uploads.schema(),
     fields.Field: lambda field: {},
 }

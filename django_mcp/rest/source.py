@@ -9,8 +9,9 @@ from typing import Any
 
 from django_mcp.openapi.availability import Credentials
 from django_mcp.openapi.batches import Build, Built, Declared, Group
-from django_mcp.rest.calls import credentials, secrets
-from django_mcp.rest.operations import Operation
+from django_mcp.openapi.secrets import KEYS, WORDS
+from django_mcp.rest.calls import credentials
+from django_mcp.rest.operations import Operation, base_name
 from django_mcp.rest.serializers import shared
 from django_mcp.rest.spectacular import Descriptions
 from django_mcp.rest.tools import Choices, component_of
@@ -36,7 +37,7 @@ class Views:
         of_caller = credentials.of_operation(
             operation, operation.view(), choices["auth"], choices["authenticated_by"]
         )
-        return of_caller, secrets.of_operation(operation)
+        return of_caller, secret_of(operation)
 
 
 SOURCE = Views()
@@ -70,4 +71,30 @@ def _built(descriptions: Descriptions, declared: Declared, operation: Operation)
     of_tool = {name: it for name, it in declared.options.items() if name not in own}
     choices = Choices(**{**declared.choices, **own})
     component, of_caller = component_of(operation, descriptions.of(operation), choices, of_tool)
-    return Built(component, of_caller, secrets.of_operation(operation))
+    return Built(component, of_caller, secret_of(operation))
+
+
+def secret_of(operation: Operation) -> str:
+    """Return the action, the view or the field that is named like a credential; "" for none.
+
+    A tool would hand the credential to a model and its host. Fields are those that the serializer
+    of the view declares and returns.
+    """
+    if operation.is_extra and WORDS.search(operation.action):
+        return operation.action
+    if operation.method == "delete":
+        return ""
+    view_name = base_name(operation.view_class)
+    if WORDS.search(view_name):
+        return view_name
+    serializer = getattr(operation.view_class, "serializer_class", None)
+    meta = getattr(serializer, "Meta", None)
+    declared = getattr(serializer, "_declared_fields", {})
+    listed = getattr(meta, "fields", ())
+    options = getattr(meta, "extra_kwargs", {})
+    for name in [*declared, *(listed if isinstance(listed, list | tuple) else ())]:
+        is_hidden = getattr(declared.get(name), "write_only", False)
+        is_hidden = is_hidden or options.get(name, {}).get("write_only", False)
+        if not is_hidden and (WORDS.search(name) or name in KEYS):
+            return str(name)
+    return ""

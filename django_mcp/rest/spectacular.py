@@ -214,7 +214,7 @@ def _own_schema(view: Any) -> Any:
 
 def _marked(get_operation: Any, number: int | None, *arguments: Any) -> Any:
     if number is None:
-        return None  # Another method of the URL, which is no tool.
+        return None  # Another method of the URL, which is not a tool.
     described = get_operation(*arguments)
     return {**described, MARK: number} if described else None
 

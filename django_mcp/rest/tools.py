@@ -19,6 +19,7 @@ from rest_framework.versioning import (
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.declaration import line_of
 from django_mcp.core.components.tool import ToolComponent, tool_component
+from django_mcp.openapi import tools
 from django_mcp.openapi.arguments import Arguments
 from django_mcp.openapi.calls import requests, responses, rows
 from django_mcp.openapi.calls.answers import KEYS, Answer, RowFields, echo_of, row_fields
@@ -31,13 +32,7 @@ from django_mcp.rest.operations import Operation, default_name
 from django_mcp.rest.parameters import is_list
 from django_mcp.rest.spectacular import Described
 
-HINTS: Mapping[str, Mapping[str, bool]] = {
-    "get": {"read_only": True},
-    "put": {"destructive": True, "idempotent": True},
-    "patch": {"destructive": True},
-    "delete": {"destructive": True, "idempotent": True},
-    "create": {"destructive": False},
-}
+HINTS: Mapping[str, Mapping[str, bool]] = {**tools.HINTS, "create": {"destructive": False}}
 """Annotations by method; for POST, by the action: the effects of all but "create" are unknown."""
 
 

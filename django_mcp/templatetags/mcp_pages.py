@@ -1,4 +1,4 @@
-"""What the header of the pages for users shows: ``{% mcp_page as page %}``."""
+"""The data for the header of the pages for users: ``{% mcp_page as page %}``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ register = template.Library()
 @register.simple_tag(takes_context=True)
 def mcp_page(context: Context) -> Page:
     """Return the name of the site, the links among its pages for users, and who looks at them."""
-    # The page at an endpoint is no view of Django, and says itself what its header shows.
+    # No view of Django renders the page at an endpoint: its context has the data.
     given: Page | None = context.get("page")
     return given or pages.page(getattr(context, "request", None))

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from difflib import unified_diff
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,10 @@ Catalogue = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def assert_unchanged(catalogue: Catalogue, path: str | os.PathLike[str]) -> None:
     """Compare with the file; raises AssertionError with the difference and the remedy."""
-    listed = _as_text(catalogue)
+    # In a fixed order: the order of registration changes with the order of imports.
+    ordered = {kind: sorted(entries, key=itemgetter("name")) for kind, entries in catalogue.items()}
+    text = json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
+    listed = VERSIONED_URI.sub(r"\1", text)
     file = Path(path)
     if os.environ.get(UPDATE):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -39,16 +43,5 @@ def assert_unchanged(catalogue: Catalogue, path: str | os.PathLike[str]) -> None
         difference = unified_diff(
             stored.splitlines(), listed.splitlines(), str(file), "listed", "", "", CONTEXT, ""
         )
-        text = "\n".join(difference)
-        raise AssertionError(f"The client is listed something else. {remedy}\n\n{text}")
-
-
-def _as_text(catalogue: Catalogue) -> str:
-    # In a fixed order: the order of registration changes with the order of imports.
-    ordered = {kind: sorted(entries, key=_name) for kind, entries in catalogue.items()}
-    text = json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
-    return VERSIONED_URI.sub(r"\1", text)
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    return str(entry["name"])
+        shown = "\n".join(difference)
+        raise AssertionError(f"The client is listed something else. {remedy}\n\n{shown}")

@@ -396,8 +396,9 @@ class Client(ReceivedNotifications):
     ) -> AsyncIterator[Self]:
         """Receive change notifications within the block: of all lists, and of resources by URI.
 
-        Of ``tasks``, by their ids, those of the tasks extension. Other extensions name members of
-        the filter. Notifications are sent asynchronously: use ``wait_for`` to receive one.
+        ``tasks`` are ids of the tasks extension: their notifications are received as well. Other
+        keywords are members of the filter that other extensions define. Notifications are sent
+        asynchronously: use ``wait_for`` to receive one.
         """
         if tasks:
             of_extensions["taskIds"] = tasks
@@ -485,9 +486,11 @@ class Client(ReceivedNotifications):
         self._exchange.append(response)
         self._validate(response, method)
         unexpected = self._unexpected.pop(message["id"], None)
-        if unexpected is not None and self.raise_exceptions and _is_failure(response):
+        is_error = "error" in response
+        is_failure = is_error or response["result"].get("isError") is True
+        if unexpected is not None and self.raise_exceptions and is_failure:
             raise unexpected
-        if "error" in response:
+        if is_error:
             raise ErrorResponse(response["error"], status=self.connection.status)
         assert response["id"] == message["id"], response
         return CallResult(response["result"])
@@ -528,10 +531,6 @@ class Client(ReceivedNotifications):
                 yield
         finally:
             call_log.is_recorded.reset(token)
-
-
-def _is_failure(response: Message) -> bool:
-    return "error" in response or response["result"].get("isError") is True
 
 
 def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, NoReturn, Self
 
 from django_mcp.core.components.outputs import OutputSchema
@@ -31,7 +30,7 @@ class ErrorResponse(McpError):
 
 
 class CallResult(dict[str, Any]):
-    """A result as the protocol has it, whose text, structure and outcome can be asked for.
+    """A result as the protocol has it, with properties for its text, structure and outcome.
 
     The assertions return the result, so that they can be chained. They raise AssertionError with
     all messages of the call.
@@ -60,7 +59,9 @@ class CallResult(dict[str, Any]):
         """The texts of a tool's content, a resource or a prompt, joined by newlines."""
         if self.error is not None:
             return self.error.message
-        return "\n".join(block["text"] for block in self._blocks() if "text" in block)
+        messages = [message["content"] for message in self.get("messages", ())]
+        blocks = [*self.get("content", ()), *self.get("contents", ()), *messages]
+        return "\n".join(block["text"] for block in blocks if "text" in block)
 
     @property
     def structured(self) -> Any:
@@ -104,11 +105,13 @@ class CallResult(dict[str, Any]):
         """
         if not self.is_error:
             self._fail("the call did not fail")
-        return self._contains(text)
+        return self.assert_text(text)
 
     def assert_text(self, text: str) -> Self:
         """Fail unless the text contains ``text``."""
-        return self._contains(text)
+        if text not in self.text:
+            self._fail(f"the text does not contain {text!r}")
+        return self
 
     def assert_structured(self, **members: Any) -> Self:
         """Fail unless the structured content is an object with these members, among others."""
@@ -135,7 +138,12 @@ class CallResult(dict[str, Any]):
 
     def assert_input_requested(self, text: str = "") -> Self:
         """Fail unless the server requested input, with a message that contains ``text``."""
-        requests = [json.dumps(each, ensure_ascii=False) for each in self._input_requests()]
+        asked: list[Json] = []
+        for message in self.exchange:
+            if message.get("method") in INPUT_METHODS:
+                asked.append(message["params"])
+            asked += message.get("result", {}).get("inputRequests", {}).values()
+        requests = [json.dumps(each, ensure_ascii=False) for each in asked]
         if not requests:
             self._fail("no input was requested")
         if not any(json.dumps(text, ensure_ascii=False)[1:-1] in request for request in requests):
@@ -153,7 +161,7 @@ class CallResult(dict[str, Any]):
 
     def assert_notified(self, method: str) -> Self:
         """Fail unless the server sent a notification of this method during the call."""
-        if not any(True for _ in self._sent(method)):
+        if not self._sent(method):
             self._fail(f"no {method} was sent")
         return self
 
@@ -182,20 +190,10 @@ class CallResult(dict[str, Any]):
             self._fail("the call does not wait for an approval")
         return self
 
-    # What they ask.
+    # The facts that they check.
 
-    def _blocks(self) -> list[dict[str, Any]]:
-        messages = [message["content"] for message in self.get("messages", ())]
-        return [*self.get("content", ()), *self.get("contents", ()), *messages]
-
-    def _sent(self, method: str) -> Iterable[Json]:
-        return filter(partial(_is_of_method, method), self.exchange)
-
-    def _input_requests(self) -> Iterable[Json]:
-        for message in self.exchange:
-            if message.get("method") in INPUT_METHODS:
-                yield message["params"]
-            yield from message.get("result", {}).get("inputRequests", {}).values()
+    def _sent(self, method: str) -> list[Json]:
+        return [message for message in self.exchange if message.get("method") == method]
 
     def _waits_for_approval(self) -> bool:
         task = self.get("task", self)
@@ -209,18 +207,9 @@ class CallResult(dict[str, Any]):
             return {*self.error.data["scopes"]}
         return set() if self.error.message == AuthenticationRequired.default_message else None
 
-    def _contains(self, text: str) -> Self:
-        if text not in self.text:
-            self._fail(f"the text does not contain {text!r}")
-        return self
-
     def _fail(self, problem: str) -> NoReturn:
         shown = "\n".join(map(_shown, self.exchange))
         raise AssertionError(f"{problem[0].upper()}{problem[1:]}.\n\n{shown}")
-
-
-def _is_of_method(method: str, message: Json) -> bool:
-    return message.get("method") == method
 
 
 def _shown(message: Json) -> str:

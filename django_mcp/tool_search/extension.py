@@ -63,7 +63,11 @@ async def find_tools(
     index = await frame.exchange.run_hook(indexes_of(server_of(frame)).of, tools)
     matching: list[Component] = []
     for part in index.ranked(query):
-        matching += [tool for tool in part if not _is_left_out(tool)]
+        for tool in part:
+            # A model does not find tools that only lead to others, or that views call.
+            is_of_views = isinstance(tool, ToolComponent) and tool.app_only
+            if not (tool.is_in_every_selection or is_of_views):
+                matching.append(tool)
         if len(matching) >= limit:
             break
     described = [components.descriptor(frame.revision, tool) for tool in matching[:limit]]
@@ -72,11 +76,6 @@ async def find_tools(
 
 def indexes_of(server: Server) -> ToolIndexes:
     return INDEXES.setdefault(server, ToolIndexes())
-
-
-def _is_left_out(tool: Component) -> bool:
-    """Whether a model does not find a tool: it only leads to others, or is called by views."""
-    return tool.is_in_every_selection or (isinstance(tool, ToolComponent) and tool.app_only)
 
 
 async def call_tool(
@@ -114,7 +113,7 @@ def _is_call(request: Request) -> bool:
         return False
     given = params.get("arguments")
     if type(given) is not dict or given.keys() - {"name", "arguments"}:
-        return False  # The schema of ``call_tool`` says what is wrong.
+        return False  # The schema of ``call_tool`` reports the error.
     has_arguments = type(given.get("arguments") or {}) is dict
     return type(given.get("name")) is str and given["name"] != CALL and has_arguments
 

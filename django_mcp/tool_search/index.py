@@ -1,7 +1,7 @@
 """Full text over tools, for ``find_tools``: BM25 over names, titles, descriptions and parameters.
 
-A word counts more in a name than in a description. What a word adds to the rank of a tool is its
-*share*. All shares are computed when the index is built; a search adds those of its words.
+A word counts more in a name than in a description. Each word adds its *share* to the rank of a
+tool. All shares are computed when the index is built; a search adds the shares of its words.
 
 The index refers to a tool by its number: its position in the list of tools.
 
@@ -19,7 +19,7 @@ from heapq import merge, nlargest
 from math import log
 from operator import itemgetter
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django_mcp.core.components.base import Component
 from django_mcp.core.components.nouns import singular
@@ -67,8 +67,8 @@ SAME = {
     "send": "sent",
     "write": "wrote written",
 }
-"""What people say, by what it is called in names and descriptions: most tools do one of the first
-five. The others are frequent verbs whose forms have no common ending."""
+"""Words of people, by the word that names and descriptions have for it: most tools do one of the
+first five. The others are frequent verbs with forms that have no common ending."""
 
 
 def stem(word: str) -> str:
@@ -110,7 +110,9 @@ class Texts(NamedTuple):
     @classmethod
     def of(cls, tool: Component) -> Texts:
         words = _words(tool)
-        return cls(_weighted(words), _length(words), DELETING in words_of(tool.name))
+        counted = [place for place in words if place not in OF_PARAMETERS]
+        length = sum(WEIGHTS[place] * len(words[place]) for place in counted)
+        return cls(_weighted(words), length, DELETING in words_of(tool.name))
 
 
 class ToolIndex:
@@ -121,17 +123,14 @@ class ToolIndex:
         self.tools = tools
         self.texts = {tool: known.get(tool) or Texts.of(tool) for tool in tools}
         texts = [*self.texts.values()]
-        self._shares: dict[str, dict[int, float]] = {
-            word: self._weighted_by_rarity(by_tool) for word, by_tool in _shares(texts).items()
-        }
+        self._shares: dict[str, dict[int, float]] = {}
         """The shares of each word by the number of the tool, the largest first."""
+        for word, by_tool in _shares(texts).items():
+            # A word that few tools have counts more.
+            rarity = log(1 + (len(tools) - len(by_tool) + 0.5) / (len(by_tool) + 0.5))
+            ordered = sorted(by_tool.items(), key=lambda item: (-item[1], item[0]))
+            self._shares[word] = {number: share * rarity for number, share in ordered}
         self._deleting = {number for number, each in enumerate(texts) if each.deletes}
-
-    def _weighted_by_rarity(self, by_tool: Mapping[int, float]) -> dict[int, float]:
-        """The shares of a word, the largest first; a word that few tools have counts more."""
-        rarity = log(1 + (len(self.tools) - len(by_tool) + 0.5) / (len(by_tool) + 0.5))
-        ordered = sorted(by_tool.items(), key=lambda item: (-item[1], item[0]))
-        return {number: share * rarity for number, share in ordered}
 
     def ranked(self, query: str) -> Iterator[Sequence[Component]]:
         """Yield the tools that have a word of the query, the best first, in at most two parts.
@@ -235,11 +234,6 @@ def _words(tool: Component) -> dict[str, list[str]]:
     }
 
 
-def _length(words: Mapping[str, Sequence[str]]) -> float:
-    texts = {place: in_place for place, in_place in words.items() if place not in OF_PARAMETERS}
-    return sum(WEIGHTS[place] * len(in_place) for place, in_place in texts.items())
-
-
 def _weighted(words: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """Return each word with the sum of the weights of its places."""
     counts: dict[str, float] = {}
@@ -256,11 +250,7 @@ def _texts(tool: Component) -> Iterator[tuple[str, str]]:
     yield "description", tool.listed_description
     if isinstance(tool, ToolComponent):
         yield "hint", tool.search_hint or ""
-        yield from _parameters(tool.input_schema)
-
-
-def _parameters(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, described in schema.get("properties", {}).items():
-        yield "names", name
-        if isinstance(described, Mapping):
-            yield "about", str(described.get("description") or "")
+        for name, described in tool.input_schema.get("properties", {}).items():
+            yield "names", name
+            if isinstance(described, Mapping):
+                yield "about", str(described.get("description") or "")

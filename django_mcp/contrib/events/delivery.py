@@ -125,7 +125,7 @@ BATCH = 50
 FRESH = 1.0
 """Seconds of use of an answer of ``recipients.bodies``: then, permissions are asked again."""
 POLL = 3.0
-"""Seconds between two looks at the tables in one process, for what other processes committed."""
+"""Seconds between two looks at the tables in one process, for commits of other processes."""
 PAUSE = 0.05
 """Seconds from a wake-up to the look for work: many commits make one."""
 SUBMIT_AFTER = 0.5
@@ -216,7 +216,9 @@ class Turn:
         """Send the due occurrences, and give the lease back."""
         try:
             if self.row.status == Status.ENDING:
-                await self._tell_the_end()
+                error = json.loads(self.row.end_error)
+                message = Message.control("terminated", error=error)
+                await self._tell(message, self.row.position)
             else:
                 await self._repeat()
                 await self._deliver()
@@ -256,7 +258,7 @@ class Turn:
     async def _send_batch(
         self, rows: Sequence[Occurrence], bodies: Sequence[dict[str, Any] | None]
     ) -> None:
-        """Send what may be seen, as long as this is known for sure."""
+        """Send the bodies while they are fresh; an occurrence without one is passed over."""
         until = time.monotonic() + FRESH
         passed = self.row.position
         for occurrence, body in zip(rows, bodies, strict=True):
@@ -273,22 +275,20 @@ class Turn:
     async def _send_occurrence(self, occurrence: Occurrence, body: dict[str, Any]) -> None:
         cursor = occurrences.cursor_of_subscription(self.row, _position(occurrence))
         message = Message(occurrence.event_id, jsonrpc.encode({**body, "cursor": cursor}))
-        outcome = await self._attempt(message)
-        if await _in_thread(self._record, outcome, _position(occurrence), occurrence):
-            raise Waiting
+        await self._tell(message, _position(occurrence), occurrence)
 
     async def _tell_the_gap(self, batch: occurrences.Batch) -> None:
         """Tell the receiver that events are missing before the next one."""
         first = _position(batch.occurrences[0]) - 1 if batch.occurrences else batch.position
         cursor = occurrences.cursor_of_subscription(self.row, first)
-        outcome = await self._attempt(Message.control("gap", cursor=cursor))
-        if await _in_thread(self._record, outcome, first, None):
-            raise Waiting
+        await self._tell(Message.control("gap", cursor=cursor), first)
 
-    async def _tell_the_end(self) -> None:
-        error = json.loads(self.row.end_error)
-        outcome = await self._attempt(Message.control("terminated", error=error))
-        if await _in_thread(self._record, outcome, self.row.position, None):
+    async def _tell(
+        self, message: Message, position: int, occurrence: Occurrence | None = None
+    ) -> None:
+        """Send a message, and move to its position; raises Waiting if it is to be repeated."""
+        outcome = await self._attempt(message)
+        if await _in_thread(self._record, outcome, position, occurrence):
             raise Waiting
 
     async def _repeat(self) -> None:
@@ -345,7 +345,7 @@ class Turn:
             self._update()
 
     def _record(self, outcome: Outcome, position: int, occurrence: Occurrence | None) -> bool:
-        """Store what became of an attempt; return whether it is repeated later."""
+        """Store the outcome of an attempt; return whether it is repeated later."""
         row = self.row
         attempts = row.attempts + (outcome.is_accepted or outcome.error != "")
         delay = None if outcome.is_accepted else _delay(outcome, attempts)

@@ -36,7 +36,7 @@ Key = tuple[str, str]
 
 
 class Interests:
-    """What one process knows."""
+    """The interests that one process knows."""
 
     def __init__(self) -> None:
         self.polled: frozenset[Key] = frozenset()

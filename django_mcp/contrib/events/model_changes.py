@@ -5,8 +5,8 @@ kept beside the object while somebody is interested in events. An object that wa
 without some of its fields, is compared with its row, by one query.
 
 Django sends no signal for ``QuerySet.update`` and ``bulk_create``: such code calls ``emit``. A save
-in another database than the router names for writing, such as a copy for an archive, is no event:
-subscribers could not read it.
+in another database than the router names for writing, such as a copy for an archive, is not an
+event: subscribers could not read it.
 """
 
 from __future__ import annotations

@@ -49,8 +49,11 @@ def emit(event: Event, value: Any, *, event_id: str | None, using: str | None) -
         created_at=Now(),
         **_content(event, value, event_id),
     )
-    alias = router.db_for_write(Occurrence)
-    changed = using or _database_of(value) or alias
+    alias: str = router.db_for_write(Occurrence)
+    changed = using or alias
+    if using is None and isinstance(value, models.Model):
+        # The object may have been read from a replica.
+        changed = router.db_for_write(type(value), instance=value)
 
     # Django logs the names of functions that fail after a commit: a partial has none.
     def save() -> None:
@@ -63,14 +66,6 @@ def emit(event: Event, value: Any, *, event_id: str | None, using: str | None) -
         transaction.on_commit(save, using=changed, robust=True)
     transaction.on_commit(lambda: _committed(key), using=changed, robust=True)
     return event_id
-
-
-def _database_of(value: Any) -> str | None:
-    """Return the database for writing an object, which may have been read from a replica."""
-    if not isinstance(value, models.Model):
-        return None
-    alias: str = router.db_for_write(type(value), instance=value)
-    return alias
 
 
 def _content(event: Event, value: Any, event_id: str) -> dict[str, str]:

@@ -70,7 +70,7 @@ class Message(NamedTuple):
 
     @classmethod
     def control(cls, kind: str, **members: object) -> Message:
-        """Return a message that is no event: ``verification``, ``gap`` or ``terminated``."""
+        """Return a message that is not an event: ``verification``, ``gap`` or ``terminated``."""
         body = jsonrpc.encode({"type": kind, **members})
         return cls(f"msg_{kind}_{secrets.token_urlsafe(16)}", body)
 
@@ -140,7 +140,7 @@ _pool = ThreadPool(THREADS, "django-mcp-webhooks", max_waiting=MAX_WAITING, not_
 async def verify(url: str, secret: str, subscription_id: str) -> None:
     """Send a challenge to a receiver, and compare its answer.
 
-    Raises InvalidParams for a URL that is no https one, ResourceExhausted if its host was sent too
+    Raises InvalidParams for a URL without https, ResourceExhausted if its host was sent too
     many challenges, and CallbackEndpointError for a receiver that does not answer as it should.
     """
     try:

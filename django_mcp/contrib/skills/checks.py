@@ -117,7 +117,7 @@ def _skills() -> Iterator[CheckMessage]:
 def _large_files(skill: Skill, listed: Listing) -> Iterator[CheckMessage]:
     most = conf.get().max_result_size
     for path, file in listed.files.items():
-        # Bytes that are no text become four characters for each three of them.
+        # Bytes that are not text become four characters for each three of them.
         if file.size > most or (file.size * 4 > most * 3 and not _is_text(file.read())):
             yield Error(
                 f"{path} of the skill {skill.path!r} is too large to be read: a result has at most "
@@ -142,20 +142,18 @@ def _links(skill: Skill, listed: Listing) -> Iterator[CheckMessage]:
             continue
         text = CODE.sub("", BLOCK_OF_CODE.sub("", file.read().decode(errors="replace")))
         for target in map("".join, LINK.findall(text)):
-            if ELSEWHERE.match(target) or _leads_to(target, path, targets):
+            if ELSEWHERE.match(target):
+                continue
+            # It leads to a file of the skill: from the file with the link, or from SKILL.md.
+            relative = unquote(re.split("[?#]", target)[0])
+            from_file = normpath(f"{dirname(path) or '.'}/{relative}")
+            if from_file in targets or normpath(relative) in targets:
                 continue
             yield Error(
                 f"{path} of the skill {skill.path!r} links to {target!r}, which is not there.",
                 hint="Links are relative to the file, and lead to files of the skill.",
                 id="django_mcp_skills.E007",
             )
-
-
-def _leads_to(target: str, path: str, targets: Collection[str]) -> bool:
-    """Whether a link leads to a file of the skill: from the file with it, or from SKILL.md."""
-    relative = unquote(re.split("[?#]", target)[0])
-    from_file = normpath(f"{dirname(path) or '.'}/{relative}")
-    return from_file in targets or normpath(relative) in targets
 
 
 def _tools(server: Any) -> Iterator[str]:

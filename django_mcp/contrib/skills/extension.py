@@ -151,7 +151,7 @@ def _page(
 
 
 def _cache(frame: Frame) -> dict[str, Any]:
-    """The hints that replace those of the server: lists that depend on the caller are private."""
+    """The hints in place of the server's: lists that depend on the caller are private."""
     if frame.message.method not in frame.revision.cacheable:
         return {}
     components = (

@@ -26,7 +26,7 @@ SCHEME = "skill://"
 SKILL_FILE = "SKILL.md"
 FOLDER = "skills"
 OWN = django_mcp.__name__
-"""The app whose skill is served only by sites that name it: the guide for coding agents."""
+"""The app with a skill that only sites that name it serve: the guide for coding agents."""
 
 
 class Root(NamedTuple):

@@ -176,11 +176,9 @@ class PersonalAccessToken(models.Model):
 
     def note_use(self) -> None:
         """Write the time of the last use in the background, unless one was written recently."""
-        if not self._was_used_recently(timezone.now()):
+        earliest = timezone.now() - USE_INTERVAL
+        if self.last_used_at is None or self.last_used_at <= earliest:
             background.spawn(self._write_use())
-
-    def _was_used_recently(self, now: datetime) -> bool:
-        return self.last_used_at is not None and self.last_used_at > now - USE_INTERVAL
 
     async def _write_use(self) -> None:
         now = timezone.now()

@@ -119,19 +119,14 @@ def row_fields(
 
     ``arguments`` are those that the tool has already: a view may have an argument FIELDS itself.
     """
-    row = _row_schema(schema or {})
-    names = tuple(row.get("properties") or ())
+    row = (_list_schema(schema or {}) or {}).get("items")
+    names = tuple(row.get("properties") or ()) if isinstance(row, Mapping) else ()
     return None if len(names) < MIN_FIELDS or FIELDS in arguments else RowFields(names, lists_names)
 
 
 def has_rows(schema: Mapping[str, Any] | None) -> bool:
     """Whether an answer of this schema is a list, or an object with one list."""
     return _list_schema(schema or {}) is not None
-
-
-def _row_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    rows = (_list_schema(schema) or {}).get("items")
-    return rows if isinstance(rows, Mapping) else {}
 
 
 def _list_schema(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:

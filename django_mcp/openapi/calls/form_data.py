@@ -1,7 +1,7 @@
 """Forms with files, which reach the parser of a view without being encoded.
 
-Whatever a name or a content contains, it stays that name or content: there is no boundary that it
-could contain, and there are no headers that it could add to.
+Whatever a name or a content contains, it stays that name or content: it can neither contain a
+boundary nor add a header.
 """
 
 from __future__ import annotations
@@ -60,13 +60,8 @@ def of_values(values: Mapping[str, Any]) -> FormData:
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, UploadedFile):
                 files.appendlist(name, item)
+            elif isinstance(item, bool | dict | list):
+                fields.appendlist(name, json.dumps(item))  # A JSONField reads it.
             elif item is not None:
-                fields.appendlist(name, _text(item))
+                fields.appendlist(name, str(item))
     return FormData(fields, files)
-
-
-def _text(value: Any) -> str:
-    """Return a value as forms have it: a JSONField reads the JSON of an object."""
-    if isinstance(value, bool | dict | list):
-        return json.dumps(value)
-    return str(value)

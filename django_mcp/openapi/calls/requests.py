@@ -7,7 +7,6 @@ IP address for throttles. Credentials do not reach the view: the caller is set.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -140,10 +139,6 @@ def set_session(request: Any) -> None:
         request.session = session
         if session.session_key is not None:
             request.COOKIES[settings.SESSION_COOKIE_NAME] = session.session_key
-
-
-def encode_json(data: Any) -> bytes:
-    return json.dumps(data).encode()
 
 
 def host_of(frame: Frame) -> str:

@@ -80,14 +80,12 @@ def located_lines(details: Any, arguments: Mapping[str, Any]) -> list[str]:
     view that takes this part: neither is known to the caller.
     """
     errors = details.get("detail") if isinstance(details, Mapping) else None
-    if not isinstance(errors, list) or not all(map(is_located, errors)):
+    if not isinstance(errors, list):
         return []
+    for error in errors:
+        if not (isinstance(error, Mapping) and error.get("loc") and "msg" in error):
+            return []
     return [f"{_argument_of(each['loc'], arguments)}: {each['msg']}" for each in errors]
-
-
-def is_located(error: Any) -> bool:
-    """Whether an error has a place and a message."""
-    return isinstance(error, Mapping) and bool(error.get("loc")) and "msg" in error
 
 
 def _argument_of(place: Any, arguments: Mapping[str, Any]) -> str:

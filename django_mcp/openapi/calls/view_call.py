@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -97,12 +98,8 @@ class ViewCall:
         """Return the tool's result; the content is rendered here, as Django does at the end."""
         if callable(getattr(response, "render", None)) and not response.is_rendered:
             response.render()
-        if self._pages is None:
-            value = responses.read(response, frame, request, arguments=arguments)
-        else:
-            value = responses.read(
-                response, frame, request, max_bytes=rows.MAX_BYTES, arguments=arguments
-            )
+        most = responses.MAX_BYTES if self._pages is None else rows.MAX_BYTES
+        value = responses.read(response, frame, request, max_bytes=most, arguments=arguments)
         if self._echo is not None:
             value = self._echo.shortened(value, arguments, response.status_code)
         if self._row_fields is not None:
@@ -138,9 +135,9 @@ class ViewCall:
         if not self._operation.has_body:
             return {}
         data = {} if self._arguments.body is None else self._arguments.data(arguments, uploads)
-        # There are no files where the data is a list.
+        # A list has no files.
         has_files = any(data.get(name) for name in self._arguments.files)
         chosen = self._content_types[-1 if has_files else 0]
         if chosen == MULTIPART:
             return {"form": form_data.of_values(data)}
-        return {"content_type": chosen, "body": requests.encode_json(data)}
+        return {"content_type": chosen, "body": json.dumps(data).encode()}

@@ -59,6 +59,13 @@ OF_HTTP = (
 """Packages of middleware that is for browsers, or that this package has an equivalent of."""
 
 
+HINT = (
+    'List in DJANGO_MCP["VIEW_MIDDLEWARE"] what has to happen around such calls, in the order of '
+    "MIDDLEWARE: a guard, a tenant, a change log. Silence this check if nothing is missing."
+)
+"""The remedy of system checks for skipped middleware."""
+
+
 def skipped(servers: Sequence[Any]) -> list[str]:
     """Return the middleware of the project that a view does not have if a tool calls it.
 

@@ -1,4 +1,4 @@
-"""As which caller a tool calls a view of Django Ninja, whose ``auth=`` callbacks run and decide.
+"""The caller of a view of Django Ninja: its ``auth=`` callbacks run in a call, and decide.
 
 A callback reads its credentials from the request. The request of a tool has the credentials of the
 caller, and no others, as over HTTP:
@@ -17,7 +17,7 @@ All others do not have the tool. An operation without callbacks answers them as 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,12 +94,8 @@ class NinjaCredentials:
         return any(accepts_like(each, accepted) for each in self.callbacks)
 
     @property
-    def _kinds(self) -> Collection[Any]:
-        return [kind_of(each) for each in self.callbacks]
-
-    @property
     def _counts_as_logged_in(self) -> bool:
-        kinds = self._kinds
+        kinds = [kind_of(each) for each in self.callbacks]
         default = [kind_of(each) for each in self.of_api]
         is_like_api = bool(default) and all(kind in kinds for kind in default)
         return is_like_api or any(kind_of(each) in kinds for each in self.authenticated_by)

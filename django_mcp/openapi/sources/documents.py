@@ -1,7 +1,11 @@
-"""A document of OpenAPI as a source of operations, whatever its views are made with."""
+"""Documents of OpenAPI as sources of operations, whatever their views are made with.
+
+The only module that imports django-modern-rest, and only where a router of it is given.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +22,19 @@ from django_mcp.openapi.tools import Operation
 def is_document(target: Any) -> bool:
     """Whether it is a document, or the path of one."""
     return isinstance(target, str | Path | Mapping)
+
+
+def is_router(target: Any) -> bool:
+    """Whether it is a router of django-modern-rest, which makes a document."""
+    module = sys.modules.get("dmr.routing")
+    return module is not None and isinstance(target, module.Router)
+
+
+def operations_of_router(router: Any, calling: Calling) -> Iterator[Candidate]:
+    """Yield the operations of a router of django-modern-rest at its URLs."""
+    from dmr.openapi import build_schema
+
+    yield from operations(build_schema(router).convert(), calling, "")
 
 
 def operations(target: Any, calling: Calling, prefix: str | None = None) -> Iterator[Candidate]:

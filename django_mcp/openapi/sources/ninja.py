@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from django.urls import URLResolver, get_resolver
+from django.urls import get_resolver
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.openapi.document import MARK, Described, Document, name_of
@@ -103,7 +103,7 @@ def own_id(operation: Any) -> str:
 
 
 def marked_schema(api: Any, prefix: str) -> tuple[Mapping[str, Any], Sequence[Any]]:
-    """Return the document of an API, and the operations whose numbers are in it."""
+    """Return the document of an API, and the operations by the numbers in it."""
     from ninja.openapi.schema import OpenAPISchema
 
     marked: list[Any] = []
@@ -123,7 +123,9 @@ def prefix_of(api: Any, beginning: str, urlconf: Any) -> str:
     namespace = api.urls_namespace.split(":")[-1]
     paths = []
     for includes, pattern in walk(get_resolver(urlconf).url_patterns, ()):
-        if pattern.name == ROOT and is_include_of(includes, namespace):
+        # The innermost include belongs to the API.
+        names = [(each.app_name, each.namespace) for each in includes[-1:]]
+        if pattern.name == ROOT and names == [(APP_NAME, namespace)]:
             paths.append(Route(includes, pattern, urlconf).path)
     fitting = [path for path in paths if path.startswith(beginning.lstrip("/"))]
     if not fitting:
@@ -132,10 +134,3 @@ def prefix_of(api: Any, beginning: str, urlconf: Any) -> str:
             f"The API {api.title!r} ({namespace}) has no URL{others}. Add api.urls to the URLconf"
         )
     return VARIABLE.sub(lambda match: f"{{{match[0][1:-1]}}}", fitting[0])
-
-
-def is_include_of(includes: Sequence[URLResolver], namespace: str) -> bool:
-    """Whether the innermost include belongs to an API."""
-    return bool(includes) and (
-        (includes[-1].app_name, includes[-1].namespace) == (APP_NAME, namespace)
-    )

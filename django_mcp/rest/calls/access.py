@@ -15,7 +15,6 @@ from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.calls import requests, responses
 from django_mcp.openapi.calls.credentials import NotAccepted
 from django_mcp.rest.calls.credentials import Credentials
-from django_mcp.rest.calls.guards import Guards
 from django_mcp.rest.operations import Operation
 
 logger = logging.getLogger("django_mcp")
@@ -49,7 +48,7 @@ class ViewAccess:
     def admits_anonymous(self) -> bool:
         """Whether the view itself lets in callers without credentials, as far as it is known."""
         try:
-            _ViewBeforeCall(self._operation.view()).check()
+            _check_before_call(self._operation.view())
         except (APIException, Http404, PermissionDenied, OfCall):
             return False
         except Exception as error:
@@ -63,14 +62,14 @@ class ViewAccess:
         if responses.is_anonymous(frame):
             return True
         try:
-            self._view_of(frame).check()
+            _check_before_call(self._view_of(frame))
         except (APIException, Http404, PermissionDenied, NotAccepted):
             return False
         except (OfCall, ToolError):
             return True  # The view decides at the call, or the call names the missing rights.
         return True
 
-    def _view_of(self, frame: Frame) -> _ViewBeforeCall:
+    def _view_of(self, frame: Frame) -> Any:
         caller = self._credentials.caller(frame)
         request: Any = requests.build(
             self._operation.method, self._path, None, frame, caller=caller
@@ -78,23 +77,19 @@ class ViewAccess:
         if self._prepare is not None:
             self._prepare(request, frame)
             requests.set_caller(request, caller)
-        return _ViewBeforeCall(self._operation.view_of(request))
+        return self._operation.view_of(request)
 
 
-class _ViewBeforeCall:
-    """A view whose arguments, and the data of its request, are not known yet."""
+def _check_before_call(view: Any) -> None:
+    """Ask the permission classes of a view before its arguments and its data are known.
 
-    def __init__(self, view: Any) -> None:
-        self._view = view
-        view.kwargs = _Unknown()
-        view.args = ()
-        request = view.request
-        kind: Any = type(request)
-        request.__class__ = _before_call(kind)
-
-    def check(self) -> None:
-        """Ask the permission classes; raises their exceptions, and OfCall."""
-        self._view.check_permissions(self._view.request)
+    Raises their exceptions, and OfCall.
+    """
+    view.kwargs = _Unknown()
+    view.args = ()
+    request: Any = view.request
+    request.__class__ = _before_call(type(request))
+    view.check_permissions(request)
 
 
 def _of_call(*_: Any, **__: Any) -> NoReturn:
@@ -137,8 +132,6 @@ def _before_call(kind: Any) -> Any:
 
 def of_operation(operation: Operation, of_caller: Credentials, prepare: Any) -> ViewAccess | None:
     """Return the permission of a tool; None where the view lets in everybody."""
-    return None if _is_for_all(of_caller.guards) else ViewAccess(operation, of_caller, prepare)
-
-
-def _is_for_all(guards: Guards) -> bool:
-    return guards.is_open and not guards.unknown and guards.is_like_site
+    guards = of_caller.guards
+    is_for_all = guards.is_open and not guards.unknown and guards.is_like_site
+    return None if is_for_all else ViewAccess(operation, of_caller, prepare)

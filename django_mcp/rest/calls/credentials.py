@@ -33,7 +33,6 @@ from django_mcp.auth.rest_framework import (
 )
 from django_mcp.core.auth.base import Authenticator, Principal
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.messages import tool_error
 from django_mcp.openapi.calls import responses
 from django_mcp.openapi.calls.credentials import (
@@ -175,7 +174,11 @@ class Credentials:
     def _accepts_way(self, frame: Frame, principal: Principal) -> bool:
         if principal.scheme == SCHEME:
             # As tasks and approvals store it. One of the classes of the server has accepted it.
-            classes = _classes_of(frame)
+            server: Any = frame.server
+            classes: set[type | None] = set()
+            for authenticator in registry.authenticators(server):
+                if isinstance(authenticator, RESTFrameworkAuthentication):
+                    classes |= {*authenticator.classes}
             return bool(classes) and self._accepts(classes)
         return self._is_session(principal.scheme == SESSION_SCHEME) or self._accepts_others
 
@@ -185,7 +188,10 @@ class Credentials:
         if principal is not None and self._is_session(principal.scheme == SESSION_SCHEME):
             return None
         if self._needs_token:
-            raise _needs_token(principal)
+            if principal is not None and principal.scheme == SCHEME:
+                # A task, or an approved call, of a caller who had a token: say why it fails.
+                raise tool_error(responses.SUMMARIES[403], [WITHOUT_TOKEN])
+            raise not_accepted(WITHOUT_TOKEN)
         return scopes_of_caller(frame)
 
 
@@ -212,21 +218,6 @@ def auth_for(permission: Any, frame: Frame) -> Any:
     if not guards.are_known(permission):
         raise not_accepted(WITHOUT_TOKEN)
     return CallerAuth(principal)
-
-
-def _needs_token(principal: Principal | None) -> ToolError:
-    """A task and an approved call of a caller who had a token are told why they fail."""
-    if principal is not None and principal.scheme == SCHEME:
-        return tool_error(responses.SUMMARIES[403], [WITHOUT_TOKEN])
-    return not_accepted(WITHOUT_TOKEN)
-
-
-def _classes_of(frame: Frame) -> set[type | None]:
-    """Return the classes that may have accepted a caller of RESTFrameworkAuthentication."""
-    server: Any = frame.server
-    authenticators = registry.authenticators(server)
-    of_api = (each for each in authenticators if isinstance(each, RESTFrameworkAuthentication))
-    return {kind for authenticator in of_api for kind in authenticator.classes}
 
 
 def of_operation(

@@ -61,7 +61,12 @@ def of_view(operation: Operation, view: Any) -> Guards:
     """Return the guards of a view; raises ConfigurationError for one that no tool can have."""
     kind = type(view)
     overridden = [name for name in OF_VIEWS if not _is_of_library(kind, name)]
-    permissions = [*_operands(_permissions(view, "get_permissions" in overridden))]
+    if "get_permissions" in overridden:
+        # It chooses them for a request: the declared ones are all that is known.
+        declared = [each() for each in view.permission_classes]
+    else:
+        declared = view.get_permissions()
+    permissions = [*_operands(declared)]
     for permission in permissions:
         _check_class(operation, type(permission))
     backends = [each() for each in getattr(view, "filter_backends", ())]
@@ -98,14 +103,6 @@ OF_ANY_CLASS = ("__dict__", "__weakref__", "__annotate__", "__annotate_func__")
 
 def _is_of_library(kind: type, name: str) -> bool:
     return str(inspect.unwrap(getattr(kind, name)).__module__).startswith(LIBRARY)
-
-
-def _permissions(view: Any, is_overridden: bool) -> Iterable[Any]:
-    """Return the permissions of a view: as declared, where a method of its own chooses them."""
-    if is_overridden:
-        return [each() for each in view.permission_classes]
-    permissions: Iterable[Any] = view.get_permissions()
-    return permissions
 
 
 def _operands(permissions: Iterable[Any]) -> Iterator[Any]:

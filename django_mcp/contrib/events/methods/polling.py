@@ -1,4 +1,4 @@
-"""The methods ``events/list`` and ``events/poll`` (SEP-3415), and what others share with them."""
+"""The methods ``events/list`` and ``events/poll`` (SEP-3415), and functions for all methods."""
 
 from __future__ import annotations
 
@@ -82,12 +82,11 @@ async def list_events(params: ListParams, frame: Frame) -> Any:
     if frame.exchange.may_listen:
         return result, after_list
     page = preencoded.plain(result)
-    events = [{**each, "delivery": _without_push(each)} for each in page["events"]]
-    return {**page, "events": [each for each in events if each["delivery"]]}, after_list
-
-
-def _without_push(descriptor: dict[str, Any]) -> list[str]:
-    return [name for name in descriptor["delivery"] if name != "push"]
+    events = []
+    for descriptor in page["events"]:
+        if ways := [name for name in descriptor["delivery"] if name != "push"]:
+            events.append({**descriptor, "delivery": ways})
+    return {**page, "events": events}, after_list
 
 
 async def poll(params: PollParams, frame: Frame) -> dict[str, Any]:
@@ -101,18 +100,18 @@ async def poll(params: PollParams, frame: Frame) -> dict[str, Any]:
         return _polled(frame, params.name, position, [], is_truncated=False, has_more=False)
     limit = min(params.max_events or MAX_EVENTS, MAX_EVENTS)
 
-    def read() -> tuple[occurrences.Batch, list[Any], bool]:
+    def read() -> tuple[occurrences.Batch, list[Any]]:
         batch = after(frame, component, start, limit, params.max_age)
         described = recipients.describe(component, arguments, frame, batch.occurrences)
-        return batch, described, batch.is_truncated
+        return batch, described
 
-    batch, described, is_truncated = await in_thread(frame, read)
+    batch, described = await in_thread(frame, read)
     return _polled(
         frame,
         params.name,
         batch.position,
         [each for each in described if each is not None],
-        is_truncated=is_truncated,
+        is_truncated=batch.is_truncated,
         has_more=batch.has_more,
     )
 
@@ -137,11 +136,9 @@ def _polled(
 
 def position_of(frame: Frame, params: PositionParams) -> int | None:
     """Return the position of the cursor; None: from now on. Raises InvalidParams."""
-    return (
-        None
-        if params.cursor is None
-        else occurrences.read_cursor(frame, params.name, params.cursor)
-    )
+    if params.cursor is None:
+        return None
+    return occurrences.read_cursor(frame, params.name, params.cursor)
 
 
 async def begin(frame: Frame, component: EventComponent) -> None:

@@ -71,7 +71,9 @@ class EventStream:
         try:
             while True:
                 await self._send_following(to)
-                self._beat(to)
+                is_due = asyncio.get_running_loop().time() - self._sent_at >= HEARTBEAT
+                if self._is_active and is_due:
+                    self._send(to, HEARTBEAT_METHOD, self._cursor(to, self._position))
                 with suppress(TimeoutError):  # A hint may be lost: it looks again in any case.
                     async with asyncio.timeout(READ):
                         await self._has_news.wait()
@@ -93,7 +95,10 @@ class EventStream:
             frame = await recipients.with_current_user(to.frame)
             component = await recipients.ask_again(frame, self._component.name, "push")
             try:
-                await self._renew(frame, component)
+                now = asyncio.get_running_loop().time()
+                if now >= self._renewed_at + RENEW:
+                    self._renewed_at = now
+                    await polling.begin(frame, component)
                 batch, described = await polling.in_thread(frame, self._read, frame, component)
             except McpError as error:
                 self._fail(to, error)
@@ -108,12 +113,6 @@ class EventStream:
                     self._send(to, EVENT, {**event, **self._cursor(to, occurrence.position or 0)})
             self._position = batch.position
             has_more = batch.has_more
-
-    async def _renew(self, frame: Frame, component: EventComponent) -> None:
-        now = asyncio.get_running_loop().time()
-        if now >= self._renewed_at + RENEW:
-            self._renewed_at = now
-            await polling.begin(frame, component)
 
     def _read(
         self, frame: Frame, component: EventComponent
@@ -134,11 +133,6 @@ class EventStream:
         if self._is_active:
             code = errors.codes().get(error.reason, -32603)
             self._send(to, ERROR, {"error": {"code": code, "message": error.message}})
-
-    def _beat(self, to: Stream) -> None:
-        is_due = asyncio.get_running_loop().time() - self._sent_at >= HEARTBEAT
-        if self._is_active and is_due:
-            self._send(to, HEARTBEAT_METHOD, self._cursor(to, self._position))
 
     def _cursor(self, to: Stream, position: int) -> dict[str, Any]:
         return {"cursor": occurrences.cursor_of_frame(to.frame, self._component.name, position)}

@@ -68,10 +68,10 @@ class Command(BaseCommand):
         }
         run[action](**options)
 
-    def _list(self, json: bool, **_: Any) -> None:
+    def _list(self, **options: Any) -> None:
         rows = [_facts(component) for component in events()]
-        if json:
-            self.stdout.write(_as_json(rows))
+        if options["json"]:
+            self.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False))
             return
         if not rows:
             self.stdout.write("There are no events.")
@@ -118,7 +118,3 @@ def _facts(component: EventComponent) -> dict[str, Any]:
         "source": component.source,
         "subscriptions": live.count(),
     }
-
-
-def _as_json(rows: list[dict[str, Any]]) -> str:
-    return json.dumps(rows, indent=2, ensure_ascii=False)
