@@ -64,30 +64,23 @@ def confirmed(
     call: Call, preview: Preview, confirm: str | None, *, may_ask: bool
 ) -> dict[str, Any] | None:
     """Return None if the operation may run, else the result of the tool; raises ToolError."""
+    frame = call.frame
+    key = frame.principal.key
+    bound_to = (call.models.site.name, preview.bound_to)
     if confirm is not None:
-        _check(call, preview, confirm)
+        state = frame.server.unsign(PURPOSE, key, confirm, *bound_to, max_age=MAX_AGE)
+        if state is None:
+            raise ToolError(
+                "confirm is not of a preview of this call, or it is too old. Nothing was done: "
+                "call again without confirm."
+            )
+        if state != preview.state:
+            raise ToolError(CHANGED)
         return None
     if may_ask and _asked(call, preview):
         return None
-    frame = call.frame
-    key = frame.principal.key
-    bound_to = (call.models.site.name, preview.bound_to)
     token = frame.server.sign(PURPOSE, key, preview.state, *bound_to)
     return {"preview": dict(preview.shown), "done": False, "confirm": token}
-
-
-def _check(call: Call, preview: Preview, confirm: str) -> None:
-    frame = call.frame
-    key = frame.principal.key
-    bound_to = (call.models.site.name, preview.bound_to)
-    state = frame.server.unsign(PURPOSE, key, confirm, *bound_to, max_age=MAX_AGE)
-    if state is None:
-        raise ToolError(
-            "confirm is not of a preview of this call, or it is too old. Nothing was done: call "
-            "again without confirm."
-        )
-    if state != preview.state:
-        raise ToolError(CHANGED)
 
 
 def _asked(call: Call, preview: Preview) -> bool:

@@ -114,19 +114,30 @@ def of_request(
     ``path`` are the members of Arguments that are of the path.
     """
     folded = () if many is None else many.members.values()
-    arguments = Arguments(
+    properties = {} if body is None else body.get("properties", {})
+    is_object = body is not None and body.get("type") == "object" and "properties" in body
+    others = path["path"].keys() | {each.name for each in query}
+    is_body_nested = body is not None and not (is_object and others.isdisjoint(properties))
+    files = file_fields(body)
+    described = [body, *(each.schema for each in (*query, *folded))]
+    definitions = schemas.definitions(described, shared)
+    nested = nested_fields(body, definitions)
+    if files and (nested or is_body_nested):
+        named = f"the file {sorted(files)[0]!r}"
+        data = f" ({', '.join(nested)})" if nested else ""
+        raise ConfigurationError(
+            f"{where} takes {named} and nested data{data}, which one request cannot "
+            "have: give serializer=…"
+        )
+    return Arguments(
         query=query,
         filters=many,
         body=body,
-        definitions=schemas.definitions(
-            [body, *(each.schema for each in (*query, *folded))], shared
-        ),
-        is_body_nested=is_nested(body, path["path"].keys() | {each.name for each in query}),
-        files=file_fields(body),
+        definitions=definitions,
+        is_body_nested=is_body_nested,
+        files=files,
         **path,
     )
-    check_files(where, arguments)
-    return arguments
 
 
 def resolved(body: Any, shared: Schema) -> Any:
@@ -148,13 +159,6 @@ def of_one(body: Any, shared: Schema) -> Any:
     others = [each for each in alternatives if "properties" not in each]
     are_lists = all(each.get("type") == "array" for each in others)
     return objects[0] if len(objects) == 1 and others and are_lists else body
-
-
-def is_nested(body: Schema | None, others: set[str]) -> bool:
-    if body is None:
-        return False
-    is_object = body.get("type") == "object" and "properties" in body
-    return not is_object or bool(others & body["properties"].keys())
 
 
 def file_fields(body: Schema | None) -> frozenset[str]:
@@ -188,15 +192,3 @@ def without_unusable_files(body: Schema | None, shared: Schema) -> Schema | None
         return body
     kept = {name: it for name, it in body["properties"].items() if name not in files_of_body}
     return {**body, "properties": kept}
-
-
-def check_files(where: str, arguments: Arguments) -> None:
-    """Raise ConfigurationError for files beside nested data, which a form cannot have."""
-    nested = nested_fields(arguments.body, arguments.definitions)
-    if arguments.files and (nested or arguments.is_body_nested):
-        named = f"the file {sorted(arguments.files)[0]!r}"
-        data = f" ({', '.join(nested)})" if nested else ""
-        raise ConfigurationError(
-            f"{where} takes {named} and nested data{data}, which one request cannot "
-            "have: give serializer=…"
-        )

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from django_mcp import registry
 from django_mcp.core.auth.base import Authenticator
 from django_mcp.core.server.server import Server
+from django_mcp.openapi.document import Described
 
 logger = logging.getLogger("django_mcp")
 
@@ -51,6 +52,30 @@ class _Operations:
 
 
 _by_server: WeakKeyDictionary[Server, _Operations] = WeakKeyDictionary()
+
+
+SECRET_WORDS = re.compile(
+    r"(^|_)(password|passwd|passphrase|secret|token|api_?key|private_key|credential)s?(_|$)"
+)
+"""Names of credentials, which an answer would hand to a model and its host."""
+
+
+def is_secret(field: str) -> bool:
+    """Whether a field is named like a credential; ``primary_key`` is not a key of this kind."""
+    return field == "key" or bool(SECRET_WORDS.search(field))
+
+
+def secret_of(described: Described) -> str:
+    """Return the operation, or the member of its answer, that is named so; "" for none."""
+    if described.method == "delete":
+        return ""
+    if SECRET_WORDS.search(described.id):
+        return described.id
+    answer = described.answer or {}
+    rows = [it.get("items") for it in (answer, *(answer.get("properties") or {}).values())]
+    members = [answer, *(row for row in rows if isinstance(row, dict))]
+    names = (name for each in members for name in each.get("properties") or ())
+    return next(filter(is_secret, names), "")
 
 
 class LeftOut(NamedTuple):

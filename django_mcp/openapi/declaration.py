@@ -13,8 +13,8 @@ from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.tool import ToolOptions
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.server.server import Server
-from django_mcp.openapi import batches, secrets
-from django_mcp.openapi.availability import Credentials
+from django_mcp.openapi import batches
+from django_mcp.openapi.availability import Credentials, secret_of
 from django_mcp.openapi.batches import Build, Built, Declared, Group
 from django_mcp.openapi.calls.answers import Answer, check_answer
 from django_mcp.openapi.calls.credentials import FindHeaders
@@ -178,7 +178,7 @@ class DescribedOperations:
 
     def examine(self, declared: Declared, operation: Operation) -> tuple[Credentials, str]:
         """Return the findings of the checks about an operation."""
-        return operation.credentials, secrets.of_described(operation.described)
+        return operation.credentials, secret_of(operation.described)
 
 
 SOURCE = DescribedOperations()
@@ -187,4 +187,4 @@ SOURCE = DescribedOperations()
 def built(declared: Declared, operation: Operation) -> Built:
     """Return the tool of an operation."""
     component = component_of(operation, Choices(**declared.choices), declared.options)
-    return Built(component, operation.credentials, secrets.of_described(operation.described))
+    return Built(component, operation.credentials, secret_of(operation.described))

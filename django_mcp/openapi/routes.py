@@ -52,7 +52,7 @@ class Route:
     @property
     def path(self) -> str:
         """The path as a string, for messages: ``api/tickets/<pk>/``."""
-        return self._variant[0] % {name: f"<{name}>" for name in self.names}
+        return self._possibility[0][0] % {name: f"<{name}>" for name in self.names}
 
     @cached_property
     def _resolver(self) -> URLResolver:
@@ -72,12 +72,8 @@ class Route:
         return variants[0], converters
 
     @property
-    def _variant(self) -> tuple[str, Sequence[str]]:
-        return self._possibility[0]
-
-    @property
     def names(self) -> Sequence[str]:
-        return tuple(self._variant[1])
+        return tuple(self._possibility[0][1])
 
     @property
     def converters(self) -> Mapping[str, Any]:

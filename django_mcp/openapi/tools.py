@@ -146,7 +146,10 @@ def usable(operation: Operation) -> list[Parameter]:
     """
     kept = []
     for parameter in operation.described.parameters:
-        if is_of_caller(parameter, operation.secret_headers):
+        name = parameter.name.lower().replace("_", "-")
+        is_of_proxy = name in OF_PROXIES or name.startswith(OF_PROXIES_PREFIX)
+        is_of_caller = parameter.place == COOKIE or name in operation.secret_headers
+        if is_of_caller or (parameter.place == HEADER and is_of_proxy):
             if parameter.is_required:
                 needed = f"{parameter.place} {parameter.name!r}"
                 raise ConfigurationError(
@@ -156,15 +159,6 @@ def usable(operation: Operation) -> list[Parameter]:
         else:
             kept.append(parameter)
     return kept
-
-
-def is_of_caller(parameter: Parameter, secret: frozenset[str]) -> bool:
-    """Whether a parameter says who the caller is, or where."""
-    name = parameter.name.lower().replace("_", "-")
-    if parameter.place == COOKIE or name in secret:
-        return True
-    is_header = parameter.place == HEADER
-    return is_header and (name in OF_PROXIES or name.startswith(OF_PROXIES_PREFIX))
 
 
 def path_schemas(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, Schema]:

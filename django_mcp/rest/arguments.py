@@ -39,7 +39,11 @@ def read(
     query: Any,
 ) -> Arguments:
     """Return the arguments of an operation; raises ConfigurationError if they are unknown."""
-    queried, many = query_of(operation, view, described, query or {})
+    # The author's query parameters replace those of the same names.
+    given = {name: Parameter(name, dict(schema)) for name, schema in (query or {}).items()}
+    declared = parameters.of_view(operation, view) if described is None else described.parameters
+    kept, many = filters.folded([each for each in declared if each.name not in given])
+    queried = [*kept, *given.values()]
     shared: Schema = {} if described is None else described.definitions
     body, own = body_of(operation, view, serializer, described)
     body, shared = of_body(
@@ -63,36 +67,19 @@ def read(
     )
 
 
-def query_of(
-    operation: Operation,
-    view: Any,
-    described: spectacular.Described | None,
-    own: Mapping[str, Schema],
-) -> tuple[list[Parameter], filters.Folded | None]:
-    """Return the query parameters, and those that are folded; ``own`` are given by the author."""
-    declared = parameters.of_view(operation, view) if described is None else described.parameters
-    kept, many = filters.folded([each for each in declared if each.name not in own])
-    return [*kept, *(Parameter(name, dict(schema)) for name, schema in own.items())], many
-
-
 def body_of(
     operation: Operation, view: Any, serializer: Any, described: spectacular.Described | None
 ) -> tuple[Schema | None, Schema]:
-    """Return the schema of the body and its definitions; raises ConfigurationError."""
-    if not operation.has_body:
-        return None, {}
-    if described is None or serializer is not UNSET:
-        return own_body(operation, view, serializer)
-    return described.body, {}
+    """Return the schema of the body and its definitions; raises ConfigurationError.
 
-
-def own_body(operation: Operation, view: Any, serializer: Any) -> tuple[Schema | None, Schema]:
-    """Return the schema of the serializer that is given, else of the view's; and definitions."""
-    if serializer is None:
+    It is of the serializer that is given, else as it is described, else of the view's serializer.
+    """
+    if not operation.has_body or serializer is None:
         return None, {}
     if serializer is not UNSET:
-        made = serializer() if isinstance(serializer, type) else serializer
-        return body_schema(made)
+        return body_schema(serializer() if isinstance(serializer, type) else serializer)
+    if described is not None:
+        return described.body, {}
     if not hasattr(view, "get_serializer_class"):
         raise ConfigurationError(
             f"{operation.where} has no serializer: give serializer=…, or serializer=None if it "

@@ -193,18 +193,15 @@ def actions_of(view_class: Any, names: Sequence[str] | None) -> Sequence[str]:
         raise ConfigurationError(f"actions is the string {names!r}: give a list of names")
     for name in names:
         if name not in ACTIONS and not callable(getattr(view_class, name, None)):
+            extra = {each.__name__ for each in view_class.get_extra_actions()}
+            known = extra | {each for each in ACTIONS if hasattr(view_class, each)}
             raise ConfigurationError(
                 f"{view_class.__qualname__} has no action {name!r}: there are "
-                f"{', '.join(sorted(known_actions(view_class)))}"
+                f"{', '.join(sorted(known))}"
             )
         if not hasattr(view_class, name):
             raise ConfigurationError(f"{view_class.__qualname__} has no method {name!r}")
     return names
-
-
-def known_actions(view_class: Any) -> set[str]:
-    extra = {each.__name__ for each in view_class.get_extra_actions()}
-    return extra | {name for name in ACTIONS if hasattr(view_class, name)}
 
 
 def viewset_operation(view_class: Any, action: str, choose: Mapping[str, Any]) -> Operation:

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from django_mcp.openapi.availability import Credentials
+from django_mcp.openapi.availability import SECRET_WORDS, Credentials, is_secret
 from django_mcp.openapi.batches import Build, Built, Declared, Group
-from django_mcp.openapi.secrets import KEYS, WORDS
 from django_mcp.rest.calls import credentials
 from django_mcp.rest.operations import Operation, base_name
 from django_mcp.rest.serializers import shared
@@ -80,12 +79,12 @@ def secret_of(operation: Operation) -> str:
     A tool would hand the credential to a model and its host. Fields are those that the serializer
     of the view declares and returns.
     """
-    if operation.is_extra and WORDS.search(operation.action):
+    if operation.is_extra and SECRET_WORDS.search(operation.action):
         return operation.action
     if operation.method == "delete":
         return ""
     view_name = base_name(operation.view_class)
-    if WORDS.search(view_name):
+    if SECRET_WORDS.search(view_name):
         return view_name
     serializer = getattr(operation.view_class, "serializer_class", None)
     meta = getattr(serializer, "Meta", None)
@@ -95,6 +94,6 @@ def secret_of(operation: Operation) -> str:
     for name in [*declared, *(listed if isinstance(listed, list | tuple) else ())]:
         is_hidden = getattr(declared.get(name), "write_only", False)
         is_hidden = is_hidden or options.get(name, {}).get("write_only", False)
-        if not is_hidden and (WORDS.search(name) or name in KEYS):
+        if not is_hidden and is_secret(name):
             return str(name)
     return ""

@@ -109,7 +109,7 @@ def related_queryset(toolset: BaseToolset, frame: Frame, model: type[Model]) -> 
 
 
 def limit_rows(rows: QuerySet[Any], limit: QuerySet[Any]) -> QuerySet[Any]:
-    """Return those of the rows that are among others."""
+    """Return the rows that are also in ``limit``."""
     if is_everything(limit.query):
         return rows
     return rows.filter(pk__in=limit.order_by().values("pk"))

@@ -54,7 +54,7 @@ def collect(row: Model, using: str, most: int) -> Cascade:
     links = {model: [*rows] for model, rows in by_model.items() if model._meta.auto_created}
     if any(len(rows) > most + 1 for rows in by_model.values()):
         raise TooManyRows  # Generic relations are not bounded while they are collected.
-    # Rows of which a foreign key is set to null, to its default or to another value.
+    # Rows that lose a foreign key, which is set to null, to its default or to another value.
     updates: Any = collector.field_updates  # Lists of querysets; the stubs have lists of rows.
     updated = chain.from_iterable(chain.from_iterable(updates.values()))
     losing = chain(updated, _with_links(links, using))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -68,7 +69,10 @@ def read(
         summary = SUMMARIES[403]
     if wait := response.headers.get("Retry-After"):
         summary = f"{summary} Try again in {wait[:20]} seconds."
-    details = loaded(content, response)
+    details = None  # A page in HTML is for people.
+    if is_json(media_type_of(response)):
+        with suppress(ValueError):
+            details = json.loads(content)
     lines = located_lines(details, arguments or {}) or detail_lines(details)
     raise tool_error(summary, lines)
 
@@ -178,11 +182,3 @@ def result(content: bytes, media_type: str, status: int) -> Any:
 
 def is_json(media_type: str) -> bool:
     return media_type == "application/json" or media_type.endswith("+json")
-
-
-def loaded(content: bytes, response: HttpResponseBase) -> Any:
-    """Return the details of an error; a page in HTML is for people, and has none."""
-    try:
-        return json.loads(content) if is_json(media_type_of(response)) else None
-    except ValueError:
-        return None

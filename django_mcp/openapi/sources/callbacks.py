@@ -75,13 +75,9 @@ class NinjaCredentials:
         principal = frame.auth
         if isinstance(principal, NinjaPrincipal) and self._reads(principal.callback):
             return with_headers(dict(principal.credentials))
-        return self._other(frame)
-
-    def _other(self, frame: Frame) -> Caller:
         headers = None if self.find_headers is None else self.find_headers(frame)
         if headers is not None:
             return with_headers(headers)
-        principal = frame.auth
         is_of_ninja = principal is not None and principal.scheme == SCHEME
         if self._counts_as_logged_in and not is_of_ninja:
             return Caller(frame.user)

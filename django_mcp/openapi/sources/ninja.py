@@ -52,9 +52,12 @@ def operations(api: Any, calling: Calling) -> Iterator[Candidate]:
 def operation_of(api: Any, described: Described, operation: Any, calling: Calling) -> Any:
     """Return an operation at its route, with whom its callbacks accept."""
     callbacks = tuple(operation.auth_callbacks)
+    auth = api.auth
+    if auth is None or type(auth).__name__ == "NOT_SET_TYPE":
+        auth = ()
     credentials = NinjaCredentials(
         callbacks=callbacks,
-        of_api=tuple(callbacks_of(api)),
+        of_api=tuple(auth) if isinstance(auth, Sequence) else (auth,),
         authenticated_by=calling.authenticated_by,
         find_headers=calling.credentials,
     )
@@ -67,14 +70,6 @@ def operation_of(api: Any, described: Described, operation: Any, calling: Callin
         secret_headers=frozenset(filter(None, map(parameter_of, callbacks))),
         function=function,
     )
-
-
-def callbacks_of(api: Any) -> Sequence[Any]:
-    """Return the callbacks of a whole API."""
-    auth = api.auth
-    if auth is None or type(auth).__name__ == "NOT_SET_TYPE":
-        return ()
-    return auth if isinstance(auth, Sequence) else (auth,)
 
 
 def parameter_of(callback: Any) -> str:
