@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from django_mcp import Frame, Server
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi import availability
-from django_mcp.openapi.calls import form_data, requests
+from django_mcp.openapi.calls import requests
 from django_mcp.rest import rest_tool
 from django_mcp.runtime.django_types.uploads import Uploads
 from django_mcp.testing import SyncClient
@@ -26,7 +26,7 @@ from tests.uploads.files import inline
 
 HOSTILE = [
     "--BoUnDaRyStRiNg",
-    f"--{form_data.BOUNDARY}",
+    f"--{requests.BOUNDARY}",
     "\r\n",
     "\r\n\r\n",
     'Content-Disposition: form-data; name="is_staff"',
@@ -53,7 +53,7 @@ sent_files = st.fixed_dictionaries(
 )
 
 
-def parsed(form: form_data.FormData) -> Any:
+def parsed(form: requests.FormData) -> Any:
     """Return the request as a view of REST framework reads it."""
     match = resolve("/uploads/", urlconf="tests.rest.urls")
     request = requests.build("post", "/uploads/", match, Frame(), form=form)
@@ -72,7 +72,7 @@ def test_view_reads_what_was_sent_and_nothing_else(
         for name, value in sent.items()
     }
 
-    request = parsed(form_data.of_values(values))
+    request = parsed(requests.form_of(values))
 
     assert dict(request.POST.lists()) == {
         name: value if isinstance(value, list) else [value]
@@ -90,7 +90,7 @@ def test_view_reads_what_was_sent_and_nothing_else(
 def test_values_are_texts_as_a_browser_sends_them() -> None:
     values = {"on": True, "off": False, "count": 3, "none": None, "json": {"a": [1]}, "all": [1, 2]}
 
-    request = parsed(form_data.of_values(values))
+    request = parsed(requests.form_of(values))
 
     assert dict(request.data.lists()) == {
         "on": ["true"],

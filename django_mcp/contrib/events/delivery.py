@@ -237,7 +237,11 @@ class Turn:
         while self._may_go_on():
             batch = await _in_thread(self._read)
             if batch.is_truncated:
-                await self._tell_the_gap(batch)
+                # Events are missing before the next one.
+                following = batch.occurrences[:1]
+                first = _position(following[0]) - 1 if following else batch.position
+                cursor = occurrences.cursor_of_subscription(self.row, first)
+                await self._tell(Message.control("gap", cursor=cursor), first)
             if not batch.occurrences:
                 await _in_thread(self._move, batch.position)
                 return
@@ -267,21 +271,13 @@ class Turn:
                     break
                 if passed > self.row.position:
                     await _in_thread(self._move, passed)
-                await self._send_occurrence(occurrence, body)
+                cursor = occurrences.cursor_of_subscription(self.row, _position(occurrence))
+                encoded = jsonrpc.encode({**body, "cursor": cursor})
+                message = Message(occurrence.event_id, encoded)
+                await self._tell(message, _position(occurrence), occurrence)
             passed = _position(occurrence)
         if passed > self.row.position:
             await _in_thread(self._move, passed)
-
-    async def _send_occurrence(self, occurrence: Occurrence, body: dict[str, Any]) -> None:
-        cursor = occurrences.cursor_of_subscription(self.row, _position(occurrence))
-        message = Message(occurrence.event_id, jsonrpc.encode({**body, "cursor": cursor}))
-        await self._tell(message, _position(occurrence), occurrence)
-
-    async def _tell_the_gap(self, batch: occurrences.Batch) -> None:
-        """Tell the receiver that events are missing before the next one."""
-        first = _position(batch.occurrences[0]) - 1 if batch.occurrences else batch.position
-        cursor = occurrences.cursor_of_subscription(self.row, first)
-        await self._tell(Message.control("gap", cursor=cursor), first)
 
     async def _tell(
         self, message: Message, position: int, occurrence: Occurrence | None = None

@@ -2,28 +2,85 @@
 
 Nothing of the caller's own HTTP request is passed on, except the host for absolute URLs and the
 IP address for throttles. Credentials do not reach the view: the caller is set.
+
+A form with files reaches the parser of the view without being encoded. Whatever a name or a content
+contains, it stays that name or content: it can neither contain a boundary nor add a header.
 """
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadhandler import FileUploadHandler
 from django.core.handlers.asgi import ASGIRequest
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, QueryDict
 from django.urls import ResolverMatch, get_resolver
+from django.utils.datastructures import MultiValueDict
 
 from django_mcp import conf
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import HttpTransport
-from django_mcp.openapi.calls.form_data import FormData
 
 JSON = "application/json"
 ACCEPT = f"{JSON}, */*;q=0.1"
+
+Files = MultiValueDict[str, Any]
+"""Uploaded files."""
+
+BOUNDARY = "form"
+
+
+@dataclass(frozen=True, slots=True)
+class FormData:
+    """The fields and the files of a form, as a parser returns them."""
+
+    fields: QueryDict
+    files: Files
+
+    content_type = f"multipart/form-data; boundary={BOUNDARY}"
+    body = f"--{BOUNDARY}--\r\n".encode()
+    """An empty form, for a view that reads the bytes of the request itself."""
+
+    def handler(self) -> FileUploadHandler:
+        """Return the upload handler of a request with this form."""
+        return _ParsedForm(self)
+
+
+class _ParsedForm(FileUploadHandler):
+    """Replaces the parsing of a form, as Django lets upload handlers do.
+
+    ``MultiPartParser`` of REST framework and Django's own ``request.POST`` ask it.
+    """
+
+    def __init__(self, form: FormData) -> None:
+        super().__init__()
+        self._form = form
+
+    def handle_raw_input(self, *_: Any, **__: Any) -> tuple[QueryDict, Files]:
+        return self._form.fields, self._form.files
+
+
+def form_of(values: Mapping[str, Any]) -> FormData:
+    """Return the form of values: a list is several values of one field, null is left out."""
+    fields = QueryDict(mutable=True)
+    files: Files = MultiValueDict()
+    for name, value in values.items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, UploadedFile):
+                files.appendlist(name, item)
+            elif isinstance(item, bool | dict | list):
+                fields.appendlist(name, json.dumps(item))  # A JSONField reads it.
+            elif item is not None:
+                fields.appendlist(name, str(item))
+    return FormData(fields, files)
 
 
 class Caller(NamedTuple):

@@ -11,7 +11,7 @@ from django.urls import ResolverMatch
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.arguments import Arguments
-from django_mcp.openapi.calls import form_data, requests, responses, rows, view_middleware
+from django_mcp.openapi.calls import requests, responses, rows, view_middleware
 from django_mcp.openapi.calls.answers import Echo, RowFields
 from django_mcp.openapi.calls.requests import Caller
 from django_mcp.openapi.calls.view_middleware import STATUSES, response_to
@@ -139,5 +139,5 @@ class ViewCall:
         has_files = any(data.get(name) for name in self._arguments.files)
         chosen = self._content_types[-1 if has_files else 0]
         if chosen == MULTIPART:
-            return {"form": form_data.of_values(data)}
+            return {"form": requests.form_of(data)}
         return {"content_type": chosen, "body": json.dumps(data).encode()}

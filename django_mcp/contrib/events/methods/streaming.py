@@ -107,7 +107,11 @@ class EventStream:
                 log_repeated(logging.ERROR, "Events of a stream cannot be read", exc_info=error)
                 self._fail(to, InternalError())
                 return
-            self._announce(to, batch.is_truncated)
+            if not self._is_active or batch.is_truncated:
+                # At the beginning, and again where events are missing.
+                self._is_active = True
+                active = {**self._cursor(to, self._position), "truncated": batch.is_truncated}
+                self._send(to, ACTIVE, active)
             for occurrence, event in zip(batch.occurrences, described, strict=True):
                 if event is not None:
                     self._send(to, EVENT, {**event, **self._cursor(to, occurrence.position or 0)})
@@ -121,13 +125,6 @@ class EventStream:
         batch = polling.after(frame, component, self._position, AT_ONCE, max_age)
         described = recipients.describe(component, self._arguments, frame, batch.occurrences)
         return batch, described
-
-    def _announce(self, to: Stream, is_truncated: bool) -> None:
-        """Send ``active`` at the beginning, and again where events are missing."""
-        if not self._is_active or is_truncated:
-            self._is_active = True
-            active = {**self._cursor(to, self._position), "truncated": is_truncated}
-            self._send(to, ACTIVE, active)
 
     def _fail(self, to: Stream, error: McpError) -> None:
         if self._is_active:
