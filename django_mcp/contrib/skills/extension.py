@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from django_mcp import AuthenticationRequired, Frame, InvalidParams
 from django_mcp.contrib.skills import finding
 from django_mcp.contrib.skills.declaration import MARKDOWN, SKILLS, innermost
-from django_mcp.contrib.skills.files import File, Listing
+from django_mcp.contrib.skills.files import File
 from django_mcp.contrib.skills.finding import SKILL_FILE, Skill, directory_uri
 from django_mcp.contrib.skills.front_matter import SkillError
 from django_mcp.core.components.base import Component
@@ -124,7 +124,8 @@ async def read_directory(params: Folder, frame: Frame) -> dict[str, Any]:
         skill = None
     listed = await _listed(frame)
     if skill is not None:
-        children = await frame.exchange.run_hook(_children, skill, uri, listed)
+        read = partial(_children, skill, uri, listed)
+        children = await frame.exchange.run_hook(_checked, skill, read)
     else:
         children = _groups(uri, listed)
     if children is None:
@@ -191,32 +192,22 @@ def _entry(skill: Skill, listed: dict[str, Skill]) -> dict[str, Any]:
 
 def _children(skill: Skill, uri: str, listed: dict[str, Skill]) -> list[dict[str, Any]] | None:
     """The entries of a folder of a skill, by URI; None where it has no such folder."""
-    return _checked(skill, partial(_children_in, skill, uri, listed))
-
-
-def _children_in(skill: Skill, uri: str, listed: dict[str, Skill]) -> list[dict[str, Any]] | None:
     on_disk = skill.files()
     folders = {skill.directory: ""}
     folders |= {skill.uri_of(path): f"{path}/" for path in on_disk.folders}
     if uri not in folders:
         return None
     prefix = folders[uri]
-    return sorted(_entries_in(skill, prefix, on_disk, listed), key=lambda child: child["uri"])
-
-
-def _entries_in(
-    skill: Skill, prefix: str, on_disk: Listing, listed: dict[str, Skill]
-) -> Iterator[dict[str, Any]]:
-    for path, file in on_disk.files.items():
-        if _is_child(path, prefix) and _is_listed(path, skill, listed):
-            yield _described(skill, path, file)
-    for path in on_disk.folders:
-        if _is_child(path, prefix) and _is_listed(path, skill, listed):
-            yield _folder(skill.uri_of(path), path)
-
-
-def _is_child(path: str, prefix: str) -> bool:
-    return path.startswith(prefix) and "/" not in path[len(prefix) :]
+    children = []
+    for path in (*on_disk.files, *on_disk.folders):
+        is_child = path.startswith(prefix) and "/" not in path[len(prefix) :]
+        if not is_child or not _is_listed(path, skill, listed):
+            continue
+        if path in on_disk.files:
+            children.append(_described(skill, path, on_disk.files[path]))
+        else:
+            children.append(_folder(skill.uri_of(path), path))
+    return sorted(children, key=lambda child: child["uri"])
 
 
 def _described(skill: Skill, path: str, file: File) -> dict[str, Any]:

@@ -63,7 +63,7 @@ NUMBERS = count(1)
 class MemoryConnection(Connection):
     """Calls of the session engine. A handler receives a request over HTTP to ``testserver``.
 
-    It is no ``transports.connection``, which lives in one event loop: each call of a SyncClient
+    It is not a ``transports.connection``, which lives in one event loop: each call of a SyncClient
     has a loop of its own, and a request is answered in the task, and on the thread, of its caller.
     """
 
