@@ -1,4 +1,14 @@
-"""The declared operations of a server: described and built together, when they are first read."""
+"""The declared operations of a server: described and built together, when they are first read.
+
+| step | when | by |
+|---|---|---|
+| declared | the module ``mcp`` of an app is imported, and URLs cannot be imported yet | ``defer`` |
+| expected | the kinds of components are needed, without the components themselves | ``_expected`` |
+| examined | system checks run: operations are found, but not their schemas | ``examine`` |
+| built | the components are read for the first time, and again if this raised | ``_build`` |
+
+An operation that cannot be a tool is recorded (``availability``); the others become tools.
+"""
 
 from __future__ import annotations
 
