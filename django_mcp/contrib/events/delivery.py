@@ -218,7 +218,7 @@ class Turn:
             if self.row.status == Status.ENDING:
                 error = json.loads(self.row.end_error)
                 message = Message.control("terminated", error=error)
-                await self._tell(message, self.row.position)
+                await self._send(message, self.row.position)
             else:
                 await self._repeat()
                 await self._deliver()
@@ -241,7 +241,7 @@ class Turn:
                 following = batch.occurrences[:1]
                 first = _position(following[0]) - 1 if following else batch.position
                 cursor = occurrences.cursor_of_subscription(self.row, first)
-                await self._tell(Message.control("gap", cursor=cursor), first)
+                await self._send(Message.control("gap", cursor=cursor), first)
             if not batch.occurrences:
                 await _in_thread(self._move, batch.position)
                 return
@@ -274,12 +274,12 @@ class Turn:
                 cursor = occurrences.cursor_of_subscription(self.row, _position(occurrence))
                 encoded = jsonrpc.encode({**body, "cursor": cursor})
                 message = Message(occurrence.event_id, encoded)
-                await self._tell(message, _position(occurrence), occurrence)
+                await self._send(message, _position(occurrence), occurrence)
             passed = _position(occurrence)
         if passed > self.row.position:
             await _in_thread(self._move, passed)
 
-    async def _tell(
+    async def _send(
         self, message: Message, position: int, occurrence: Occurrence | None = None
     ) -> None:
         """Send a message, and move to its position; raises Waiting if it is to be repeated."""
