@@ -88,7 +88,8 @@ def _check_before_call(view: Any) -> None:
     view.kwargs = _Unknown()
     view.args = ()
     request: Any = view.request
-    request.__class__ = _before_call(type(request))
+    kind: Any = type(request)
+    request.__class__ = _before_call(kind)
     view.check_permissions(request)
 
 
