@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from functools import cache
 from inspect import iscoroutinefunction, signature
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
@@ -36,16 +36,14 @@ from django_mcp.runtime import background, lifespan
 from django_mcp.runtime.process import asgi_servers, interpreter, stop_signals
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.transports import site
-from django_mcp.transports.http import health, server_card, shutdown, well_known
+from django_mcp.transports.http import health, shutdown, well_known
 from django_mcp.transports.http.endpoint import Endpoint
 from django_mcp.transports.http.paths import Paths
 from django_mcp.transports.http.request import WAITING_THREAD, Asgi
-from django_mcp.transports.wrapped_lifespan import WrappedLifespan
-from django_mcp.transports.wsgi import bridge, event_loop, waiting_thread
-from django_mcp.transports.wsgi import environ as wsgi_environ
-from django_mcp.transports.wsgi.bridge import Bridge
-from django_mcp.transports.wsgi.environ import RequestBody
-from django_mcp.transports.wsgi.event_loop import LoopEnded
+
+if TYPE_CHECKING:
+    from django_mcp.transports.wrapped_lifespan import WrappedLifespan
+    from django_mcp.transports.wsgi.event_loop import EventLoopThread
 
 logger = logging.getLogger("django_mcp")
 
@@ -142,7 +140,11 @@ def _applications(interface: Interface) -> tuple[dict[str, Asgi], Asgi]:
         below |= health.below(authentication.resource.path)
         applications |= endpoints(server, authentication, interface)
     published = [each for each in registry.published() if each in authentications]
-    below |= server_card.applications([(each, authentications[each]) for each in published])
+    if published:
+        # Imported by sites with a server for everybody.
+        from django_mcp.transports.http import server_card
+
+        below |= server_card.applications([(each, authentications[each]) for each in published])
     every = {**applications, **well_known.behind(by_path)}
     # Not in place of a server that has such a path itself.
     every |= {path: each for path, each in below.items() if path not in every}
@@ -239,6 +241,9 @@ def _mount_asgi(django_application: Asgi) -> Asgi:
             endpoint = mounted.get(scope["path"]) or look_up(scope)
             await endpoint(scope, receive, send)
         elif scope["type"] == "lifespan":
+            # Some servers have no lifespan.
+            from django_mcp.transports.wrapped_lifespan import WrappedLifespan
+
             watch()
             await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
@@ -248,22 +253,26 @@ def _mount_asgi(django_application: Asgi) -> Asgi:
 
 
 def _mount_wsgi(django_application: Wsgi) -> Wsgi:
+    # Imported by sites under WSGI only.
+    from django_mcp.transports.wsgi import bridge, environ, event_loop, waiting_thread
+
     endpoints = _Endpoints("WSGI")
     # Where only threads answer requests, this is the last code that runs in the main thread.
     _handle_signals()
 
-    def application(environ: Any, start_response: Any) -> Iterable[bytes]:
-        paths = wsgi_environ.paths_of(environ)
+    def application(variables: Any, start_response: Any) -> Iterable[bytes]:
+        paths = environ.paths_of(variables)
         endpoint = endpoints.find(paths)
         if endpoint is None:
-            return django_application(environ, start_response)
-        scope = wsgi_environ.scope_of(environ, paths)
+            return django_application(variables, start_response)
+        scope = environ.scope_of(variables, paths)
         scope[WAITING_THREAD] = waiting_thread
         try:
             running = _prepared_loop(event_loop.current())
-            request = Bridge(endpoint, scope, RequestBody(environ), running)
+            body = environ.RequestBody(variables)
+            request = bridge.Bridge(endpoint, scope, body, running)
             return request.respond(start_response)
-        except LoopEnded:
+        except event_loop.LoopEnded:
             return bridge.unavailable(start_response)
 
     return application
@@ -277,7 +286,7 @@ def _handle_signals() -> None:
 
 
 @cache
-def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopThread:
+def _prepared_loop(running: EventLoopThread) -> EventLoopThread:
     """Prepare the process at its first request: to be told to stop, and to exit."""
     interpreter.check_threads()
     running.call(_prepare_process, _begin_to_stop)
@@ -286,7 +295,7 @@ def _prepared_loop(running: event_loop.EventLoopThread) -> event_loop.EventLoopT
     return running
 
 
-def _stop_loop(running: event_loop.EventLoopThread) -> None:
+def _stop_loop(running: EventLoopThread) -> None:
     """Finish the work of the event loop when Python exits, such as tasks in this process."""
     # ``runserver`` ends its process after each change of a file.
     is_reloaded = os.environ.get(DJANGO_AUTORELOAD_ENV) == "true"

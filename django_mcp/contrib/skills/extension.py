@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.utils.translation import gettext_lazy as _
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from django_mcp import AuthenticationRequired, Frame, InvalidParams
 from django_mcp.contrib.skills import finding
@@ -43,12 +43,15 @@ Item = TypeVar("Item")
 class Page(BaseModel):
     """The parameters of ``skills/list``."""
 
+    # Its validator is made for a server with skills.
+    model_config = ConfigDict(defer_build=True)
     cursor: str = Field("", max_length=MAX_CURSOR)
 
 
 class Named(BaseModel):
     """The parameters of ``skills/get``."""
 
+    model_config = ConfigDict(defer_build=True)
     uri: str = Field(max_length=MAX_URI)
 
 

@@ -8,7 +8,7 @@ throughput of a bare application, and receives nothing while a handler runs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.signals import request_finished, request_started
 
@@ -27,11 +27,12 @@ from django_mcp.runtime.around import django_handler, tenants
 from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import cors, django_middleware, listen_stream
-from django_mcp.transports.http.browser import page
 from django_mcp.transports.http.django_middleware import NOBODY, DjangoMiddleware, View
 from django_mcp.transports.http.request import WAITING_THREAD, HttpError
 from django_mcp.transports.http.response import HttpExchange
-from django_mcp.transports.http.session.handler import SessionHttp
+
+if TYPE_CHECKING:
+    from django_mcp.transports.http.session.handler import SessionHttp
 
 OpenStream = Callable[[], Awaitable[None]]
 """Serves a stream until it is closed."""
@@ -73,8 +74,8 @@ class Endpoint:
                 exchange.to_server = cors.allowing(origin, exchange.to_server)
             if method == "OPTIONS":
                 await cors.preflight(exchange, exchange.to_server, self.allowed)
-            elif method == "GET" and page.is_wanted(exchange):
-                await page.send(exchange, exchange.to_server)
+            elif method == "GET" and _wants_page(exchange):
+                await _send_page(exchange)
             else:
                 verb = self.verb(exchange, method)
                 middleware = django_middleware.get()
@@ -114,6 +115,19 @@ class Endpoint:
             return VERBS[method]
         message = f"Method not allowed: use {allowed.decode()}"
         raise HttpError(405, message, ((b"allow", allowed),))
+
+
+def _wants_page(exchange: HttpExchange) -> bool:
+    # Imported by a process that a browser visits.
+    from django_mcp.transports.http.browser import page
+
+    return page.is_wanted(exchange)
+
+
+async def _send_page(exchange: HttpExchange) -> None:
+    from django_mcp.transports.http.browser import page
+
+    await page.send(exchange, exchange.to_server)
 
 
 async def _within(
@@ -158,7 +172,7 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
     if type(message) is Request:
         exchange.request_id = message.id
     if meta is None:
-        await SessionHttp(exchange).take(message)
+        await _session(exchange).take(message)
         return None
     if type(message) is not Request:
         # Ignored: clients choose the ids of their requests, so that a posted
@@ -192,14 +206,21 @@ def _listener(exchange: HttpExchange, frame: Frame) -> OpenStream:
     return listen
 
 
+def _session(exchange: HttpExchange) -> SessionHttp:
+    # Imported by a process that has a client with sessions.
+    from django_mcp.transports.http.session.handler import SessionHttp
+
+    return SessionHttp(exchange)
+
+
 async def get(exchange: HttpExchange) -> None:
     """Serve a stream of a session."""
-    await SessionHttp(exchange).get()
+    await _session(exchange).get()
 
 
 async def delete(exchange: HttpExchange) -> None:
     """End a session."""
-    await SessionHttp(exchange).delete()
+    await _session(exchange).delete()
 
 
 VERBS: Mapping[str, Verb] = {"GET": get, "DELETE": delete}

@@ -17,7 +17,6 @@ from django_mcp.core.protocol import sse
 from django_mcp.core.protocol.errors import TooManyRequests
 from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.core.server.extensions import Serve
-from django_mcp.transports import subscription
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.sse_stream import SseStream
 
@@ -31,6 +30,9 @@ class ListenStream(SseStream):
     kind = "listen"
 
     def __init__(self, http: HttpExchange, frame: Frame, wanted: Filter | Serve) -> None:
+        # Imported by a process that a client listens to.
+        from django_mcp.transports import subscription
+
         super().__init__(http)
         self._subscription = subscription.of(frame, wanted, self._send_message, self.end)
 

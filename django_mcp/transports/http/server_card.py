@@ -39,8 +39,6 @@ Published = Sequence[tuple[Server, Authentication]]
 
 def applications(published: Published) -> dict[str, Asgi]:
     """Return the ASGI applications of the cards, and that of the catalogue, by path."""
-    if not published:
-        return {}
     cards = {
         f"{authentication.resource.path.rstrip('/')}{CARD}": _serve(
             card.CARD_TYPE, _card_of(server, authentication)

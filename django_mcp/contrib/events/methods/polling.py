@@ -30,7 +30,8 @@ POLL_INTERVAL = 5.0
 class Params(BaseModel):
     """Parameters of a method; further ones are ignored, as in other methods of the protocol."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
+    # Their validators are made for a server with events, not for every process.
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", defer_build=True)
 
 
 class ListParams(Params):
