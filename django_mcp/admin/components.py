@@ -19,9 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from django_mcp.admin import call_numbers, component_page
 from django_mcp.admin.registry_rows import RegistryAdmin, Rows
-from django_mcp.admin.see_as import may_see_as, see_as_user
 from django_mcp.admin.try_it import may_try
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.models import Component
@@ -132,10 +130,15 @@ class ComponentAdmin(RegistryAdmin):
         return bool(request.user.has_perm("django_mcp.change_component"))
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
+        # Imported for the page that somebody looks at.
+        from django_mcp.admin import call_numbers
+
         shows_calls = call_numbers.are_visible(request)
         return [name for name in self.list_display if name != "calls" or shows_calls]
 
     def get_queryset(self, request: HttpRequest) -> Any:
+        from django_mcp.admin import call_numbers
+
         switches.refresh_safely()
         shown = rows()
         shows_calls = call_numbers.are_visible(request)
@@ -152,6 +155,8 @@ class ComponentAdmin(RegistryAdmin):
         return next((each for each in rows() if each.key == object_id), None)
 
     def get_urls(self) -> list[Any]:
+        from django_mcp.admin.see_as import see_as_user
+
         switch = self.admin_site.admin_view(require_POST(self.switch_view))
         tried = self._calling("try_component")
         view = self._calling("show_view")
@@ -178,6 +183,8 @@ class ComponentAdmin(RegistryAdmin):
         return transaction.non_atomic_requests(self.admin_site.admin_view(view))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        from django_mcp.admin.see_as import may_see_as
+
         context = {**(extra_context or {}), "may_see_as": may_see_as(request)}
         return super().changelist_view(request, context)
 
@@ -186,6 +193,8 @@ class ComponentAdmin(RegistryAdmin):
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, obj: Any = None, **kwargs: Any
     ) -> HttpResponse:
+        from django_mcp.admin import call_numbers, component_page
+
         entry = obj.entry
         shows_calls = call_numbers.are_visible(request)
         shown = {

@@ -13,12 +13,10 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
 from django_mcp import registry, stores
-from django_mcp.admin import server_page
 from django_mcp.admin.registry_rows import RegistryAdmin, Rows
 from django_mcp.core.server.server import Server
 from django_mcp.models import McpServer, McpSession
 from django_mcp.pubsub import switches
-from django_mcp.stores.database import DatabaseSessionStore, live
 
 TEMPLATE = "admin/django_mcp/server/page.html"
 
@@ -41,6 +39,9 @@ class McpServerAdmin(RegistryAdmin):
 
     @admin.display(description=_("authenticators"))
     def authenticators(self, row: McpServer) -> str:
+        # Imported for the page that somebody looks at.
+        from django_mcp.admin import server_page
+
         return ", ".join(server_page.authenticators(row.server))
 
     @admin.display(description=_("components"))
@@ -49,6 +50,8 @@ class McpServerAdmin(RegistryAdmin):
 
     @admin.display(description=_("revisions"))
     def revisions(self, row: McpServer) -> str:
+        from django_mcp.admin import server_page
+
         served = server_page.versions(row.server)
         return served[0] if len(served) == 1 else f"{served[-1]} – {served[0]}"
 
@@ -71,6 +74,8 @@ class McpServerAdmin(RegistryAdmin):
 
     def examine_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The page of a server, with the findings of mcp_doctor."""
+        from django_mcp.admin import server_page
+
         if not self.has_view_permission(request):
             raise PermissionDenied
         server = self.get_object(request, unquote(object_id))
@@ -83,6 +88,8 @@ class McpServerAdmin(RegistryAdmin):
         return self._page(request, server, {"sections": server_examination.examine(url)})
 
     def _page(self, request: HttpRequest, row: McpServer, context: Any) -> HttpResponse:
+        from django_mcp.admin import server_page
+
         server = row.server
         url = server_page.url_of(server, request)
         shown = {
@@ -104,6 +111,8 @@ class McpServerAdmin(RegistryAdmin):
 
 def _open_sessions(request: HttpRequest, server: Server) -> int | None:
     """Return the number of open sessions; None if it is unknown, or the user may not see it."""
+    from django_mcp.stores.database import DatabaseSessionStore, live
+
     store = stores.sessions()
     may_view = request.user.has_perm("django_mcp.view_mcpsession")
     if not may_view or not isinstance(store, DatabaseSessionStore):

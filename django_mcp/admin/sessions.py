@@ -14,8 +14,6 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry, stores
-from django_mcp.admin import call_numbers, users
-from django_mcp.auth.anonymous import ANONYMOUS
 from django_mcp.core.protocol.limits import cut
 from django_mcp.models import McpSession, Stream
 from django_mcp.pubsub import publisher
@@ -23,7 +21,6 @@ from django_mcp.pubsub.publisher import OUTBOX
 from django_mcp.runtime import pools
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
 from django_mcp.stores.base import digest
-from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore, live, to_datetime
 from django_mcp.transports.http.session.active_stream import ACTIVE
 
 USER_SCHEMES = frozenset({"django_session", "oauth", "rest_framework", "token"})
@@ -66,6 +63,8 @@ class McpSessionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("user"), ordering="principal")
     def user(self, session: McpSession) -> Any:
+        from django_mcp.auth.anonymous import ANONYMOUS
+
         if not hasattr(session, "user_name"):
             _add_facts([session])
         is_anonymous = session.principal.startswith(f"{ANONYMOUS.scheme}:")
@@ -100,10 +99,15 @@ class McpSessionAdmin(ReadOnlyAdmin):
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Whether there is a table of sessions, or a log of calls, that the user may see."""
+        # Imported for the page that somebody looks at.
+        from django_mcp.admin import call_numbers
+
         is_used = _are_in_table() or call_numbers.are_visible(request)
         return is_used and super().has_module_permission(request)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpSession]:
+        from django_mcp.stores.database import live
+
         store = stores.sessions()
         sessions = McpSession.objects.using(getattr(store, "using", None))
         return sessions.filter(live(store)) if _are_in_table() else sessions.none()
@@ -111,6 +115,8 @@ class McpSessionAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: Any, search_term: str
     ) -> tuple[Any, bool]:
+        from django_mcp.admin import users
+
         rows, may_repeat = super().get_search_results(request, queryset, search_term)
         for key in users.keys_of_names_with(search_term) if search_term else ():
             rows |= queryset.filter(_of_user(key))
@@ -122,6 +128,8 @@ class McpSessionAdmin(ReadOnlyAdmin):
         return changelist
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        from django_mcp.admin import call_numbers
+
         shows_calls = call_numbers.are_visible(request)
         context = {
             **(extra_context or {}),
@@ -147,6 +155,8 @@ class McpSessionAdmin(ReadOnlyAdmin):
 
 
 def _are_in_table() -> bool:
+    from django_mcp.stores.database import DatabaseSessionStore
+
     return isinstance(stores.sessions(), DatabaseSessionStore)
 
 
@@ -157,6 +167,8 @@ def _data(session: McpSession) -> Mapping[str, Any]:
 
 def _add_facts(sessions: Sequence[McpSession]) -> None:
     """Read the users and the streams of these sessions, in one query each."""
+    from django_mcp.admin import users
+
     names = users.names_of(_user_key(session.principal) for session in sessions)
     streams = _open_streams([session.pk for session in sessions])
     for session in sessions:
@@ -181,6 +193,8 @@ def _of_user(key: str) -> Q:
 
 def _open_streams(addresses: Sequence[str]) -> dict[str, int] | None:
     """Return the number of open streams by session; None if they are not in the database."""
+    from django_mcp.stores.database import DatabaseEventStore, to_datetime
+
     store = stores.events()
     if not isinstance(store, DatabaseEventStore):
         return None

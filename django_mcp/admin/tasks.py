@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from django_mcp import conf
-from django_mcp.admin import users
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
@@ -134,6 +133,9 @@ class McpTaskAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: Any, search_term: str
     ) -> tuple[Any, bool]:
+        # Imported for the page that somebody looks at.
+        from django_mcp.admin import users
+
         rows, may_repeat = super().get_search_results(request, queryset, search_term)
         if search_term:
             rows |= queryset.filter(user_key__in=users.keys_of_names_with(search_term))
@@ -142,6 +144,8 @@ class McpTaskAdmin(ReadOnlyAdmin):
 
 def _add_user_names(rows: Sequence[McpTask]) -> None:
     """Read the users of these tasks, in one query."""
+    from django_mcp.admin import users
+
     names = users.names_of(task.user_key for task in rows)
     for task in rows:
         task.user_name = names.get(task.user_key, "")

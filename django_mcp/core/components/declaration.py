@@ -144,7 +144,7 @@ def asks_about_views(permission: Any) -> bool:
     return hasattr(permission, "has_permission") or hasattr(permission, "operator_class")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ComponentSource:
     """The handler to register, and where its attributes are declared."""
 

@@ -55,7 +55,7 @@ class ResourceTemplate(ComponentAttributes):
     model: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ReadComponent(Component):
     mime_type: str | None = None
     """As declared; None leaves it to the contents."""
@@ -87,7 +87,7 @@ def _impossible(schema: Json, variables: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} is none of {', '.join(map(str, choices))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ResourceComponent(ReadComponent):
     kind: ClassVar[str] = "resource"
     uri: str
@@ -113,7 +113,7 @@ class ResourceComponent(ReadComponent):
         return cast("ResourceComponent", _from_spec(stored.canonical(options)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TemplateComponent(ReadComponent):
     kind: ClassVar[str] = "resource_template"
     template: UriTemplate

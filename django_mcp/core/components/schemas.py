@@ -22,6 +22,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from django_mcp.core import private
 from django_mcp.core.components import argument_types, serializers
 from django_mcp.core.components.arguments import (
+    CONVERSIONS,
     adapted,
     base64_schema,
     converting,
@@ -53,7 +54,7 @@ MAX_REPAIRS = 4
 """Validations after repairs: one may show what else has to be repaired."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InputSchema:
     schema: dict[str, Any]
     validate: Callable[[dict[str, Any]], Any]
@@ -125,7 +126,7 @@ def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool)
     fields = {p.name: _plain_field(p) for p in parameters}
     plain = {name: field for name, field in fields.items() if field is not None}
     if len(plain) == len(fields):
-        whole = _input_of_fields(plain, f"A parameter of {where}", strict_numbers)
+        whole = _input_of_fields(plain, strict_numbers)
     else:
         whole = _input_of_parameters(parameters, where, strict_numbers)
     # Any value is valid for a parameter without an annotation.
@@ -196,12 +197,39 @@ DEFAULTS = (bool, int, str, type(None))
 """Types of defaults that are in the schema as they are, and that no handler can change."""
 
 
+class _Prepared(NamedTuple):
+    """Core schemas to validate arguments: one stops at the first wrong item, one finds all."""
+
+    failing_fast: Any
+    complete: Any
+    has_chosen_hash: bool
+
+    @classmethod
+    def of(cls, core: Any, what: str, *, strict_numbers: bool) -> _Prepared:
+        """Raises ConfigurationError for a type that is refused; ``what`` begins the message."""
+        core = argument_types.prepared(core, strict_numbers=strict_numbers)
+        argument_types.check(core, what)
+        has_chosen_hash = argument_types.has_chosen_hash(core)
+        return cls(argument_types.prepared(core, fail_fast=True), core, has_chosen_hash)
+
+    def map(self, change: Callable[[Any], Any]) -> _Prepared:
+        """The same, with both core schemas changed."""
+        return self._replace(failing_fast=change(self.failing_fast), complete=change(self.complete))
+
+    def converting(self) -> _Prepared:
+        """The same, with conversions. Their cost is known, unlike that of other functions."""
+        return self.map(converting)
+
+
 class _Plain(NamedTuple):
     """What pydantic makes of a parameter: its core schema, and its JSON Schema."""
 
-    core: Any
+    lax: _Prepared
+    strict: _Prepared
+    """With numbers that no string is."""
     schema: Mapping[str, Any]
     is_required: bool
+    kinds: frozenset[str]
 
 
 def _plain_field(parameter: Parameter) -> _Plain | None:
@@ -216,9 +244,11 @@ def _plain_field(parameter: Parameter) -> _Plain | None:
     default = parameter.default
     if type(default) not in DEFAULTS:
         return None
-    core = core_schema.with_default_schema(plain.core, default=default)
+    wrap = partial(core_schema.with_default_schema, default=default)
     schema = dict(sorted({**plain.schema, "default": default}.items()))
-    return _Plain(core, schema, is_required=False)
+    return plain._replace(
+        lax=plain.lax.map(wrap), strict=plain.strict.map(wrap), schema=schema, is_required=False
+    )
 
 
 @lru_cache(maxsize=512)
@@ -232,12 +262,15 @@ def _plain_type(kind: Any, spelled: str) -> _Plain | None:
             return None
         adapter: TypeAdapter[Any] = TypeAdapter(changed)
         core: Any = adapter.core_schema
-        if not SHARED.isdisjoint(argument_types.kinds_in(core)):
+        kinds = argument_types.kinds_in(core)
+        if not SHARED.isdisjoint(kinds):
             return None
         schema = adapter.json_schema(schema_generator=UntitledJsonSchema)
-    except (PydanticUserError, SchemaError, NameError, TypeError, KeyError):
+        lax = _Prepared.of(core, spelled, strict_numbers=False)
+        strict = _Prepared.of(core, spelled, strict_numbers=True)
+    except (PydanticUserError, SchemaError, NameError, TypeError, KeyError, ConfigurationError):
         return None  # With a model, the message about it names the parameter.
-    return _Plain(core, schema, is_required=True)
+    return _Plain(lax, strict, schema, is_required=True, kinds=kinds)
 
 
 def _has_settings(metadata: Any) -> bool:
@@ -248,7 +281,7 @@ def _has_settings(metadata: Any) -> bool:
     return not metadata.is_required() or any(name is not None for name in names)
 
 
-def _input_of_fields(fields: Mapping[str, _Plain], what: str, strict_numbers: bool) -> InputSchema:
+def _input_of_fields(fields: Mapping[str, _Plain], strict_numbers: bool) -> InputSchema:
     """The input of parameters of plain types, whose validator returns a dict."""
     schema: dict[str, Any] = {
         "type": "object",
@@ -257,15 +290,27 @@ def _input_of_fields(fields: Mapping[str, _Plain], what: str, strict_numbers: bo
     }
     if required := [name for name, field in fields.items() if field.is_required]:
         schema["required"] = required
-    members = {
-        name: core_schema.typed_dict_field(field.core, required=field.is_required)
-        for name, field in fields.items()
+    prepared = {
+        name: field.strict if strict_numbers else field.lax for name, field in fields.items()
     }
-    declared = core_schema.typed_dict_schema(members, extra_behavior="forbid")
-    core = argument_types.prepared(declared, strict_numbers=strict_numbers)
-    argument_types.check(core, what)
-    validation = _Validation(core, tuple(fields), optional_names(schema))
+    whole = _Prepared(
+        _typed_dict({name: (each.failing_fast, fields[name]) for name, each in prepared.items()}),
+        _typed_dict({name: (each.complete, fields[name]) for name, each in prepared.items()}),
+        any(each.has_chosen_hash for each in prepared.values()),
+    )
+    converted = {"bytes", *CONVERSIONS.get()}
+    if not all(converted.isdisjoint(field.kinds) for field in fields.values()):
+        whole = whole.converting()
+    validation = _Validation(whole, tuple(fields), optional_names(schema))
     return InputSchema(schema, validation.in_loop, validation.in_thread)
+
+
+def _typed_dict(fields: Mapping[str, tuple[Any, _Plain]]) -> Any:
+    members = {
+        name: core_schema.typed_dict_field(core, required=field.is_required)
+        for name, (core, field) in fields.items()
+    }
+    return core_schema.typed_dict_schema(members, extra_behavior="forbid")
 
 
 def _declared_model(model: type[BaseModel], strict_numbers: bool) -> InputSchema:
@@ -405,9 +450,8 @@ def _input_of_model(model: type[BaseModel], what: str, strict_numbers: bool) -> 
     schema.pop("title", None)
     accepted = tuple(schema.get("properties", ()))
     declared: Any = model.__pydantic_core_schema__
-    core = argument_types.prepared(declared, strict_numbers=strict_numbers)
-    argument_types.check(core, what)
-    validation = _Validation(core, accepted, optional_names(schema))
+    prepared = _Prepared.of(declared, what, strict_numbers=strict_numbers).converting()
+    validation = _Validation(prepared, accepted, optional_names(schema))
     return InputSchema(schema, validation.in_loop, validation.in_thread)
 
 
@@ -418,17 +462,15 @@ class _Validation:
     validated once more to describe every error.
     """
 
-    def __init__(self, core: Any, accepted: Sequence[str], optional: Collection[str]) -> None:
+    def __init__(
+        self, prepared: _Prepared, accepted: Sequence[str], optional: Collection[str]
+    ) -> None:
         self._accepted = accepted
         self._optional = optional
-        has_chosen_hash = argument_types.has_chosen_hash(core)
-        # Not read before: the cost of a conversion is known, unlike other functions.
-        core = converting(core)
-        failing_fast = argument_types.prepared(core, fail_fast=True)
-        self._validate = private.new_validator(failing_fast).validate_python
-        if has_chosen_hash:
+        self._validate = private.new_validator(prepared.failing_fast).validate_python
+        if prepared.has_chosen_hash:
             self._validate = partial(_validate_few_members, self._validate)
-        self._core = core
+        self._core = prepared.complete
         # Compiled for the first invalid arguments.
         self._complete_validator: SchemaValidator | None = None
 

@@ -96,7 +96,7 @@ class Tool(ComponentAttributes):
     app_only: Any = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ToolComponent(Component):
     """A tool of a server: its descriptor, and how it is called."""
 
