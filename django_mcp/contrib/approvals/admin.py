@@ -14,10 +14,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from django_mcp.contrib.approvals import subjects
-from django_mcp.contrib.approvals.answers import readable
 from django_mcp.contrib.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
-from django_mcp.contrib.approvals.views import captured
 from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin
 
 LIST_WIDTH = 150
@@ -114,6 +111,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("object"))
     def subject_page(self, row: Any) -> Any:
+        # Imported for the page that somebody looks at.
+        from django_mcp.contrib.approvals import subjects
+
         subject = subjects.of(row, row.reader) if row.shows_arguments else None
         if subject is None:
             return NOTHING
@@ -131,12 +131,18 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("arguments"))
     def arguments_text(self, row: Approval) -> str:
+        from django_mcp.contrib.approvals.answers import readable
+        from django_mcp.contrib.approvals.views import captured
+
         pairs = readable(row) if getattr(row, "shows_arguments", False) else None
         text = ", ".join(f"{name}: {value}" for name, value in [*captured(row), *(pairs or [])])
         return Truncator(text).chars(LIST_WIDTH)
 
     @admin.display(description=_("arguments"))
     def arguments_table(self, row: Approval) -> str:
+        from django_mcp.contrib.approvals.answers import readable
+        from django_mcp.contrib.approvals.views import captured
+
         if not getattr(row, "shows_arguments", False):
             return format_html("<em>{}</em>", _("Only those who may approve the call see them."))
         pairs = readable(row)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib.auth.hashers import check_password
@@ -23,10 +23,10 @@ from oauth2_provider.models import (
 )
 from oauth2_provider.settings import oauth2_settings
 
-from django_mcp.auth.issuers.fetching import Unavailable
-from django_mcp.auth.issuers.verification import KEY_TYPES, Key, load_keys, read_keys
-from django_mcp.outbound import is_secure
 from django_mcp.stores import retries
+
+if TYPE_CHECKING:
+    from django_mcp.auth.issuers.verification import Key
 
 
 def current(model: Any) -> models.QuerySet[Any]:
@@ -227,9 +227,14 @@ class MachineClient(models.Model):
 
     def own_keys(self) -> Sequence[Key]:
         """Return the keys that are stored here; raises Unavailable for none that are usable."""
+        # Here and below: imported for a client or an issuer that has keys.
+        from django_mcp.auth.issuers.verification import read_keys
+
         return read_keys(self.jwks or {}, f"client {self.application.client_id}")
 
     def clean(self) -> None:
+        from django_mcp.outbound import is_secure
+
         if self.jwks and self.jwks_uri:
             raise ValidationError(_("Use keys or a URL of keys, not both."))
         if self.jwks_uri and not is_secure(self.jwks_uri):
@@ -259,6 +264,9 @@ class MachineClient(models.Model):
 
 def raise_for_keys(jwks: Any) -> None:
     """Raise ValidationError unless ``jwks`` are public keys that can be told apart."""
+    from django_mcp.auth.issuers.fetching import Unavailable
+    from django_mcp.auth.issuers.verification import KEY_TYPES, read_keys
+
     listed = jwks.get("keys") if isinstance(jwks, Mapping) else None
     if not isinstance(listed, list) or not all(isinstance(each, Mapping) for each in listed):
         raise ValidationError({"jwks": _('Enter a JSON Web Key Set: {"keys": [...]}.')})
@@ -333,13 +341,20 @@ class TrustedIssuer(models.Model):
 
     @property
     def accepted_algorithms(self) -> Sequence[str]:
+        from django_mcp.auth.issuers.verification import KEY_TYPES
+
         return self.algorithms.split() or tuple(KEY_TYPES)
 
     def load_keys(self) -> Sequence[Key]:
         """Return its keys; it blocks. Raises Unavailable."""
+        from django_mcp.auth.issuers.verification import load_keys
+
         return load_keys(self.issuer, self.jwks_uri or None)
 
     def clean(self) -> None:
+        from django_mcp.auth.issuers.verification import KEY_TYPES
+        from django_mcp.outbound import is_secure
+
         for name in ("issuer", "jwks_uri"):
             url = getattr(self, name)
             if url and not is_secure(url):

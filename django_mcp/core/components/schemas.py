@@ -236,18 +236,28 @@ def _plain_field(parameter: Parameter) -> _Plain | None:
     """What pydantic makes of a parameter by itself; None where it needs a model of all."""
     kind = parameter.annotation if parameter.is_annotated else Any
     try:
-        plain = _plain_type(kind, repr(kind))
+        if not parameter.has_default:
+            return _plain_type(kind, repr(kind))
+        default = parameter.default
+        if type(default) not in DEFAULTS:
+            return None
+        return _plain_default(kind, repr(kind), default, type(default))
     except TypeError:
         return None  # It cannot be kept.
-    if plain is None or not parameter.has_default:
-        return plain
-    default = parameter.default
-    if type(default) not in DEFAULTS:
+
+
+@lru_cache(maxsize=512)
+def _plain_default(kind: Any, spelled: str, default: Any, type_of_default: type) -> _Plain | None:
+    """The same of a type with a default. Its type tells True from 1, which equal each other."""
+    plain = _plain_type(kind, spelled)
+    if plain is None:
         return None
     wrap = partial(core_schema.with_default_schema, default=default)
-    schema = dict(sorted({**plain.schema, "default": default}.items()))
     return plain._replace(
-        lax=plain.lax.map(wrap), strict=plain.strict.map(wrap), schema=schema, is_required=False
+        lax=plain.lax.map(wrap),
+        strict=plain.strict.map(wrap),
+        schema=dict(sorted({**plain.schema, "default": default}.items())),
+        is_required=False,
     )
 
 
@@ -290,25 +300,25 @@ def _input_of_fields(fields: Mapping[str, _Plain], strict_numbers: bool) -> Inpu
     }
     if required := [name for name, field in fields.items() if field.is_required]:
         schema["required"] = required
-    prepared = {
-        name: field.strict if strict_numbers else field.lax for name, field in fields.items()
-    }
-    whole = _Prepared(
-        _typed_dict({name: (each.failing_fast, fields[name]) for name, each in prepared.items()}),
-        _typed_dict({name: (each.complete, fields[name]) for name, each in prepared.items()}),
-        any(each.has_chosen_hash for each in prepared.values()),
+    parts = {name: each.strict if strict_numbers else each.lax for name, each in fields.items()}
+    failing_fast = {name: part.failing_fast for name, part in parts.items()}
+    complete = {name: part.complete for name, part in parts.items()}
+    prepared = _Prepared(
+        _typed_dict(failing_fast, required),
+        _typed_dict(complete, required),
+        any(part.has_chosen_hash for part in parts.values()),
     )
     converted = {"bytes", *CONVERSIONS.get()}
     if not all(converted.isdisjoint(field.kinds) for field in fields.values()):
-        whole = whole.converting()
-    validation = _Validation(whole, tuple(fields), optional_names(schema))
+        prepared = prepared.converting()
+    validation = _Validation(prepared, tuple(fields), optional_names(schema))
     return InputSchema(schema, validation.in_loop, validation.in_thread)
 
 
-def _typed_dict(fields: Mapping[str, tuple[Any, _Plain]]) -> Any:
+def _typed_dict(fields: Mapping[str, Any], required: Collection[str]) -> Any:
     members = {
-        name: core_schema.typed_dict_field(core, required=field.is_required)
-        for name, (core, field) in fields.items()
+        name: core_schema.typed_dict_field(core, required=name in required)
+        for name, core in fields.items()
     }
     return core_schema.typed_dict_schema(members, extra_behavior="forbid")
 
