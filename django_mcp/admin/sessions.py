@@ -21,12 +21,9 @@ from django_mcp.pubsub.publisher import OUTBOX
 from django_mcp.runtime import pools
 from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
 from django_mcp.stores.base import digest
-from django_mcp.transports.http.session.active_stream import ACTIVE
 
 USER_SCHEMES = frozenset({"django_session", "oauth", "rest_framework", "token"})
 """The schemes with the primary key of the user as subject of their principals."""
-NOT_OPEN = (OUTBOX, ACTIVE)
-"""Streams of a session in the event store that no client receives."""
 
 
 @admin.register(McpSession)
@@ -194,11 +191,13 @@ def _of_user(key: str) -> Q:
 def _open_streams(addresses: Sequence[str]) -> dict[str, int] | None:
     """Return the number of open streams by session; None if they are not in the database."""
     from django_mcp.stores.database import DatabaseEventStore, to_datetime
+    from django_mcp.transports.http.session.active_stream import ACTIVE
 
     store = stores.events()
     if not isinstance(store, DatabaseEventStore):
         return None
-    own = [digest(address, name) for address in addresses for name in NOT_OPEN]
+    # No client receives these.
+    own = [digest(address, name) for address in addresses for name in (OUTBOX, ACTIVE)]
     oldest = to_datetime(store.now() - store.stream_lifetime(closed=False))
     rows = Stream.objects.using(store.using).filter(
         session__in=addresses, closed=False, touched_at__gt=oldest

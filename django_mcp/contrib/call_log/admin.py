@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 from django.contrib import admin
@@ -24,12 +24,14 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry
 from django_mcp.auth.anonymous import ANONYMOUS
-from django_mcp.contrib.call_log import dashboard, export
-from django_mcp.contrib.call_log.chart import chart
-from django_mcp.contrib.call_log.dashboard import NONE, in_words, size_in_words
 from django_mcp.contrib.call_log.models import Call
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin, as_json
+
+if TYPE_CHECKING:
+    from django_mcp.contrib.call_log import dashboard
+
+    L = TypeVar("L", dashboard.Line, dashboard.ExceptionLine)
 
 MAX_LISTED = 10_000
 """Calls that the list counts and shows: counting all of a large table takes seconds."""
@@ -71,6 +73,9 @@ class TextFilter(admin.SimpleListFilter):
 
     def filtered(self, rows: Any, text: str) -> Any:
         """The rows with this text in the column of the filter; those without any for NONE."""
+        # Here and below: imported for the page that somebody looks at.
+        from django_mcp.contrib.call_log.dashboard import NONE
+
         return rows.filter(**{str(self.parameter_name): "" if text == NONE else text})
 
 
@@ -79,6 +84,8 @@ class ByUser(TextFilter):
     parameter_name = "user"
 
     def filtered(self, rows: Any, text: str) -> Any:
+        from django_mcp.contrib.call_log.dashboard import NONE
+
         if text == NONE:
             return rows.filter(user=None)
         model = get_user_model()
@@ -257,11 +264,15 @@ class CallAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("duration"))
     def took(self, row: Call) -> str:
+        from django_mcp.contrib.call_log.dashboard import in_words
+
         return in_words(row.duration)
 
     @admin.display(description=_("sizes"))
     def sizes(self, row: Call) -> str:
         """The bytes of the arguments and of the response; "-" for what there is none of."""
+        from django_mcp.contrib.call_log.dashboard import size_in_words
+
         sent = size_in_words(row.arguments_size) or "-"
         received = size_in_words(row.response_size) or "-"
         return _("arguments %(sent)s, response %(received)s") % {"sent": sent, "received": received}
@@ -275,6 +286,9 @@ class CallAdmin(ReadOnlyAdmin):
 
     def dashboard(self, request: HttpRequest) -> HttpResponse:
         """Calls, errors and durations of some days, by component and by user."""
+        from django_mcp.contrib.call_log import dashboard
+        from django_mcp.contrib.call_log.chart import chart
+
         self._check_view(request)
         days = _days(request.GET.get("days", ""))
         numbers = dashboard.read(days)
@@ -298,6 +312,8 @@ class CallAdmin(ReadOnlyAdmin):
 
     def export(self, request: HttpRequest) -> HttpResponseBase:
         """The calls of the list with its filters, as CSV."""
+        from django_mcp.contrib.call_log import export
+
         self._check_view(request)
         try:
             rows: Any = self.get_changelist_instance(request).get_queryset(request)
@@ -314,9 +330,6 @@ class CallAdmin(ReadOnlyAdmin):
 def _days(text: str) -> int:
     """The chosen number of days; that of a week for anything else."""
     return int(text) if text in map(str, PERIODS) else 7
-
-
-L = TypeVar("L", dashboard.Line, dashboard.ExceptionLine)
 
 
 def _with_urls(listed: str, lines: list[L]) -> list[tuple[L, str]]:

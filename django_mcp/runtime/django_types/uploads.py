@@ -30,7 +30,6 @@ from django_mcp import conf
 from django_mcp.core.components.arguments import FILE_MEMBERS, MEDIA_TYPE, FileLimits
 from django_mcp.core.protocol.errors import Cancelled, ToolError
 from django_mcp.core.protocol.limits import cut
-from django_mcp.outbound import OutboundError, check_url, download
 
 MAX_INLINE_BYTES = 1_000_000
 """The largest file in a data: URL. A message has 4 MB at most, and base64 takes a third more."""
@@ -193,6 +192,9 @@ class _Budget:
 
     def _download(self, argument: str, url: str, content: _Content) -> str:
         """Write the body at a URL; return its media type."""
+        # Imported for a file that a host has sent by its URL.
+        from django_mcp.outbound import OutboundError, check_url, download
+
         most = self._most
         left = self.until - time.monotonic()
         try:
