@@ -189,7 +189,7 @@ class CallAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("called"))
     def called_on(self, row: Call) -> str:
-        """The date and the time with its seconds, by which calls are told apart."""
+        """The date and the time, with the seconds: they tell calls apart."""
         at = row.called_at
         local = timezone.localtime(at) if timezone.is_aware(at) else at
         return f"{date_format(local, 'SHORT_DATE_FORMAT')} {local:%H:%M:%S}"

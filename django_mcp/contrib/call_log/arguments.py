@@ -20,7 +20,7 @@ SECRET = ("download_url",)
 
 
 def size_of(arguments: Any) -> int | None:
-    """The bytes of arguments as compact JSON; None without any, or for what is no JSON."""
+    """The bytes of arguments as compact JSON; None without any, or if they are not JSON."""
     if not arguments:
         return None
     try:

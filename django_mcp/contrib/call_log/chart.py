@@ -57,7 +57,7 @@ class Tick(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """What the template draws."""
+    """The parts that the template draws."""
 
     bars: list[Bar]
     ticks: list[Tick]
@@ -99,7 +99,8 @@ def chart(
     for number, (day, counts) in enumerate(days):
         is_labelled = (len(days) - 1 - number) % every == 0
         bar = _bar(day, counts, LEFT + step * number, step, scale)
-        query = urlencode({**filters, **_filters_of(day)})
+        of_day = {"day__gte": day.isoformat(), "day__lt": (day + timedelta(days=1)).isoformat()}
+        query = urlencode({**filters, **of_day})
         bars.append(bar._replace(has_label=is_labelled, query=query))
     ticks = [Tick(number, scale.y(number)) for number in (0, scale.highest // 2, scale.highest)]
     return Chart(bars, ticks, width, height)
@@ -108,10 +109,6 @@ def chart(
 def small_chart(days: Sequence[tuple[date, Counts]], filters: Mapping[str, str]) -> Chart:
     """The chart of one component, beside other facts about it."""
     return chart(days, width=SMALL_WIDTH, height=SMALL_HEIGHT, filters=filters)
-
-
-def _filters_of(day: date) -> dict[str, str]:
-    return {"day__gte": day.isoformat(), "day__lt": (day + timedelta(days=1)).isoformat()}
 
 
 def _bar(day: date, counts: Counts, left: float, step: float, scale: Scale) -> Bar:

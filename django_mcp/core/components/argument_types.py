@@ -45,7 +45,7 @@ class Kind:
     keeps_numbers: bool = False
     """Whether the type inside takes a JSON value, so that its numbers are not strings."""
     hashed: str | None = None
-    """The member whose values are put into a hash table."""
+    """The member with the values that are put into a hash table."""
     has_safe_hash: bool = False
     """Whether a sender cannot make thousands of its values that share a hash value."""
 
@@ -199,14 +199,10 @@ def _check_known(node: Node, what: str) -> None:
     raise ConfigurationError(f"{what} has the type {reason}")
 
 
-def _patterns(nodes: Collection[Node]) -> list[Any]:
-    return [node["pattern"] for node in nodes if node.get("pattern") is not None]
-
-
 def _check_patterns(nodes: Collection[Node], what: str) -> None:
     """Raise for a pattern that Python would match."""
     engines = {node.get("config", node).get("regex_engine") for node in nodes}
-    patterns = _patterns(nodes)
+    patterns = [node["pattern"] for node in nodes if node.get("pattern") is not None]
     is_compiled = any(isinstance(pattern, re.Pattern) for pattern in patterns)
     if is_compiled or (patterns and PYTHON in engines):
         raise ConfigurationError(
@@ -323,9 +319,9 @@ def prepared(
 ) -> Any:
     """Return a core schema with these options; the same object if nothing changes.
 
-    With ``strict_numbers``, a string is no number, as the JSON Schema says. A schema behind a
-    function that runs before it stays as it is: the function may return strings. With
-    ``finite_numbers``, NaN and the infinities are no numbers.
+    With ``strict_numbers``, a string is not accepted as a number, as the JSON Schema says. A schema
+    behind a function that runs before it stays as it is: the function may return strings. With
+    ``finite_numbers``, NaN and the infinities are refused.
     """
     if isinstance(core, tuple):  # A member of a union, with its label.
         inner = prepared(

@@ -85,7 +85,7 @@ class FileLimits:
         return not self.content_types or {media_type, kind} & {*self.content_types} != set()
 
     def words(self) -> str:
-        """What is added to the description of a file."""
+        """The words that are added to the description of a file."""
         size = "" if self.max_size is None else f". At most {self.max_size} bytes"
         types = ", ".join(self.content_types)
         return f"{size}. Only {types}" if types else size
@@ -175,7 +175,7 @@ NO_SCHEMAS = frozenset(
 
 
 def adapted(annotation: Any, metadata: Sequence[Any] = ()) -> Any:
-    """Return an annotation whose classes have the metadata of their adapters."""
+    """Return an annotation with the metadata of their adapters at its classes."""
     if get_origin(annotation) is Annotated:
         inner, *own = get_args(annotation)
         changed = adapted(inner, own)
@@ -297,7 +297,7 @@ def _several(given: Any) -> list[Any]:
 # Files.
 
 FILE_MEMBERS = frozenset({"download_url", "file_id"})
-"""What every file has that a host sends: https://developers.openai.com/apps-sdk/reference."""
+"""The members of every file that a host sends: https://developers.openai.com/apps-sdk/reference."""
 
 
 def is_file(schema: Any) -> bool:
@@ -401,7 +401,7 @@ def _as_integer(value: Any) -> Any:
 
 
 def decoded(text: Any, max_values: int = MAX_VALUES) -> Any:
-    """Return the value whose JSON ``text`` is, or else ``text`` itself."""
+    """Return the value that is written in ``text`` as JSON, or else ``text`` itself."""
     try:
         return jsonrpc.decode_received(text, max_values)
     except (AttributeError, McpError, TypeError):

@@ -188,7 +188,7 @@ class ComponentSource:
     ) -> tuple[InputSchema, CallConvention]:
         """The arguments and their call; ``otherwise`` says why it cannot take any keyword.
 
-        With ``strict_numbers``, a string is no number, as in JSON.
+        With ``strict_numbers``, a string is not accepted as a number, as in JSON.
         """
         if declared is not None:
             call = signatures.by_value(self.function, self.signature)

@@ -21,4 +21,4 @@ def singular(noun: str) -> str:
 
 
 UNCOUNTED = ("ss", "us", "is")
-"""Endings of nouns that are no plurals, such as address and status."""
+"""Endings of nouns in the singular, such as address and status."""

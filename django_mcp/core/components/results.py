@@ -83,14 +83,11 @@ def encode_structure(tool: ToolComponent, value: Any) -> bytes | None:
         if json[:1] not in OPENING:
             return None
     # pydantic writes a list of a class of its own, such as the errors of a form, as an empty one.
-    if _has_empty_list(json) and serializers.deeply_converted(value, rows=True) is not value:
+    # A text that looks like an empty list counts as well.
+    may_have_empty_list = serializers.contains(json, EMPTY_LIST)
+    if may_have_empty_list and serializers.deeply_converted(value, rows=True) is not value:
         return None
     return json
-
-
-def _has_empty_list(json: bytes) -> bool:
-    """Whether JSON may contain an empty list; a text that looks like one counts as well."""
-    return serializers.contains(json, EMPTY_LIST)
 
 
 def read_result(

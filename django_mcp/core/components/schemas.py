@@ -102,7 +102,7 @@ def input_of_signature(
 ) -> InputSchema:
     """The input of a function; ``more`` names strings that it takes as ``**kwargs``.
 
-    With ``strict_numbers``, a string is no number, as in JSON.
+    With ``strict_numbers``, a string is not accepted as a number, as in JSON.
     """
     variables = [Parameter(name, str, inspect.Parameter.empty) for name in more]
     parameters = (*signature.parameters, *variables)
@@ -184,7 +184,7 @@ def _reading_fields_as(names: Mapping[str, str], validate: Validate) -> Validate
 
 
 # A model of a few parameters and its schema take a millisecond. Most parameters have one of a few
-# types, of which what pydantic makes is kept.
+# types: the core schemas and JSON Schemas of these are kept.
 
 SHARED = frozenset(
     {
@@ -192,7 +192,7 @@ SHARED = frozenset(
         "definition-ref",
     }
 )  # fmt: skip
-"""Core schemas whose JSON Schemas pydantic puts into ``$defs``: they need the whole."""
+"""Core schemas that are in ``$defs`` of the JSON Schema of pydantic: they need the whole."""
 DEFAULTS = (bool, int, str, type(None))
 """Types of defaults that are in the schema as they are, and that no handler can change."""
 
@@ -217,7 +217,7 @@ class _Prepared(NamedTuple):
         return self._replace(failing_fast=change(self.failing_fast), complete=change(self.complete))
 
     def converting(self) -> _Prepared:
-        """The same, with conversions. Their cost is known, unlike that of other functions."""
+        """The same, with conversions. Unlike other functions, they have a known cost."""
         return self.map(converting)
 
 
@@ -292,7 +292,7 @@ def _has_settings(metadata: Any) -> bool:
 
 
 def _input_of_fields(fields: Mapping[str, _Plain], strict_numbers: bool) -> InputSchema:
-    """The input of parameters of plain types, whose validator returns a dict."""
+    """The input of parameters of plain types; its validator returns a dict."""
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {name: {**field.schema} for name, field in fields.items()},

@@ -316,9 +316,10 @@ def _parameters(
             "parameters of the function that it calls: write @functools.wraps(function) above it"
         )
     if parameters and parameters[0].name in OWNERS and not _is_annotated(parameters[0]):
+        name = where.rpartition(".")[2]
         raise ConfigurationError(
             f"{where} is a method of a class, and {parameters[0].name} would be an argument for "
-            f"the model: register it on an instance, such as tool(Desk().{_name_of(where)}), or "
+            f"the model: register it on an instance, such as tool(Desk().{name}), or "
             "derive the class from Tool, Resource or Prompt"
         )
     for parameter in parameters:
@@ -334,10 +335,6 @@ def _parameters(
 
 def _is_annotated(parameter: inspect.Parameter) -> bool:
     return parameter.annotation is not parameter.empty
-
-
-def _name_of(where: str) -> str:
-    return where.rpartition(".")[2]
 
 
 def hides_parameters(function: Any) -> bool:
