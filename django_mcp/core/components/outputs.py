@@ -107,9 +107,7 @@ class _Adapted(NamedTuple):
         adapter = _adapter(kind)
         schema = adapter.json_schema(mode="serialization", schema_generator=OutputJsonSchema)
         drop_formats(schema)
-        # Every writer of JSON writes each valid value of such a type alike.
-        is_plain = all(map(_is_plain_schema, _core_schemas(adapter.core_schema)))
-        return cls(adapter, schema, _check_of_numbers(adapter), is_plain)
+        return cls(adapter, schema, _check_of_numbers(adapter), _is_plain(adapter))
 
 
 BUILT_IN = (bool, bytes, dict, float, frozenset, int, list, NoneType, set, str, tuple, Any)
@@ -227,6 +225,11 @@ PLAIN = frozenset(
 )  # fmt: skip
 """Core schemas whose valid values are of types that JSON has itself. They are new or immutable,
 while a valid instance of a model or a dataclass may have been changed to hold anything."""
+
+
+def _is_plain(adapter: TypeAdapter[Any]) -> bool:
+    """Whether each valid value is written alike by every writer of JSON."""
+    return all(map(_is_plain_schema, _core_schemas(adapter.core_schema)))
 
 
 def _is_plain_schema(node: Mapping[str, Any]) -> bool:

@@ -241,13 +241,13 @@ def _plain_field(parameter: Parameter) -> _Plain | None:
         default = parameter.default
         if type(default) not in DEFAULTS:
             return None
-        return _plain_default(kind, repr(kind), default, type(default))
+        return _plain_default(kind, repr(kind), default, type(default).__name__)
     except TypeError:
         return None  # It cannot be kept.
 
 
 @lru_cache(maxsize=512)
-def _plain_default(kind: Any, spelled: str, default: Any, type_of_default: type) -> _Plain | None:
+def _plain_default(kind: Any, spelled: str, default: Any, type_of_default: str) -> _Plain | None:
     """The same of a type with a default. Its type tells True from 1, which equal each other."""
     plain = _plain_type(kind, spelled)
     if plain is None:
