@@ -10,10 +10,8 @@ from django.conf import settings
 from django.core.signals import setting_changed
 
 if TYPE_CHECKING:
-    from django_mcp.core.components.base import Component
     from django_mcp.core.components.declaration import ViewPermission
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.server.server import Server
     from django_mcp.extensions import Extension
 
 
@@ -44,7 +42,7 @@ class SimpleMcpConfig(AppConfig):
 
 
 def _fill_ports() -> None:
-    """Fill what the layers below use: the one table of ports, from components to tasks."""
+    """Fill what the layers below use: the one table of ports, from components to threads."""
     from django_mcp import stores
     from django_mcp.auth import cache
     from django_mcp.core.components import arguments, declaration, responses, serializers, stored
@@ -53,10 +51,9 @@ def _fill_ports() -> None:
     from django_mcp.core.frame.client import input_requests
     from django_mcp.core.server import failures, in_process, notifications
     from django_mcp.pubsub import publisher, revocations
-    from django_mcp.runtime import context_managers, housekeeping
+    from django_mcp.runtime import context_managers, housekeeping, pools, request_thread
     from django_mcp.runtime.django_types import arguments as django_arguments
     from django_mcp.runtime.django_types import exceptions, forms, requests, values
-    from django_mcp.tasks import store, submission
     from django_mcp.transports.in_process import DjangoInProcessCaller
 
     arguments.ADAPTERS.fill(django_arguments.ADAPTERS)
@@ -76,9 +73,9 @@ def _fill_ports() -> None:
     invocation.AROUND_HANDLER.fill(around)
     cache.SUBSCRIBE.fill(revocations.subscribe)
     notifications.PUBLISHER.fill(publisher.ChannelsPublisher())
+    pools.END_WORK.fill(request_thread.abandon_all)
     housekeeping.CLAIM.fill(stores.claim)
-    prunings = [stores.prune_sessions, stores.prune_events, store.prune]
-    housekeeping.STEPS.fill([publisher.renew_logs, *prunings, submission.submit_unstarted])
+    housekeeping.STEPS.fill([publisher.renew_logs, stores.prune_sessions, stores.prune_events])
 
 
 def _install_extensions() -> None:
@@ -89,27 +86,17 @@ def _install_extensions() -> None:
 
 
 def _own_extensions() -> list[Extension]:
-    from django_mcp.extensions import Extension
     from django_mcp.tasks import extension as tasks
     from django_mcp.tool_search import extension as tool_search
+    from django_mcp.ui import extension as ui
 
-    views = Extension(name="django-mcp/views", add_to=_add_page)
-    return [tool_search.EXTENSION, views, tasks.EXTENSION]
+    return [tool_search.EXTENSION, ui.EXTENSION, tasks.EXTENSION]
 
 
 def _on_setting_changed(*, setting: str, **_: Any) -> None:
     """Keep to the apps where a test changes them: they get ready only once."""
     if setting == "INSTALLED_APPS":
         _install_extensions()
-
-
-def _add_page(server: Server, component: Component) -> None:
-    if getattr(component, "view", None) is None:
-        return
-    # Imported by sites that have a view only, with its forms.
-    from django_mcp.ui import pages
-
-    pages.add_page(server, component)
 
 
 def _has_permission(declared: ViewPermission, frame: Frame) -> Any:

@@ -900,10 +900,15 @@ def test_checks_do_not_query_the_database(server: Server) -> None:
     assert get_findings(deploy=True) == {}
 
 
+MODULES = [
+    *(ROOT / "django_mcp" / "checks").glob("*.py"),
+    *(ROOT / "django_mcp" / extension / "checks.py" for extension in ("tasks", "ui")),
+]
+
+
 def test_every_finding_is_documented_in_the_reference() -> None:
-    package = ROOT / "django_mcp"
     # What is about toolsets is checked beside them.
-    modules = [*(package / "checks").glob("*.py"), package / "toolsets" / "checks.py"]
+    modules = [*MODULES, ROOT / "django_mcp" / "toolsets" / "checks.py"]
     code = "".join(module.read_text(encoding="utf-8") for module in modules)
     page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `django_mcp\.([EW]\d{3})` ", page, re.MULTILINE)
@@ -911,8 +916,7 @@ def test_every_finding_is_documented_in_the_reference() -> None:
 
 
 def test_every_finding_has_a_test() -> None:
-    modules = (ROOT / "django_mcp" / "checks").glob("*.py")
-    code = "".join(module.read_text(encoding="utf-8") for module in modules)
+    code = "".join(module.read_text(encoding="utf-8") for module in MODULES)
     files = (Path(__file__), ROOT / "tests" / "ui" / "test_checks.py")
     tests = "".join(file.read_text(encoding="utf-8") for file in files)
     assert set(ID.findall(code)) == set(re.findall(r'"([EW]\d{3})"', tests))

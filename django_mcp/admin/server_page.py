@@ -66,7 +66,6 @@ def facts(server: Server, url: str | None) -> list[Fact]:
         Fact(_("Authenticators"), ", ".join(authenticators(server))),
         Fact(_("Scopes"), ", ".join(sorted(server.scopes)) or _("none")),
         Fact(_("Who may not use"), policy),
-        Fact(_("Tool search"), _("yes") if server.tool_search else _("no")),
         *(
             Fact(label, value)
             for extension in INSTALLED.all

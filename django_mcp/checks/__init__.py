@@ -19,7 +19,6 @@ MODULES = (
     "components",
     "project",
     "serving",
-    "views",
     "workers",
 )
 

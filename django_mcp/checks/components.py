@@ -17,14 +17,24 @@ from django_mcp.checks import TAG
 from django_mcp.checks.authentication import public_writes
 from django_mcp.checks.base import Found, check
 from django_mcp.checks.project import cannot_be_built
-from django_mcp.core.components.base import USER_CHECKS, Component, ConfigurationError
+from django_mcp.core.components.base import USER_CHECKS, ConfigurationError
 from django_mcp.core.components.declaration import DECLARED, ComponentAttributes
 from django_mcp.core.components.prompt import Prompt
-from django_mcp.core.components.tool import Tool, ToolComponent
+from django_mcp.core.components.tool import Tool
 from django_mcp.core.protocol.revisions import BY_VERSION, Structured
 from django_mcp.core.protocol.schema.compiler import to_object_root
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
 from django_mcp.registry import registered_entries
+from django_mcp.tasks.steps import is_task_at_once
+
+
+@check()
+def check_extensions() -> Found:
+    for extension in INSTALLED.all:
+        if extension.check is not None:
+            yield from extension.check()
+
 
 MAX_TOKENS = 25_000
 """Of the tools of a server. Hosts that do not defer tools put all into each conversation."""
@@ -98,7 +108,7 @@ def check_input_requests() -> Found:
     # rolled back only where it is declared.
     for entry in registered_entries():
         component = entry.component
-        if component.requests_input or _is_task_at_once(component):
+        if component.requests_input or is_task_at_once(component):
             continue
         if _requests_input(component.handler):
             yield Warning(
@@ -107,13 +117,6 @@ def check_input_requests() -> Found:
                 hint="Set requests_input=True.",
                 id="django_mcp.W009",
             )
-
-
-def _is_task_at_once(component: Component) -> bool:
-    """Whether it runs as a task wherever an input request would end the call."""
-    if not isinstance(component, ToolComponent):
-        return False
-    return component.task_support == "required" and not component.task_after
 
 
 INPUT_METHODS = frozenset(

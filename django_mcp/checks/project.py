@@ -19,8 +19,6 @@ from django_mcp import conf, registry, stores
 from django_mcp.checks.base import Found, add, check
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.server.server import Server
-from django_mcp.registry import registered_entries
-from django_mcp.tasks import runners
 
 DISTRIBUTION = "django-mcp-channels"
 FILE_LISTS = ("RECORD", "SOURCES.txt")
@@ -92,11 +90,8 @@ def _not_importable(where: str, path: str, error: ImportError) -> Error:
 
 @check()
 def check_backends() -> Found:
-    """Create the stores and the runner of tasks, which are otherwise created at the first use."""
+    """Create the stores, which are otherwise created at the first use."""
     factories: list[Callable[[], object]] = [stores.sessions, stores.events]
-    support = {getattr(entry.component, "task_support", None) for entry in registered_entries()}
-    if support & {"optional", "required"}:
-        factories.append(runners.get)
     for create in factories:
         try:
             create()

@@ -1,4 +1,4 @@
-"""Checks of what several processes share: channel layer, stores, cache and workers of tasks."""
+"""Checks of what several processes share: channel layer, stores and cache."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import Error, Warning
-from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from django_mcp import conf, registry
+from django_mcp import conf
 from django_mcp.checks.base import Found, check
 from django_mcp.conf import Backend
-from django_mcp.core.components.tool import ToolComponent
-from django_mcp.tasks import runners
-from django_mcp.tasks.steps import TASK_AFTER
 
 IN_MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 LOCAL_CACHES = (
@@ -100,35 +96,6 @@ def check_single_use() -> Found:
             ),
             id="django_mcp.E009",
         )
-
-
-@check()
-def check_tasks_of_workers() -> Found:
-    """Calls that are continued as a task go on where they began, whatever the runner is."""
-    components = [entry.component for entry in registry.registered_entries()]
-    continued = [
-        component.name
-        for component in components
-        if isinstance(component, ToolComponent)
-        and (component.task_support, component.task_after) == ("optional", None)
-        and not component.is_in_every_selection
-    ]
-    if continued and not _runs_tasks_here():
-        yield Warning(
-            f"TASK_RUNNER runs tasks in workers, but calls of {', '.join(map(repr, continued))} "
-            f"that take longer than {TASK_AFTER:g} seconds go on in the process that received "
-            "them, as tasks.",
-            hint="Set task_after=0 to run each call in a worker, or task_after to the number of "
-            "seconds for which a call may take up this process.",
-            id="django_mcp.W062",
-        )
-
-
-def _runs_tasks_here() -> bool:
-    try:
-        return runners.get().runs_here
-    except ImproperlyConfigured:
-        return True  # ``check_settings`` reports it.
 
 
 def _channel_layers() -> dict[str, dict[str, Any]]:

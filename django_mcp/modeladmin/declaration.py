@@ -215,7 +215,7 @@ class _Sets:
     def expected(self) -> Iterator[Expected]:
         for pattern in self.patterns:
             tool = pattern.tool
-            yield Expected(tool.kind, task_support=tool.task_support, view=tool.view)
+            yield Expected(tool.kind, options=tool.options)
 
 
 def _of_second_step(declared: Any) -> Approval:

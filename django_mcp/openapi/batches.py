@@ -25,7 +25,6 @@ from django.db import DatabaseError, connections
 from django.urls import get_resolver
 
 from django_mcp.core.components.base import Component, ConfigurationError
-from django_mcp.core.components.resource import ResourceComponent
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.concurrency.loops import running_loop
 from django_mcp.core.server.components import Expected
@@ -135,11 +134,8 @@ def _expected(batch: Iterable[Declaration]) -> Iterator[Expected]:
             yield Expected(
                 ToolComponent.kind,
                 complete=options.get("complete") or {},
-                task_support=options.get("task_support") or "forbidden",
-                view=options.get("ui"),
+                options=options,
             )
-            if options.get("ui") is not None:
-                yield Expected(ResourceComponent.kind)
 
 
 def examine(server: Server) -> None:

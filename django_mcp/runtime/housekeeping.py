@@ -23,7 +23,7 @@ Step = Callable[[float], Awaitable[object]]
 """Deletes expired rows, with pauses of so many seconds between its statements."""
 
 STEPS: Port[Sequence[Step]] = Port("deletes what has expired")
-"""The steps of a round. Extensions have others in ``prune``."""
+"""The steps of a round. Extensions have others in ``rounds`` and ``prune``."""
 CLAIM: Port[Callable[[str, float], Awaitable[bool]]] = Port("claims rounds")
 """Whether this worker is the only one that claims a name within so many seconds."""
 
@@ -61,7 +61,8 @@ async def _try(step: Step) -> None:
 
 
 def steps_of_extensions() -> list[Step]:
-    return [_on_thread(one.prune) for one in INSTALLED.all if one.prune is not None]
+    steps = [step for one in INSTALLED.all for step in one.rounds]
+    return steps + [_on_thread(one.prune) for one in INSTALLED.all if one.prune is not None]
 
 
 def _on_thread(prune: Callable[[], object]) -> Step:

@@ -43,6 +43,7 @@ from django_mcp.core.concurrency.loops import without_control_exceptions
 from django_mcp.core.concurrency.shared_loop import SharedLoop
 from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.core.frame.transport import current_caller
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.runtime import connections, private
 from django_mcp.runtime.store_operations import StoreOperations
@@ -237,13 +238,12 @@ class _Pool:
         self.operations = StoreOperations(self.threads, size)
 
     def shutdown(self, timeout: float | None = None) -> None:
-        for end in ENDING:
-            end(self.threads)
+        END_WORK.get()(self.threads)
         self.threads.shutdown(timeout=timeout)
 
 
-ENDING: list[Callable[[ThreadPool], None]] = []
-"""Called with a pool that ends: they end the work on its threads."""
+END_WORK: Port[Callable[[ThreadPool], None]] = Port("ends the work of threads")
+"""Called with a pool that ends: it ends the work on its threads."""
 
 
 def _pool(purpose: str) -> _Pool:

@@ -198,7 +198,8 @@ def _all(calls: Calls) -> list[Call]:
     return waiting
 
 
-def _abandon(pool: ThreadPool) -> None:
+def abandon_all(pool: ThreadPool) -> None:
+    """End the work of all requests that have a thread of a pool."""
     # Threads remove themselves meanwhile.
     for thread in list(_serving):
         if _serving.get(thread) is pool:
@@ -207,5 +208,3 @@ def _abandon(pool: ThreadPool) -> None:
 
 _serving: dict[RequestThread, ThreadPool] = {}
 """The requests that have a thread, and its pool."""
-
-pools.ENDING.append(_abandon)

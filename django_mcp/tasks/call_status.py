@@ -35,20 +35,21 @@ from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.core.dispatch.invocation import Answer
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import Json, ToolError
+from django_mcp.core.protocol.revisions import Revision
 from django_mcp.core.protocol.tasks import Status, Task, TaskEnded
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
 from django_mcp.extensions import CallPlan
 from django_mcp.runtime.pages import absolute_url, page_url
 from django_mcp.tasks import calls, changes, methods, steps, store, submission
 
-QUESTION_PAGE = "django_mcp_elicitation:question"
-"""The page of an optional app, where users answer questions."""
 ANSWER_WITHIN = "answer_within"
 STATUS_TOOL = "call_status"
 ID = re.compile(r"[\w-]{22,43}", re.ASCII)
 """Sixteen or 32 random bytes, in base64."""
 ON_A_PAGE: Json = {"elicitation": {"form": {}, "url": {}}}
-"""The capabilities that a site with this page adds to a client."""
+"""The capabilities that a site with a page for answers (``Extension.input_page``) adds to a client.
+"""
 STATUS_CALL = "django-mcp/status-call"
 """The member of ``_meta`` with the parameters of the call of a status tool."""
 OWN = ("content", "structuredContent", "isError")
@@ -109,6 +110,10 @@ def read(value: Any, where: str) -> float:
     return float(value)
 
 
+def is_answered_soon(component: Component, revision: Revision) -> bool:
+    return ANSWER_WITHIN in component.options
+
+
 async def answer_soon(
     frame: Frame, plan: CallPlan, arguments: dict[str, Any], validated: Any
 ) -> Answer | None:
@@ -120,7 +125,8 @@ async def answer_soon(
     if not frame.exchange.may_start_tasks or _can_have_all(frame, tool):
         return None
     # Whatever the path of the page is.
-    is_included = page_url(QUESTION_PAGE, task_id="-") is not None
+    page = INSTALLED.input_page
+    is_included = page is not None and page_url(page, task_id="-") is not None
     has_page = is_included and bool(calls.user_key(frame.user))
     new = calls.describe(frame, None, is_task=False)
     facts = {**new.call, "answered_for": ON_A_PAGE if has_page else {}}
@@ -188,8 +194,11 @@ def _failure(error: Json, words: Mapping[str, str]) -> str:
 
 def question_url(frame: Frame, task_id: str) -> str | None:
     """Return the URL of the page with a question; None where its host or the page is unknown."""
+    page = INSTALLED.input_page
+    if page is None:
+        return None
     try:
-        return absolute_url(frame.transport, QUESTION_PAGE, task_id=task_id)
+        return absolute_url(frame.transport, page, task_id=task_id)
     except (NoReverseMatch, ImproperlyConfigured):
         return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from django_mcp.core.protocol.errors import (
 )
 from django_mcp.core.protocol.jsonrpc import RequestInfo
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
 from django_mcp.models import McpTask
 from django_mcp.pubsub import bus, publisher, switches
@@ -49,14 +50,6 @@ from django_mcp.transports.http import paths
 
 logger = logging.getLogger("django_mcp")
 
-JOBS: dict[str, Callable[[], Awaitable[object]]] = {}
-"""Work of extensions that the runner of the site runs where tasks run, by a name which is submitted
-like the id of a task. It keeps its own rows: it may be submitted too often, or get lost."""
-
-GRANTS: dict[str, Callable[[McpTask, Mapping[str, Any]], Awaitable[None]]] = {}
-"""Functions that grant the run of a call which needs an approval, by the name of their extension.
-They verify the row and the stored call, and raise ValueError for a call that was not approved."""
-
 NO_SERVER = "The server of this call does not exist any more, so nothing was done"
 NOT_VERIFIED = "The stored call could not be verified, so nothing was done"
 
@@ -66,7 +59,7 @@ async def run(task_id: str, slots: FairSlots = UNLIMITED) -> None:
 
     The handler begins when one of the ``slots`` is free; the lease is renewed meanwhile.
     """
-    if (job := JOBS.get(task_id)) is not None:
+    if (job := INSTALLED.jobs.get(task_id)) is not None:
         await job()
         return
     request_scope.use_pool(pools.TASKS)
@@ -156,9 +149,10 @@ async def restore(row: McpTask, run: Run) -> tuple[Frame, Mapping[str, Any]]:
     run.cancellation = exchange
     extension = call.get("granted_by")
     if extension is not None:
-        if extension not in GRANTS:
+        grant = INSTALLED.grants.get(extension)
+        if grant is None:
             raise ValueError(f"The call needs a grant of {extension}, which is not installed")
-        await GRANTS[extension](row, call)
+        await grant(row, call)
     return frame, call
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any, NamedTuple, get_args
 
-from django_mcp.core.components.base import Component
-from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.auth.base import Principal
+from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.components.tool import TaskSupport, ToolComponent
 from django_mcp.core.dispatch.invocation import Answer
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import tasks
@@ -19,15 +21,73 @@ from django_mcp.core.protocol.errors import (
 from django_mcp.core.protocol.limits import cut
 from django_mcp.core.protocol.revisions import Feature, Revision
 from django_mcp.core.protocol.tasks import Task
+from django_mcp.core.server.components import Expected
 from django_mcp.core.server.extensions import INSTALLED
+from django_mcp.core.server.server import Server
 from django_mcp.extensions import CallPlan
 from django_mcp.tasks import calls, hand_over, submission
 
 TASK_AFTER = 5.0
 """Seconds until a running call is continued as a task: users who wait for longer want to do
 something else meanwhile. ``task_after`` of a tool overrides it."""
+SUPPORT = "task_support"
+SUPPORTING = ("optional", "required")
+AFTER = "task_after"
 EXTENSION: Json = {"extensions": {tasks.EXTENSION: {}}}
 """The declaration of a client of the extension."""
+
+
+# The options, and what clients are told.
+
+
+def read_support(value: Any, where: str) -> str | None:
+    if value not in get_args(TaskSupport):
+        raise ConfigurationError(
+            f'The task_support of {where} is {value!r}: write "forbidden", "optional" or "required"'
+        )
+    return None if value == "forbidden" else str(value)
+
+
+def read_after(value: Any, where: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < inf:
+        raise ConfigurationError(
+            f"The task_after of {where} is {value!r}: write a number of seconds, or 0"
+        )
+    return float(value)
+
+
+def execution_of(tool: Component) -> Json:
+    return {"execution": {"taskSupport": tool.options[SUPPORT]}}
+
+
+def flags(server: Server) -> Json | None:
+    """Return the flags of the capability, which servers have with a tool that supports tasks."""
+    has_any = server.components.has_any(supports_tasks)
+    return {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}} if has_any else None
+
+
+def supports_tasks(component: Component | Expected) -> bool:
+    # A tool that leads to others supports them for these.
+    leads_to_others = getattr(component, "is_in_every_selection", False)
+    return component.options.get(SUPPORT) in SUPPORTING and not leads_to_others
+
+
+def flags_for(principal: Principal, flags: Json) -> Json:
+    """Leave out ``tasks/list`` for anonymous callers, who are all the same one (TASK-A5)."""
+    if not principal.is_anonymous:
+        return flags
+    return {name: value for name, value in flags.items() if name != "list"}
+
+
+def has_tasks(server: Server, revision: Revision) -> bool:
+    """Return whether clients of ``revision`` may request that a tool is called as a task."""
+    declared = server.capabilities.described(revision)
+    requests = declared.get("tasks", {}).get("requests", {})
+    return "call" in requests.get("tools", {})
+
+
+# The calls.
 
 
 class TaskTerms(NamedTuple):
@@ -57,16 +117,17 @@ def terms_of(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
 def _requested(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
     """Return the terms of a client which requests each task itself (TASK-06, -10 to -13)."""
     params = frame.message.params
-    if "task" not in params and tool.task_support != "required":
+    support = tool.options.get(SUPPORT)
+    if "task" not in params and support != "required":
         return None
-    if not frame.server.capabilities.has_tasks(frame.revision):
+    if not has_tasks(frame.server, frame.revision):
         return None
     if "task" not in params:
         # A client knows of a tool behind ``call_tool`` only that a call may be a task.
         if frame.private.get("is_indirect"):
             return None
         raise MethodNotFound(f"The tool {cut(tool.name)} can only be called as a task")
-    if tool.task_support == "forbidden":
+    if support is None:
         raise MethodNotFound(f"The tool {cut(tool.name)} cannot be called as a task")
     return TaskTerms(0, _ttl(params["task"]))
 
@@ -82,15 +143,15 @@ def _ttl(metadata: Any) -> int | None:
 
 def _decided(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
     """Return the terms of the server, for a client that declares the extension (TASK-02 to -04)."""
-    support = tool.task_support
-    if support == "forbidden" or not frame.server.capabilities.has("tasks"):
+    support = tool.options.get(SUPPORT)
+    if support is None or not frame.server.capabilities.has("tasks"):
         return None
     if not is_declared(frame):
         if support == "required" and not frame.private.get("is_indirect"):
             raise MissingClientCapability.of(EXTENSION)
         return None
-    if tool.task_after is not None:
-        return TaskTerms(tool.task_after)
+    if AFTER in tool.options:
+        return TaskTerms(tool.options[AFTER])
     return TaskTerms(0 if support == "required" else TASK_AFTER)
 
 
@@ -105,8 +166,13 @@ def may_be_task(component: Component, revision: Revision) -> bool:
     if not isinstance(component, ToolComponent):
         return False
     # Where clients request tasks themselves, they may request one of any tool.
-    is_supported = component.task_support != "forbidden"
+    is_supported = SUPPORT in component.options
     return revision.has(Feature.TASKS) or (is_supported and revision.has(Feature.TASKS_EXTENSION))
+
+
+def is_task_at_once(component: Component) -> bool:
+    """Whether it runs as a task wherever an input request would end the call."""
+    return component.options.get(SUPPORT) == "required" and not component.options.get(AFTER)
 
 
 async def start_task(frame: Frame, plan: CallPlan, arguments: dict[str, Any]) -> Answer | None:

@@ -19,11 +19,10 @@ from django_mcp import registry
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.components.base import scope_names
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.dispatch import call_log
+from django_mcp.core.dispatch import call_records
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import jsonrpc, request_meta
 from django_mcp.core.protocol.errors import Json, McpError
-from django_mcp.core.protocol.mcp_apps import metadata
 from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
 from django_mcp.core.server import failures
 from django_mcp.core.server.server import Server
@@ -36,6 +35,7 @@ from django_mcp.testing.input_answers import Answer, InputAnswers, problems_of
 from django_mcp.testing.received import Arrivals, ReceivedNotifications, Violations
 from django_mcp.testing.rendered_app import RenderedApp
 from django_mcp.testing.results import CallResult, ErrorResponse
+from django_mcp.ui.mcp_apps import metadata
 
 Transport = Literal["memory", "http", "stdio"]
 
@@ -524,13 +524,13 @@ class Client(ReceivedNotifications):
     @contextmanager
     def _threads(self) -> Iterator[None]:
         is_sensitive = self._sync_execution == "thread_sensitive"
-        token = call_log.is_recorded.set(self.records_calls)
+        token = call_records.is_recorded.set(self.records_calls)
         try:
             threads = pools.thread_sensitive() if is_sensitive else nullcontext()
             with threads, queries.recorded(self._queries):
                 yield
         finally:
-            call_log.is_recorded.reset(token)
+            call_records.is_recorded.reset(token)
 
 
 def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:

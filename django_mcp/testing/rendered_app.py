@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from django_mcp.core.components.views import FRAGMENT
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.mcp_apps import blocked, metadata, policy
-from django_mcp.core.protocol.mcp_apps.blocked import Blocked
 from django_mcp.testing.results import CallResult
+from django_mcp.ui.base import FRAGMENT
+from django_mcp.ui.mcp_apps import blocked, metadata, policy
+from django_mcp.ui.mcp_apps.blocked import Blocked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
+from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
 from django_mcp.core.components.base import Component
@@ -65,8 +66,8 @@ async def find_tools(
     for part in index.ranked(query):
         for tool in part:
             # A model does not find tools that only lead to others, or that views call.
-            is_of_views = isinstance(tool, ToolComponent) and tool.app_only
-            if not (tool.is_in_every_selection or is_of_views):
+            # It only leads to others, or is not for models.
+            if not tool.is_in_every_selection and tool.is_for_models:
                 matching.append(tool)
         if len(matching) >= limit:
             break
@@ -131,10 +132,15 @@ def is_for(server: Server) -> bool:
     return server.tool_search
 
 
+def facts(server: Server) -> list[tuple[Any, Any]]:
+    return [(_("Tool search"), _("yes") if server.tool_search else _("no"))]
+
+
 EXTENSION = Extension(
     name="django-mcp/tool-search",
     add_to=add,
     redirect=redirect,
     short_lists=["tool"],
     is_for=is_for,
+    facts=facts,
 )

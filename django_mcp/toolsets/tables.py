@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from django.template.loader import render_to_string
 from django.utils.text import capfirst
 
-from django_mcp.core.components.views import Policy
 from django_mcp.core.protocol.errors import Json
 from django_mcp.toolsets.declaration import Declaration
+from django_mcp.ui.base import Policy
 from django_mcp.ui.views import PAGE, TemplateView
 
 TABLE = "django_mcp/table.html"

@@ -108,7 +108,7 @@ class SessionEngine:
         if (
             not frame.server.serialize_requests
             or session_id is None
-            or frame.message.method in session_lock.UNLOCKED
+            or not session_lock.waits(frame.message.method)
         ):
             return handle.answer(frame, self.site)
         return self._answer_locked(frame, session_id)

@@ -27,19 +27,23 @@ from weakref import WeakValueDictionary
 from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol.errors import InvalidRequest
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import SessionStore
 
-UNLOCKED = frozenset(
-    {"ping", "logging/setLevel", "tasks/get", "tasks/result", "tasks/list", "tasks/cancel"}
-)
-"""Methods which never wait for the lock."""
+UNLOCKED = frozenset({"ping", "logging/setLevel"})
+"""Methods which never wait for the lock; extensions have others."""
 LEASE = 10.0
 """Seconds until the lease of a worker that died expires."""
 RENEWAL = 3.0
 """Seconds between two renewals of the lease, and a third of it after one that failed."""
 PAUSES = (0.02, 0.05, 0.1, 0.25)
 """Seconds between attempts to acquire the lease of another worker; the last one repeats."""
+
+
+def waits(method: str) -> bool:
+    """Whether requests of a method wait for the lock."""
+    return method not in UNLOCKED and method not in INSTALLED.unserialized
 
 
 @asynccontextmanager

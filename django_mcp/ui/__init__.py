@@ -1,7 +1,28 @@
 """MCP Apps from Django templates: a tool that shows something."""
 
-from django_mcp.ui.domains import claude_domain
-from django_mcp.ui.forms import form_view
-from django_mcp.ui.views import approval_view, template_view
+from __future__ import annotations
 
-__all__ = ["approval_view", "claude_domain", "form_view", "template_view"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from django_mcp.ui.base import renders_apps
+    from django_mcp.ui.domains import claude_domain
+    from django_mcp.ui.forms import form_view
+    from django_mcp.ui.views import template_view
+
+__all__ = ["claude_domain", "form_view", "renders_apps", "template_view"]
+
+MODULES = {
+    "claude_domain": "domains",
+    "form_view": "forms",
+    "renders_apps": "base",
+    "template_view": "views",
+}
+"""Imported at their first use: all sites have the extension, and some have views."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

@@ -16,15 +16,15 @@ from django import forms
 from django.template.loader import render_to_string
 
 from django_mcp import registry
-from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.base import OPTIONS, ConfigurationError
 from django_mcp.core.components.declaration import line_of
 from django_mcp.core.components.responses import Response, ToolResponse
 from django_mcp.core.components.tool import ToolComponent, ToolOptions, tool_component
-from django_mcp.core.components.views import FRAGMENT
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.server.server import Server
 from django_mcp.forms import tool as form_tools
 from django_mcp.forms.tool import FormKwargs, FormRunner, InvalidForm, OnValid
+from django_mcp.ui.base import FRAGMENT
 from django_mcp.ui.views import TemplateView, template_view
 
 FORM = "django_mcp/form.html"
@@ -34,10 +34,9 @@ SHOWN = (
     "The user sees the form, fills it in and submits it. Nothing is saved yet. Where no form is "
     "shown, ask the user for the values and call {submit}."
 )
-OF_SUBMIT = frozenset(
-    {"destructive", "idempotent", "open_world", "approval", "log_arguments", "task_support"}
-)
-"""Options of the tool that the page calls."""
+OF_SUBMIT = frozenset({"destructive", "idempotent", "open_world"})
+"""Options of the tool that the page calls, as are those of other extensions."""
+OF_VIEWS = frozenset({"ui", "app_only"})
 OF_BOTH = frozenset({"permission", "scopes", "when_denied", "group"})
 
 
@@ -99,9 +98,10 @@ class _FormTools:
     def components(
         self, form_class: type[Any], name: str, options: Mapping[str, Any]
     ) -> list[ToolComponent]:
+        submitted = OF_SUBMIT | OPTIONS.of(ToolComponent.kind).keys() - OF_VIEWS
         shared = {key: value for key, value in options.items() if key in OF_BOTH}
-        of_submit = {key: value for key, value in options.items() if key in OF_SUBMIT}
-        of_show = {key: value for key, value in options.items() if key not in OF_SUBMIT}
+        of_submit = {key: value for key, value in options.items() if key in submitted}
+        of_show = {key: value for key, value in options.items() if key not in submitted}
         described: Any = {
             "name": name,
             "description": inspect.cleandoc(form_class.__doc__ or "") or "Show a form to the user.",

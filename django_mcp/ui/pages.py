@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.auth import permissions
 from django_mcp.core.components.base import Component, ConfigurationError, Permission
@@ -17,9 +17,9 @@ from django_mcp.core.components.resource import ResourceComponent, resource_comp
 from django_mcp.core.components.responses import ResourceResponse
 from django_mcp.core.components.signature import is_async
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.components.views import View
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
+from django_mcp.ui.base import View, view_of
+from django_mcp.ui.mcp_apps.metadata import MIME_TYPE
 
 if TYPE_CHECKING:
     from django_mcp.core.server.server import Server
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 def add_page(server: Server, component: Component) -> None:
     """Add the page of a tool's view to the server that was given the tool."""
-    if not isinstance(component, ToolComponent) or component.view is None:
+    view = view_of(component)
+    if view is None or not isinstance(component, ToolComponent):
         return
-    view = component.view
     present = server.components.registered_at(ResourceComponent.kind, view.uri)
     if present is None:
         server.components.add(_with_access(page_of(view), component))
         return
-    if getattr(present, "view", None) is not view:
+    versions: Any = getattr(present, "versions", None)
+    if versions is not view:
         raise ConfigurationError(
             f"{component.source} has the view {view.uri}, and {present.source} another one there: "
             "give one of them another uri, or use one view for both"
@@ -65,7 +66,7 @@ def page_of(view: View) -> ResourceComponent:
         meta=view.policy.to_meta() or None,
     )
     assert isinstance(component, ResourceComponent)
-    return replace(component, view=view)
+    return replace(component, versions=view)
 
 
 def _with_access(page: ResourceComponent, tool: ToolComponent) -> ResourceComponent:

@@ -18,14 +18,13 @@ from django.conf import global_settings, settings
 from django.core.signals import setting_changed
 from django.template.loader import render_to_string
 from django.utils import translation
-from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.responses import MISSING, ToolResponse
-from django_mcp.core.components.views import SCHEME, Policy, View
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.uri_templates import is_uri
+from django_mcp.ui.base import SCHEME, Policy, View
 
 logger = logging.getLogger("django_mcp")
 
@@ -198,12 +197,3 @@ def _members(value: Any) -> dict[str, Any]:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return {}
-
-
-approval_view = template_view(
-    fragment="django_mcp_approvals/card.html",
-    uri="ui://approvals/call",
-    title=_("Approval"),
-    prefers_border=True,
-)
-"""The view of a tool with an approval: the call, and the link to the page of the decision."""

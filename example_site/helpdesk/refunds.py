@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from django_mcp import Approval, Frame, ToolError, tool
-from django_mcp.ui import approval_view
+from django_mcp.contrib.approvals.cards import approval_view
 from example_site.helpdesk.models import Refund, Ticket
 
 

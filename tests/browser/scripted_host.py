@@ -7,8 +7,8 @@ from typing import Any
 
 from selenium import webdriver
 
-from django_mcp.core.components.views import FRAGMENT
-from django_mcp.core.protocol.mcp_apps import policy
+from django_mcp.ui.base import FRAGMENT
+from django_mcp.ui.mcp_apps import policy
 from tests.browser.app_host import ShownView
 from tests.browser.chromium import TIMEOUT
 from tests.waiting import wait_until

@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from django_mcp.core.components.views import FRAGMENT
+from django_mcp.ui.base import FRAGMENT
 from django_mcp.ui.views import PAGE
 from tests.browser.chromium import pytestmark
 from tests.browser.one_browser import driver

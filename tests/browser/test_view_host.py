@@ -12,7 +12,7 @@ from selenium import webdriver
 
 from django_mcp import Server, ToolError
 from django_mcp.core.auth.base import Principal
-from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
+from django_mcp.ui.mcp_apps.metadata import MIME_TYPE
 from tests.browser.app_host import AppHost
 from tests.browser.chromium import needs_chromium
 from tests.browser.one_browser import driver

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from django_mcp.core.protocol.mcp_apps.metadata import EXTENSION
-from django_mcp.core.protocol.revisions.base import VIEW
+from django_mcp.ui.mcp_apps import metadata
+from django_mcp.ui.mcp_apps.metadata import EXTENSION
 from tests.clients.real_client import RealClient, SdkError
 
 pytestmark = pytest.mark.nightly
@@ -34,7 +34,7 @@ def test_listed_components_contain_only_fields_of_the_old_revision(old_client: R
     # What hosts of MCP Apps read, in any revision.
     views = [item.pop("_meta") for item in [*tools, *resources] if "_meta" in item]
     assert views
-    assert all(VIEW in meta for meta in views)
+    assert all(metadata.MEMBER in meta for meta in views)
     assert {key for tool in tools for key in tool} == {"name", "description", "inputSchema"}
     shown = {"uri", "name", "description", "mimeType"}
     assert {key for item in resources for key in item} <= shown

@@ -8,10 +8,10 @@ import pytest
 
 from django_mcp import Frame, Server
 from django_mcp.core.components.responses import Response, ToolResponse
-from django_mcp.core.components.views import FRAGMENT
-from django_mcp.core.protocol.mcp_apps import policy
-from django_mcp.core.protocol.mcp_apps.metadata import EXTENSION, MIME_TYPE
 from django_mcp.testing import SyncClient
+from django_mcp.ui.base import FRAGMENT
+from django_mcp.ui.mcp_apps import policy
+from django_mcp.ui.mcp_apps.metadata import EXTENSION, MIME_TYPE
 from tests.memory_stores import configure
 
 __all__ = ["configure"]

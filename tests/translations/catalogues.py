@@ -31,6 +31,7 @@ NOT_FOR_PEOPLE = (
     "contrib/url_elicitation/models.py",
     "models.py",
     "runtime/read_only_admin.py",
+    "tool_search",
     "ui",
 )
 """What only the admin shows, beside the modules of that name, by its path in the package."""

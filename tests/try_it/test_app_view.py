@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
 
 from django_mcp import Server
-from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
+from django_mcp.ui.mcp_apps.metadata import MIME_TYPE
 from tests.try_it.pages import path, run
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,9 +11,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from django_mcp import Server
-from django_mcp.core.components.views import FRAGMENT
 from django_mcp.testing import SyncClient
 from django_mcp.toolsets import ModelToolset
+from django_mcp.ui.base import FRAGMENT
 from example_site.helpdesk.models import Customer
 from tests.spec import spec
 

@@ -17,13 +17,13 @@ from pytest_django import Settings
 
 from django_mcp import CacheHint, ConfigurationError, Frame, Server, ToolError
 from django_mcp.core.components.resource import ResourceComponent
-from django_mcp.core.components.views import FRAGMENT, Policy
-from django_mcp.core.protocol.mcp_apps.metadata import MIME_TYPE
 from django_mcp.rest import rest_tool
 from django_mcp.testing import Client, SyncClient
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.testing.results import ErrorResponse
-from django_mcp.ui import claude_domain, template_view
+from django_mcp.ui import claude_domain, renders_apps, template_view
+from django_mcp.ui.base import FRAGMENT, Policy
+from django_mcp.ui.mcp_apps.metadata import MIME_TYPE
 from django_mcp.ui.views import TemplateView
 from tests.memory_stores import Configure
 from tests.rest import api
@@ -115,7 +115,7 @@ async def test_handler_learns_whether_the_client_renders_views(
 ) -> None:
     @server.tool
     def renders(frame: Frame) -> str:
-        return str(frame.client.renders_apps)
+        return str(renders_apps(frame))
 
     client = client_for(server, capabilities=capabilities)
 
@@ -126,7 +126,7 @@ async def test_handler_learns_whether_the_client_renders_views(
 def test_malformed_extension_renders_nothing(server: Server, extension: Any) -> None:
     @server.tool
     def renders(frame: Frame) -> str:
-        return str(frame.client.renders_apps)
+        return str(renders_apps(frame))
 
     capabilities = {"extensions": {"io.modelcontextprotocol/ui": extension}}
     client = SyncClient(server, capabilities=capabilities, version="2025-11-25")
@@ -235,8 +235,8 @@ async def test_page_under_the_hash_of_another_page_is_not_kept(
         uri = page["uri"]
         (component,) = server.components.of_kind("resource")
         assert isinstance(component, ResourceComponent)
-        assert component.view is not None
-        assert component.view.listed_uri == uri
+        assert component.versions is not None
+        assert component.versions.listed_uri == uri
         other = f"{uri.rpartition('/')[0]}/{'0' * 12}"
         hints = {}
         for read in (uri, other):

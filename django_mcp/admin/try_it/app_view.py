@@ -19,8 +19,8 @@ from django_mcp.admin.try_it import calls
 from django_mcp.admin.try_it.conversation import Conversation
 from django_mcp.admin.try_it.view_requests import HostRequests, NoView, refusal
 from django_mcp.core.protocol.errors import InternalError
-from django_mcp.core.protocol.mcp_apps import metadata, policy
 from django_mcp.registry import Entry
+from django_mcp.ui.mcp_apps import metadata, policy
 
 SANDBOX = "allow-scripts allow-forms"
 

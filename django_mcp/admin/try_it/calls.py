@@ -27,7 +27,6 @@ from django_mcp.core.frame.transport import Transport
 from django_mcp.core.protocol import jsonrpc, request_meta
 from django_mcp.core.protocol.errors import Json, McpError
 from django_mcp.core.protocol.jsonrpc import Request
-from django_mcp.core.protocol.mcp_apps import metadata
 from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.server.server import Server
@@ -38,6 +37,7 @@ from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import ScopeTransport
 from django_mcp.transports.wsgi import environ, event_loop
 from django_mcp.transports.wsgi.event_loop import EventLoopThread, LoopEnded
+from django_mcp.ui.mcp_apps import metadata
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django_mcp.core.protocol.errors import InvalidParams, Json, McpError, MethodNotFound
-from django_mcp.core.protocol.mcp_apps import metadata
 from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.server.server import Server
+from django_mcp.ui.mcp_apps import metadata
 
 FORWARDED = frozenset(
     {

@@ -7,6 +7,7 @@ model could call whatever a view can call.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -15,12 +16,12 @@ from django.urls import NoReverseMatch
 
 from django_mcp.contrib.approvals.models import Approval, Phase
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.components.views import FRAGMENT
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.tasks import WAITS, Status
 from django_mcp.runtime.pages import absolute_url
 from django_mcp.tasks.call_status import kept, text, unfinished
 from django_mcp.tasks.store import LOST
+from django_mcp.ui.base import add_fragment
 
 STATUS_TOOL = "approval_status"
 """The tool that returns the status or the result of a call."""
@@ -77,11 +78,7 @@ def of(frame: Frame, row: Approval) -> dict[str, Any]:
     url = page_url(frame, row.pk)
     result = describe(row, url)
     tool = frame.server.components.find(ToolComponent.kind, row.tool)
-    view = tool.view if isinstance(tool, ToolComponent) else None
-    meta = result.get("_meta") or {}
-    if view is None or not view.has_fragment or FRAGMENT in meta:
-        return result
-    return {**result, "_meta": {**meta, FRAGMENT: _card(row, url)}}
+    return add_fragment(tool, result, partial(_card, row, url))
 
 
 def describe(row: Approval, url: str | None) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.server.server import Server
 from django_mcp.extensions import Extension, Option, Step
-from django_mcp.tasks import execution
 from django_mcp.tasks.call_status import StoredResult
 
 ID = re.compile(r"[\w-]{22}", re.ASCII)
@@ -88,6 +87,6 @@ APPROVALS = Extension(
     ],
     before_handler=[Step(step.request_approval, decides=True)],
     add_to=add,
+    grant=step.grant,
     prune=prune,
 )
-execution.GRANTS[EXTENSION] = step.grant

@@ -33,7 +33,7 @@ OUTCOMES = (
     ("server_error", _("server error")),
     ("cancelled", _("cancelled")),
 )
-"""The words of ``dispatch.call_log``."""
+"""The words of ``dispatch.call_records``."""
 FAILURES = frozenset({"error", "client_error", "server_error"})
 """The outcomes that are counted as errors."""
 KINDS = (("tool", _("tool")), ("resource", _("resource")), ("prompt", _("prompt")))

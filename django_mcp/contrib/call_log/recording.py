@@ -26,7 +26,7 @@ from django_mcp.contrib.call_log import arguments, rows
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.concurrency.loops import PerLoop
-from django_mcp.core.dispatch.call_log import TARGETS
+from django_mcp.core.dispatch.call_records import TARGETS
 from django_mcp.core.log import log_repeated
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, pools

@@ -97,7 +97,7 @@ from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.pubsub import bus, switches
 from django_mcp.runtime import background, housekeeping, pools
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.tasks import clock, execution, runners
+from django_mcp.tasks import clock, runners
 from django_mcp.tasks.clock import Now
 
 logger = logging.getLogger("django_mcp")
@@ -534,9 +534,6 @@ async def run() -> None:
     """Deliver on the running event loop until nothing is due: the job of the runner."""
     with suppress(*AWAY):
         await _deliverers.here().run()
-
-
-execution.JOBS[JOB] = run
 
 
 def wake() -> None:

@@ -108,5 +108,6 @@ EVENTS = Extension(
     facts=facts,
     start=delivery.start,
     stop=delivery.stop,
+    jobs={delivery.JOB: delivery.run},
     prune=prune,
 )

@@ -17,7 +17,11 @@ class ElicitationConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def mcp_extension(self) -> Extension:
-        return Extension(name="django-mcp/url-elicitation", prune=_prune)
+        return Extension(
+            name="django-mcp/url-elicitation",
+            input_page="django_mcp_elicitation:question",
+            prune=_prune,
+        )
 
 
 def _prune() -> str:

@@ -32,7 +32,8 @@ def _is_for(link: Link, request: HttpRequest) -> bool:
     """Whether the link is for the user and the page of a request, at its tenant."""
     if link.tenant != tenants.of_request(request):
         return False
-    return link.is_for(request.user) and link.view == _view_name(request)
+    match = request.resolver_match
+    return link.is_for(request.user) and match is not None and link.view == match.view_name
 
 
 class OwnLink(LoginRequiredMixin):
@@ -125,7 +126,3 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
 def _belongs_to_field(key: str, names: set[str]) -> bool:
     """Whether a posted value belongs to a field; a widget with parts numbers them: ``day_0``."""
     return key in names or key.rpartition("_")[0] in names
-
-
-def _view_name(request: HttpRequest) -> str | None:
-    return None if request.resolver_match is None else request.resolver_match.view_name

@@ -261,8 +261,22 @@ class Component(ABC):
         """Whether it is listed alike for every caller: nothing is computed or translated."""
         if callable(self.description):
             return False
+        for option in self.declared_options:
+            if option.is_constant is not None and not option.is_constant(self.options[option.name]):
+                return False
         listed = self.descriptor()
         return resolved(listed) is listed and {type(self.title), type(self.description)} <= CONSTANT
+
+    @property
+    def declared_options(self) -> list[Option]:
+        """The declarations of the options that it has."""
+        installed = OPTIONS.of(self.kind)
+        return [installed[name] for name in self.options if name in installed]
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether models may know of it."""
+        return all(option.is_for_models for option in self.declared_options)
 
     @property
     def display_title(self) -> str:
@@ -307,6 +321,11 @@ class Component(ABC):
             "annotations": self.annotations,
             "_meta": self.meta,
         }
+        for option in self.declared_options:
+            if option.listed is not None:
+                listed = option.listed(self)
+                meta = {**listed.get("_meta", {}), **(members["_meta"] or {})}
+                members = {**members, **listed, "_meta": meta or None}
         return {name: member for name, member in members.items() if member is not None}
 
 
@@ -325,16 +344,32 @@ class Option:
     """An option of components; ``None`` as its value is the same as no option.
 
     ``read`` is given the value and a description of the component. It returns what the component
-    has in its ``options``, or raises ConfigurationError with the remedy. A function is read as it
-    is, not called.
+    has in its ``options``, None for nothing, or raises ConfigurationError with the remedy. A
+    function is read as it is, not called.
     """
 
     name: str
     read: Callable[[Any, str], Any] = _as_it_is
     kinds: Collection[str] = ("tool",)
+    may_be_method: bool = False
+    """Whether a method without parameters of a class is called for the value."""
     meta: Callable[[Any], Json] | None = None
     """Returns members of ``_meta`` for the value of ``read``. The author's own ``meta``
     overrides them."""
+    listed: Callable[[Component], Json] | None = None
+    """Returns members of the component's entry in lists, each time that it is listed. The members
+    of its ``_meta`` are added to those that the component has."""
+    is_constant: Callable[[Any], bool] | None = None
+    """Whether ``listed`` returns the same each time, for the value of ``read``; None: it does."""
+    is_listed: Callable[[Any, Any], bool] | None = None
+    """Whether clients of a Server and a revision receive what ``listed`` returns beside ``_meta``;
+    None: all."""
+    always_load: bool = False
+    """Whether a tool with it is listed by servers that list few of their tools."""
+    is_for_models: bool = True
+    """Whether models may know of a tool with it."""
+    brings: Collection[str] = ()
+    """The kinds of the components that the extension adds for one with it."""
     check: Callable[[Any, Component], None] | None = None
     """Checks the value of ``read`` and the registered component; raises ConfigurationError."""
     label: Any = None

@@ -101,8 +101,12 @@ class ComponentAttributes:
 
 READ_BY = {
     "answer_within": "django_mcp",
+    "app_only": "django_mcp",
     "approval": "django_mcp.contrib.approvals",
     "log_arguments": "django_mcp.contrib.call_log",
+    "task_after": "django_mcp",
+    "task_support": "django_mcp",
+    "ui": "django_mcp",
 }
 """The apps whose extensions read options that ``ToolOptions`` lists for type checkers."""
 
@@ -265,12 +269,16 @@ class ComponentSource:
         values: dict[str, Any] = {}
         installed = OPTIONS.of(self.kind)
         for name in {**installed, **READ_BY}:
-            value = self.raw(name)
+            option = installed.get(name)
+            may_be_method = option is not None and option.may_be_method
+            value = self.get(name) if may_be_method else self.raw(name)
             if value is None:
                 continue
-            if name not in installed:
+            if option is None:
                 raise ConfigurationError(f"{self.where} has {name}, {unread(name)}")
-            values[name] = installed[name].read(value, self.where)
+            read_value = option.read(value, self.where)
+            if read_value is not None:
+                values[name] = read_value
         return values
 
     def _meta(self, options: Mapping[str, Any]) -> Json | None:

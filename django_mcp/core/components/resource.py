@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Unpack, cast
+from typing import Any, ClassVar, Protocol, Unpack, cast
 
 from django_mcp.core.components import declaration, outputs, schemas, stored
 from django_mcp.core.components import signature as signatures
@@ -14,7 +15,6 @@ from django_mcp.core.components.base import Component, ConfigurationError, Inval
 from django_mcp.core.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.components.signature import Signature
-from django_mcp.core.components.views import View
 from django_mcp.core.protocol.content import Annotations
 from django_mcp.core.protocol.errors import Json, ResourceNotFound
 from django_mcp.core.protocol.uri_templates import (
@@ -26,6 +26,8 @@ from django_mcp.core.protocol.uri_templates import (
 
 URI = "uri"
 """The parameter of a handler for the requested URI."""
+VERSION = re.compile(r"[0-9a-f]{12}", re.ASCII)
+"""The last part of the URI of a version: the beginning of a hash of the contents."""
 
 
 class Resource(ComponentAttributes):
@@ -87,13 +89,25 @@ def _impossible(schema: Json, variables: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} is none of {', '.join(map(str, choices))}"
 
 
+class Versions(Protocol):
+    """The versions of a resource by which clients cache it."""
+
+    @property
+    def listed_uri(self) -> str:
+        """Its URI, followed by a slash and a hash of its contents: ``VERSION``."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether its contents stay the same while the process runs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ResourceComponent(ReadComponent):
     kind: ClassVar[str] = "resource"
     uri: str
     size: int | None = None
-    view: View | None = None
-    """The view, for the page of one. It is listed with its version, and read with any."""
+    versions: Versions | None = None
+    """It is listed with the version of its contents, and read with any."""
 
     @property
     def key(self) -> str:
@@ -104,7 +118,7 @@ class ResourceComponent(ReadComponent):
         return {} if uri == self.uri else None
 
     def descriptor(self) -> dict[str, Any]:
-        uri = self.uri if self.view is None else self.view.listed_uri
+        uri = self.uri if self.versions is None else self.versions.listed_uri
         return {"uri": uri, **self._describe_read(size=self.size)}
 
     @classmethod

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import inf
-from typing import Any, ClassVar, Literal, Unpack, cast, get_args
+from typing import Any, ClassVar, Literal, Protocol, Unpack
 
 from pydantic import BaseModel
 
-from django_mcp.core.components import declaration, outputs, serializers, stored, views
+from django_mcp.core.components import declaration, outputs, serializers, stored
 from django_mcp.core.components.arguments import file_names
 from django_mcp.core.components.base import (
     OPTIONS,
@@ -23,7 +22,6 @@ from django_mcp.core.components.declaration import ComponentAttributes, Componen
 from django_mcp.core.components.outputs import OutputSchema
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.components.signature import CallConvention
-from django_mcp.core.components.views import View
 from django_mcp.core.protocol import headers
 from django_mcp.core.protocol.errors import Json
 
@@ -68,6 +66,12 @@ class Approval:
     subject: Callable[[Any], Any] | None = field(default=None, kw_only=True)
 
 
+class ViewOption(Protocol):
+    """The option ``ui`` of a tool, which the functions of ``django_mcp.ui`` return."""
+
+    uri: str
+
+
 class Tool(ComponentAttributes):
     """A tool written as a class: derive from it and write ``execute``.
 
@@ -93,7 +97,7 @@ class Tool(ComponentAttributes):
     max_result_chars: Any = None
     requires_user_interaction: Any = None
     ui: Any = None
-    app_only: Any = False
+    app_only: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -103,17 +107,10 @@ class ToolComponent(Component):
     kind: ClassVar[str] = "tool"
     input: InputSchema
     output: OutputSchema | None = None
-    task_support: TaskSupport = "forbidden"
-    task_after: float | None = None
-    """Seconds after which a running call is continued as a task; None: as the server decides."""
     param_headers: Any = ()
     """The arguments that an HTTP client repeats in headers."""
     search_hint: str | None = None
     """Words that ``find_tools`` finds it by, in addition to its name and description."""
-    view: View | None = None
-    """The page where a host shows its results."""
-    app_only: bool = False
-    """Whether hosts offer it to their views only. This is no permission."""
 
     @property
     def reads_only(self) -> bool:
@@ -135,19 +132,12 @@ class ToolComponent(Component):
         return value if self.output is None else self.output.dump(value)
 
     def descriptor(self) -> dict[str, Any]:
-        may_be_task = self.task_support != "forbidden"
-        options = OPTIONS.of(self.kind)
-        may_be_text = any(options[it].answers_with_text for it in options.keys() & self.options)
-        described = self._describe(
+        may_be_text = any(option.answers_with_text for option in self.declared_options)
+        return self._describe(
             description=self.listed_description,
             inputSchema=self.input.schema,
             outputSchema=None if may_be_text else self.output_schema,
-            execution={"taskSupport": self.task_support} if may_be_task else None,
         )
-        if self.view is None and not self.app_only:
-            return described
-        shown = views.tool_meta(self.view, app_only=self.app_only)
-        return {**described, "_meta": {**shown, **(self.meta or {})}}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ToolComponent:
@@ -155,11 +145,6 @@ class ToolComponent(Component):
 
         ``handler`` is a function or its path. Without it, a hook of the server answers the calls.
         """
-        if spec.get("ui") is not None:
-            raise ConfigurationError(
-                f"The tool {spec.get('name')!r} is registered for one session, and hosts read "
-                "views before: declare tools with a view on the server"
-            )
         return _from_spec(stored.canonical(spec))
 
 
@@ -193,7 +178,7 @@ class ToolOptions(Options, total=False):
     requires_user_interaction: bool | None
     """Have the host ask its user before each call, whatever they have allowed before. Only some
     hosts do so: it is no approval."""
-    ui: View | None
+    ui: ViewOption | None
     """The view where hosts show its results: ``template_view(…)`` of ``django_mcp.ui``."""
     app_only: bool | None
     """Hosts let views call it, and do not show it to models. It needs permissions like any tool:
@@ -204,8 +189,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
     """The component of a function, a Tool class or an instance of one."""
     source = declaration.read(target, Tool, "execute", options, ToolOptions)
     arguments, call = _read_input(source)
-    view = _view(source)
-    app_only = bool(source.get("app_only"))
+    common = _with_host_meta(source, source.common(), arguments.schema)
     with explain(f"A header of {source.where}"):
         param_headers = headers.param_headers(arguments.schema)
     return ToolComponent(
@@ -214,19 +198,15 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         input=arguments,
         output=_read_output(source),
         annotations=_annotations(source) or None,
-        task_support=_task_support(source),
-        task_after=_task_after(source),
         param_headers=param_headers,
-        # A host has to know a tool to show its results, or to let a view call it.
-        always_load=bool(source.get("always_load") or view or app_only),
-        view=view,
-        app_only=app_only,
+        always_load=bool(source.get("always_load"))
+        or any(OPTIONS.of(ToolComponent.kind)[name].always_load for name in common["options"]),
         search_hint=_search_hint(source),
         handler=call.handler,
         invoke=call.invoke,
         is_async=call.is_async,
         takes_frame=call.takes_frame,
-        **_with_host_meta(source, source.common(), arguments.schema),
+        **common,
     )
 
 
@@ -301,16 +281,6 @@ def _with_host_meta(
     return {**common, "meta": {**host_meta, **own_meta}}
 
 
-def _view(source: ComponentSource) -> View | None:
-    view = source.raw("ui")
-    if view is None or isinstance(view, View):
-        return view
-    raise ConfigurationError(
-        f'The ui of {source.where} is {view!r}: write template_view("shop/mcp/cart.html") of '
-        "django_mcp.ui"
-    )
-
-
 def _search_hint(source: ComponentSource) -> str | None:
     hint = source.get("search_hint")
     if hint is None or isinstance(hint, str):
@@ -324,28 +294,6 @@ def _read_output(source: ComponentSource) -> OutputSchema | None:
         return outputs.output_of(declared, source.where)
     returned = outputs.structured_type(source.signature.returns)
     return None if returned is None else outputs.output_of_type(returned, source.where)
-
-
-def _task_support(source: ComponentSource) -> TaskSupport:
-    support = source.get("task_support") or "forbidden"
-    if support not in get_args(TaskSupport):
-        raise ConfigurationError(
-            f"The task_support of {source.where} is {support!r}: write "
-            '"forbidden", "optional" or "required"'
-        )
-    return cast("TaskSupport", support)
-
-
-def _task_after(source: ComponentSource) -> float | None:
-    after = source.get("task_after")
-    if after is None:
-        return None
-    is_number = isinstance(after, int | float) and not isinstance(after, bool)
-    if not is_number or not 0 <= after < inf:
-        raise ConfigurationError(
-            f"The task_after of {source.where} is {after!r}: write a number of seconds, or 0"
-        )
-    return float(after)
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

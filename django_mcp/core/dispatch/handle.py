@@ -25,8 +25,8 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from django_mcp.core.dispatch import call_log, dispatcher
-from django_mcp.core.dispatch.call_log import Signal
+from django_mcp.core.dispatch import call_records, dispatcher
+from django_mcp.core.dispatch.call_records import Signal
 from django_mcp.core.dispatch.invocation import Result, raise_outcome
 from django_mcp.core.dispatch.methods import tools
 from django_mcp.core.frame.client import request_state
@@ -109,8 +109,8 @@ def answer(frame: Frame, site: Site) -> Awaitable[bytes]:
     """
     answer_next: Answer = _answer
     signal = site.signals.get(frame.message.method)
-    if signal is not None and call_log.is_wanted(signal):
-        answer_next = partial(call_log.logged, signal, answer_next)
+    if signal is not None and call_records.is_wanted(signal):
+        answer_next = partial(call_records.logged, signal, answer_next)
     if site.process or not frame.server.is_running:
         answer_next = partial(_prepared, answer_next)
     if site.single_use and request_state.of(frame) is not None:

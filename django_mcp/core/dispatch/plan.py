@@ -7,21 +7,20 @@ component, a hook, the middleware, the settings, the description of the server.
 list             step              is there for
 ================ ================= ============================================================
 BEFORE_ARGUMENTS check_permission  components with a permission or scopes
-                 check_direct      tools that hosts offer to their views only
                  check_headers     tools with ``x-mcp-header`` in their schema
 AROUND_HANDLER   transactions      handlers, if a database has ATOMIC_REQUESTS
                  ``around_call``   handlers of a server with this hook
 ``Invocation``   rollback          handlers with ``requests_input``
                  thread            handlers that are synchronous
-AFTER_RESULT     add_fragment      tools with a view that renders fragments
 every place      those of          components that use an extension (``server.extensions``), after
-                 extensions        the others: tasks, approvals
+                 extensions        the others
 ================ ================= ============================================================
 
 AROUND_HANDLER is in ``invocation``, and ``runtime`` adds its steps. The other lists are here, with
-the condition of each step. A step before the handler returns the answer to the call, or None where
-the call goes on; one after the result returns the result. The middleware of a server is a chain in
-its plans as well (``dispatcher``); ``handle.answer`` adds the steps around every request.
+the condition of each step; all steps of AFTER_RESULT are those of extensions. A step before the
+handler returns the answer to the call, or None where the call goes on; one after the result returns
+the result. The middleware of a server is a chain in its plans as well (``dispatcher``);
+``handle.answer`` adds the steps around every request.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from django_mcp.core.components.base import Component, InvalidArguments, LargeArguments
 from django_mcp.core.components.resource import TemplateComponent
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.components.views import FRAGMENT
-from django_mcp.core.dispatch import invocation, result_size, visibility
+from django_mcp.core.dispatch import invocation, visibility
 from django_mcp.core.dispatch.invocation import Invocation
 from django_mcp.core.protocol import headers
 from django_mcp.core.protocol.preencoded import PreEncodedResult
@@ -44,7 +42,7 @@ from django_mcp.core.server import extensions
 if TYPE_CHECKING:
     from django_mcp.core.dispatch.invocation import Answer, Read, Result
     from django_mcp.core.frame.frame import Frame
-    from django_mcp.core.protocol.errors import Json, McpError
+    from django_mcp.core.protocol.errors import McpError
     from django_mcp.core.protocol.revisions import Revision
     from django_mcp.core.server.extensions import AfterResult, BeforeArguments, BeforeHandler
     from django_mcp.core.server.server import Server
@@ -162,12 +160,6 @@ async def check_permission(frame: Frame, plan: Plan, arguments: Arguments | None
         raise plan.unknown(component.key)
 
 
-async def check_direct(frame: Frame, plan: Plan, arguments: Arguments) -> None:
-    """Reject calls through another tool: hosts hide tools of views from the model."""
-    if frame.private.get("is_indirect"):
-        raise plan.unknown(plan.component.key)
-
-
 async def check_headers(frame: Frame, plan: Plan, arguments: Arguments) -> None:
     """Raise HeaderMismatch unless the client repeats these arguments in headers.
 
@@ -178,23 +170,6 @@ async def check_headers(frame: Frame, plan: Plan, arguments: Arguments) -> None:
         headers.check_params(plan.component.param_headers, arguments, sent.collected())
 
 
-# After the result.
-
-
-def add_fragment(frame: Frame, tool: Component, value: Any, result: Json) -> dict[str, Any]:
-    """Add the fragment that the view of the tool shows.
-
-    It is in ``_meta``: hosts hand that to the view, and keep it from the model.
-    """
-    meta = result.get("_meta") or {}
-    view = getattr(tool, "view", None)
-    if view is None or result.get("isError") or FRAGMENT in meta:
-        return dict(result)
-    html = view.fragment_of(value, frame.message.params.get("arguments") or {})
-    result_size.check_fragment(frame, tool, html)
-    return {**result, "_meta": {**meta, FRAGMENT: html}}
-
-
 # Which steps a plan has.
 
 
@@ -203,17 +178,8 @@ def _is_guarded(component: Component, revision: Revision) -> bool:
     return not component.is_public and not isinstance(component, TemplateComponent)
 
 
-def _is_for_views(component: Component, revision: Revision) -> bool:
-    return isinstance(component, ToolComponent) and component.app_only
-
-
 def _has_headers(component: Component, revision: Revision) -> bool:
     return isinstance(component, ToolComponent) and bool(component.param_headers)
-
-
-def _has_fragment(component: Component, revision: Revision) -> bool:
-    view = component.view if isinstance(component, ToolComponent) else None
-    return view is not None and view.has_fragment
 
 
 class Steps(NamedTuple):
@@ -247,8 +213,7 @@ BEFORE_ARGUMENTS = Steps(
     "before_arguments",
     (
         (_is_guarded, check_permission),
-        (_is_for_views, check_direct),
         (_has_headers, check_headers),
     ),
 )
-AFTER_RESULT = Steps("after_result", ((_has_fragment, add_fragment),))
+AFTER_RESULT = Steps("after_result", ())

@@ -30,10 +30,10 @@ def checked(frame: Frame, component: Component, result: dict[str, Any]) -> dict[
     return result
 
 
-def check_fragment(frame: Frame, component: Component, html: str) -> None:
-    """Raise the same for the part of a result that a view shows."""
+def check_text(frame: Frame, component: Component, text: str) -> None:
+    """Raise the same for a text that an extension adds to a result."""
     limit = frame.server.options.max_result_size
-    size = _bytes_of(html, limit)
+    size = _bytes_of(text, limit)
     if size > limit:
         raise _too_large(component, size, limit)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol import meta
-from django_mcp.core.protocol.mcp_apps.metadata import EXTENSION
 from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.server.extensions import INSTALLED
 
@@ -41,12 +40,14 @@ class Capabilities:
         if self._replacement is not None:
             return dict(self._replacement)
         available = (name for name, has in AVAILABLE.items() if has(self._server))
-        declared = {name: dict(FLAGS.get(name, {})) for name in available} | {**self._overrides}
+        declared = {
+            **{name: dict(FLAGS.get(name, {})) for name in available},
+            **INSTALLED.flags(self._server),
+            **self._overrides,
+        }
         extensions = declared.get("extensions", {})
         if extensions is not None:
             own = INSTALLED.declared(self._server, revision)
-            if self._server.components.has_any(_has_view):
-                own = {EXTENSION: {}, **own}
             if own:
                 declared["extensions"] = {**own, **extensions}
             for extension in INSTALLED.all:
@@ -71,25 +72,20 @@ class Capabilities:
             return name in self._replacement
         if name in self._overrides:
             return self._overrides[name] is not None
-        return name in AVAILABLE and AVAILABLE[name](self._server)
+        if name in AVAILABLE:
+            return AVAILABLE[name](self._server)
+        return name in INSTALLED.flags(self._server)
 
     def described(self, revision: Revision) -> dict[str, Any]:
         """Return what clients of a revision are told, whoever they are."""
         return revision.describe_capabilities(self.current(revision))
-
-    def has_tasks(self, revision: Revision) -> bool:
-        """Return whether clients of ``revision`` may request that a tool is called as a task."""
-        declared = self.described(revision)
-        requests = declared.get("tasks", {}).get("requests", {})
-        return "call" in requests.get("tools", {})
 
     def declared_to(
         self, revision: Revision, principal: Principal, *, may_listen: bool = True
     ) -> dict[str, Any]:
         """Return what clients of ``revision`` are told that this caller can use.
 
-        ``tasks/list`` is not for anonymous callers, who are all the same one (TASK-A5). Without a
-        stream for it, nothing is sent to a client that belongs to none of its requests.
+        Without a stream for it, nothing is sent to a client that belongs to none of its requests.
         """
         declared = self.described(revision)
         if not may_listen:
@@ -98,9 +94,10 @@ class Capabilities:
                 extensions = declared["extensions"]
                 without = {name: _without_listening(flags) for name, flags in extensions.items()}
                 declared["extensions"] = without
-        if principal.is_anonymous and "list" in (declared.get("tasks") or {}):
-            of_tasks = {name: value for name, value in declared["tasks"].items() if name != "list"}
-            return {**declared, "tasks": of_tasks}
+        for extension in INSTALLED.all:
+            name = extension.of_capability
+            if name in declared and extension.narrow_flags is not None:
+                declared[name] = extension.narrow_flags(principal, declared[name])
         return declared
 
     def _experimental(self) -> dict[str, Any]:
@@ -142,30 +139,14 @@ def _has_completer(component: Component | Expected) -> bool:
     return bool(component.complete)
 
 
-def _has_task_tools(server: Server) -> bool:
-    return server.components.has_any(_supports_tasks)
-
-
-def _has_view(component: Component | Expected) -> bool:
-    return getattr(component, "view", None) is not None
-
-
-def _supports_tasks(component: Component | Expected) -> bool:
-    # ``call_tool`` supports them for the tools that it leads to.
-    leads_to_others = getattr(component, "is_in_every_selection", False)
-    support = getattr(component, "task_support", "forbidden")
-    return support != "forbidden" and not leads_to_others
-
-
 AVAILABLE: Mapping[str, Callable[[Server], bool]] = {
     "logging": lambda server: True,
     "tools": _has_any(["tool"], "handle_tool_call"),
     "resources": _has_any(["resource", "resource_template"], "handle_resource_read"),
     "prompts": _has_any(["prompt"], "handle_prompt_get"),
     "completions": _completes,
-    "tasks": _has_task_tools,
 }
-"""The capabilities, and whether a server has the feature."""
+"""The capabilities, and whether a server has the feature; extensions have others."""
 
 LISTENING = frozenset({"listChanged", "subscribe"})
 """Flags of notifications on a stream that belongs to no request."""
@@ -174,5 +155,4 @@ FLAGS: Mapping[str, Json] = {
     "tools": {"listChanged": True},
     "resources": {"listChanged": True, "subscribe": True},
     "prompts": {"listChanged": True},
-    "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
 }

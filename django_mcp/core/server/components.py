@@ -23,12 +23,21 @@ from threading import Lock, RLock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from django_mcp.core.auth.selection import Selection
-from django_mcp.core.components.base import Component, ConfigurationError, check_options
+from django_mcp.core.components.base import (
+    OPTIONS,
+    Component,
+    ConfigurationError,
+    check_options,
+)
 from django_mcp.core.components.prompt import PromptComponent
-from django_mcp.core.components.resource import ReadComponent, ResourceComponent, TemplateComponent
+from django_mcp.core.components.resource import (
+    VERSION,
+    ReadComponent,
+    ResourceComponent,
+    TemplateComponent,
+)
 from django_mcp.core.components.serializers import copied
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.components.views import SCHEME, VERSION, View
 from django_mcp.core.concurrency.loops import running_loop
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol import jsonrpc
@@ -48,8 +57,8 @@ class Expected(NamedTuple):
 
     kind: str
     complete: Mapping[str, Any] = {}
-    task_support: str = "forbidden"
-    view: View | None = None
+    options: Mapping[str, Any] = {}
+    """The options of extensions that it will have, as they are declared."""
 
 
 class Deferred(NamedTuple):
@@ -265,16 +274,13 @@ class ComponentCollection:
         if self._deferred:
             self._build_deferred()
         component = self._all[kind].by_key.get(key)
-        if component is None and key.startswith(SCHEME):
-            return self._page_of_version(key)
+        if component is None and kind == ResourceComponent.kind:
+            # With a version in its URI, be it an old one.
+            base, _, version = key.rpartition("/")
+            resource = self._all[kind].by_key.get(base)
+            if isinstance(resource, ResourceComponent) and resource.versions is not None:
+                return resource if VERSION.fullmatch(version) else None
         return component
-
-    def _page_of_version(self, uri: str) -> Component | None:
-        """Return the page of a view for a URI with a version, be it an old one."""
-        base, _, version = uri.rpartition("/")
-        page = self._all[ResourceComponent.kind].by_key.get(base)
-        is_page = isinstance(page, ResourceComponent) and page.view is not None
-        return page if is_page and VERSION.fullmatch(version) else None
 
     def of_kind(self, kind: str) -> Sequence[Component]:
         return self._kinds[kind].in_order().listed
@@ -333,10 +339,18 @@ class ComponentCollection:
 
     def _expected(self) -> Sequence[Expected] | None:
         """Return the known facts about deferred components; None where some are unknown."""
-        known = [deferred.expected() for deferred in self._deferred if deferred.expected]
-        if len(known) < len(self._deferred):
+        answers = [deferred.expected() for deferred in self._deferred if deferred.expected]
+        if len(answers) < len(self._deferred):
             return None
-        return [component for components in known for component in components]
+        declared = [component for components in answers for component in components]
+        brought = [
+            Expected(kind)
+            for component in declared
+            for option in OPTIONS.of(component.kind).values()
+            if component.options.get(option.name) is not None
+            for kind in option.brings
+        ]
+        return [*declared, *brought]
 
     def registered(self) -> Iterator[Component]:
         """All that are declared, without building those that are deferred."""
@@ -401,10 +415,10 @@ class ComponentCollection:
         """Whether all lists contain the same descriptor of ``component``.
 
         It differs for a component that a session registered, perhaps under the same name, and where
-        a text is computed at each listing or translated lazily, or a view may change.
+        a text is computed at each listing or translated lazily, or its contents may change.
         """
-        view = getattr(component, "view", None)
-        if view is not None and not view.is_constant:
+        versions = getattr(component, "versions", None)
+        if versions is not None and not versions.is_constant:
             return False
         return self._is_declared(component) and component.is_constant
 
@@ -433,7 +447,9 @@ class ComponentCollection:
 
     def _describe(self, revision: Revision, component: Component) -> dict[str, Any]:
         described = revision.describe(component.kind, resolved(component.descriptor()))
-        if "execution" in described and not self._server.capabilities.has_tasks(revision):
-            # Without the tasks capability, clients must not see which tools support tasks.
-            del described["execution"]
+        for option in component.declared_options:
+            if option.is_listed is not None and not option.is_listed(self._server, revision):
+                listed = {} if option.listed is None else option.listed(component)
+                for name in listed.keys() - {"_meta"}:
+                    described.pop(name, None)
         return described

@@ -5,26 +5,33 @@ An ``Extension`` is a value. Each of its parts is optional, and each is asked fo
 ================= ================================== =======================================
 part              what it adds                       read by
 ================= ================================== =======================================
-``settings``,     an identifier among the            ``server.capabilities``, for each
-``capability``    capabilities                       server and revision
+``settings``,     an identifier, or a capability of  ``server.capabilities``, for each
+``capability``,   the protocol, among the            server and revision
+``flags``         capabilities
 ``methods``,      requests and notifications         ``Server.configure``, into the revisions
 ``notifications``                                    of the server
-``errors``        codes of errors                    the same
+``errors``,       codes of errors, members of        the same
+``meta_members``  ``_meta`` for all revisions
 ``filters``       members of the filter of           ``dispatch.methods.subscriptions``
                   ``subscriptions/listen``
 ``kinds``         kinds of components, with their    ``server.components``, and whoever lists
                   lists                              components
-``options``       options of components              ``components.declaration``
+``options``       options of components              ``components.declaration``, and lists
 ``before_…``,     steps of calls                     ``dispatch.plan``, for each component
 ``after_result``
-``after_call``    what happens when a call is over   ``dispatch.call_log``
+``after_call``    what happens when a call is over   ``dispatch.call_records``
 ``redirect``,     another call, and a short list     ``Server.configure``
 ``short_lists``
 ``add_to``        components of its own              ``server.components``
 ``start``,        what the worker does               ``runtime.lifespan`` and
 ``stop``,                                            ``runtime.housekeeping``
+``rounds``,
 ``prune``
 ``facts``         lines about a server               the workbench
+``jobs``,         work for the runner of tasks, and  ``tasks.execution``
+``grant``         the run of a stored call
+``check``         system checks                      ``checks.components``
+``input_page``    a page where users answer calls    ``tasks.call_status``
 ================= ================================== =======================================
 
 The installed extensions are one tuple, which is replaced: first those of this package, then those
@@ -36,7 +43,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django_mcp.core.components.base import OPTION_KINDS, OPTIONS, ConfigurationError, Option
@@ -47,6 +54,7 @@ from django_mcp.core.protocol.revisions import BY_VERSION
 from django_mcp.core.protocol.texts import similar
 
 if TYPE_CHECKING:
+    from django_mcp.core.auth.base import Principal
     from django_mcp.core.components.base import Component
     from django_mcp.core.dispatch.plan import Plan
     from django_mcp.core.frame.frame import Frame
@@ -121,6 +129,8 @@ class Method:
     """Whether its result has the cache hints of the server."""
     requests_input: bool = False
     """Whether it may request input from the client."""
+    is_serialized: bool = True
+    """Whether its requests wait for others of their session, on a server that serializes them."""
     needs_declaration: bool = False
     """Whether clients have to declare the extension in their capabilities."""
     streams: bool = False
@@ -190,11 +200,18 @@ class Extension:
     of_capability: str | None = None
     """The capability of the protocol that its methods and filters belong to, in the place of
     ``settings``."""
+    flags: Callable[[Server], Json | None] | None = None
+    """Returns the flags of that capability, None for a server that does not have it."""
+    narrow_flags: Callable[[Principal, Json], Json] | None = None
+    """Returns those of the flags of which a caller is told."""
     methods: Sequence[Method] = ()
     notifications: Collection[str] = ()
     """The notifications that it sends, in all revisions."""
     errors: Callable[[], Mapping[str, int]] | None = None
     """Returns the codes of its errors, by the ``reason`` of their subclass of McpError."""
+    meta_members: Collection[str] = ()
+    """The members of ``_meta`` that clients of all revisions receive, with the rest of ``_meta``:
+    even where a revision has none."""
     kinds: Sequence[Kind] = ()
     filters: Sequence[ListenFilter] = ()
     before_arguments: Sequence[Step[BeforeArguments]] = ()
@@ -213,11 +230,25 @@ class Extension:
     """May add components to a Server which was given one."""
     facts: Callable[[Server], Iterable[tuple[Any, Any]]] | None = None
     """Returns headings and texts about a Server for the workbench."""
+    jobs: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+    """Work that the runner of the site runs where tasks run, by a name that is submitted like the
+    id of a task. It keeps its own rows: it may be submitted too often, or get lost."""
+    grant: Callable[[Any, Mapping[str, Any]], Awaitable[None]] | None = None
+    """Grants the run of a stored call that needs the extension's approval: it verifies the row and
+    the call, and raises ValueError for a call that was not approved."""
+    check: Callable[[], Iterable[Any]] | None = None
+    """Returns the messages of its system checks, when components are declared."""
+    input_page: str | None = None
+    """The name of the URL pattern of a page where a user answers what their call asks, with the
+    argument ``task_id``."""
     start: Callable[[], Awaitable[object]] | None = None
     """Called before the first server starts in a process."""
     stop: Callable[[], Awaitable[object]] | None = None
     """Called before an event loop, or its process, ends: what waits in memory is written. It may be
     called more than once."""
+    rounds: Sequence[Callable[[float], Awaitable[object]]] = ()
+    """Called about once a minute by one of the workers, with the seconds of a pause between two
+    statements."""
     prune: Callable[[], object] | None = None
     """Deletes expired rows, on a thread, and returns a sentence about it for ``mcp_prune``."""
 
@@ -285,6 +316,10 @@ class Extensions:
         """The categories of kinds by the member of a filter that asks for their list."""
         self.streaming: frozenset[str] = frozenset()
         """The methods that open a stream of notifications."""
+        self.unserialized: frozenset[str] = frozenset()
+        """The methods whose requests do not wait for others of their session."""
+        self.jobs: Mapping[str, Callable[[], Awaitable[object]]] = {}
+        self.grants: Mapping[str, Callable[[Any, Mapping[str, Any]], Awaitable[None]]] = {}
         self._methods: Mapping[str, tuple[Extension, Method]] = {}
 
     def replace(self, extensions: Iterable[Extension]) -> None:
@@ -295,14 +330,18 @@ class Extensions:
         _refuse_repeated("method", installed, lambda one: [each.name for each in one.methods])
         _refuse_repeated("filter", installed, lambda one: [each.name for each in one.filters])
         _refuse_repeated("kind", installed, lambda one: [each.name for each in one.kinds])
+        _refuse_repeated("job", installed, lambda one: one.jobs)
         OPTIONS.replace([each for one in installed for each in one.options])
         self._methods = {each.name: (one, each) for one in installed for each in one.methods}
         methods = [method for _, method in self._methods.values()]
         self.streaming = frozenset(method.name for method in methods if method.streams)
+        self.unserialized = frozenset(each.name for each in methods if not each.is_serialized)
         self.filters = {each.name: (one, each) for one in installed for each in one.filters}
         self.kinds = {each.name: (one, each) for one in installed for each in one.kinds}
         kinds = [kind for _, kind in self.kinds.values()]
         self.lists = {kind.list_filter: kind.category for kind in kinds if kind.list_filter}
+        self.jobs = {name: job for one in installed for name, job in one.jobs.items()}
+        self.grants = {one.name: one.grant for one in installed if one.grant is not None}
         self.after_call = tuple(one.after_call for one in installed if one.after_call)
         self.all = installed
 
@@ -336,6 +375,20 @@ class Extensions:
         if others:
             raise ConfigurationError(f"{component.source} has {others[0]}, {unread(others[0])}")
 
+    @property
+    def input_page(self) -> str | None:
+        """The page where users answer what their calls ask; the first of the extensions has it."""
+        return next((one.input_page for one in self.all if one.input_page is not None), None)
+
+    def flags(self, server: Server) -> dict[str, Json]:
+        """The capabilities of the protocol that a server has by extensions, with their flags."""
+        flags = {
+            one.of_capability: one.flags(server)
+            for one in self.all
+            if one.of_capability is not None and one.flags is not None
+        }
+        return {name: value for name, value in flags.items() if value is not None}
+
     def decide(self, component: Component, revision: Revision) -> bool:
         """Whether a step before the handler decides if calls of a component may run."""
         return any(
@@ -358,7 +411,8 @@ class Extensions:
         notifications = {name for one in self.all for name in one.notifications}
         capabilities = {one.capability: ANY_FLAG for one in self.all if one.capability}
         codes = [one.errors() for one in self.all if one.errors is not None]
-        if not methods and not notifications and not capabilities and not codes:
+        members = {member for one in self.all for member in one.meta_members}
+        if not any((methods, notifications, capabilities, codes, members)):
             return revision
         cacheable = {method.name for method in methods if method.is_cacheable}
         requesting = {method.name for method in methods if method.requests_input}
@@ -367,6 +421,7 @@ class Extensions:
             requests=revision.requests | {method.name for method in methods},
             server_notifications=revision.server_notifications | notifications,
             capabilities={**revision.capabilities, **capabilities},
+            meta_members=revision.meta_members | members,
             error_codes={**revision.error_codes, **dict(ChainMap(*map(dict, codes)))},
             cacheable=revision.cacheable | cacheable if revision.cacheable else frozenset(),
             input_request_methods=revision.input_request_methods | requesting,

@@ -31,8 +31,8 @@ class Runner(ABC):
     In the process that it chose, ``django_mcp.tasks.execution`` runs the task by its id: ``run`` on
     an event loop, ``run_in_new_loop`` in a worker process without one. A runner may repeat a
     message, and a message may be late: a task that is submitted twice runs once, and one that was
-    given up never runs. Some ids are the names of jobs of extensions (``execution.JOBS``), which
-    have no row of a task.
+    given up never runs. Some ids are the names of jobs (``jobs`` of extensions), which have no row
+    of a task.
     """
 
     runs_here: ClassVar[bool] = False

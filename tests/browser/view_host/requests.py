@@ -14,11 +14,11 @@ from django_mcp.core.dispatch import handle
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.jsonrpc import Request
-from django_mcp.core.protocol.mcp_apps import metadata
 from django_mcp.core.protocol.request_meta import OF_NO_CLIENT, RequestMeta
 from django_mcp.management import calls
 from django_mcp.transports import in_process, site
 from django_mcp.transports.wsgi import event_loop
+from django_mcp.ui.mcp_apps import metadata
 
 CLIENT_INFO: Json = {"name": "view_host", "version": "1"}
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from django_mcp.admin.try_it.view_requests import NoView
-from django_mcp.core.protocol.mcp_apps import blocked, policy
+from django_mcp.ui.mcp_apps import blocked, policy
 from tests.browser.view_host.requests import SiteRequests
 
 ADDRESS = "127.0.0.1"

@@ -6,11 +6,11 @@ import pytest
 from django.contrib.auth.models import User
 
 from django_mcp import Server
+from django_mcp.contrib.approvals.cards import approval_view
 from django_mcp.contrib.approvals.models import Approval, Decision, Phase
-from django_mcp.core.components.views import FRAGMENT
 from django_mcp.testing import SyncClient
 from django_mcp.testing.results import ErrorResponse
-from django_mcp.ui import approval_view
+from django_mcp.ui.base import FRAGMENT
 from tests.contrib.approvals.till import (
     PERMISSION,
     browser_of,

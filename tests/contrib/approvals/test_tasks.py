@@ -107,7 +107,7 @@ async def test_approved_task_whose_message_is_lost_is_submitted_again(
         task = await create(client)
         row = await Approval.objects.aget()
         await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
-        assert submission.submit_unstarted in housekeeping.STEPS.get()
+        assert submission.submit_unstarted in housekeeping.steps_of_extensions()
         await submission.submit_unstarted(0)
         assert (await Approval.objects.aget()).is_unstarted  # Its message may be on its way.
         await Approval.objects.aupdate(updated_at=timezone.now() - store.START_TIME)

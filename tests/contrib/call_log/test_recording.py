@@ -21,7 +21,7 @@ from django_mcp.contrib.call_log.durations import class_of, middle, percentile
 from django_mcp.contrib.call_log.models import Call
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.core.dispatch import call_log
+from django_mcp.core.dispatch import call_records
 from django_mcp.runtime import background, housekeeping
 from django_mcp.testing import Client, accept
 from django_mcp.testing.results import ErrorResponse
@@ -366,7 +366,7 @@ async def test_calls_of_the_test_client_are_not_recorded_by_default(
     async with Client(server) as client:
         await client.call_tool("close", {"number": 1})
     assert await rows() == []
-    assert call_log.is_recorded.get()
+    assert call_records.is_recorded.get()
 
 
 def test_user_who_was_deleted_leaves_the_row(server: Server, ann: User) -> None:

@@ -23,8 +23,8 @@ from django_mcp.contrib.url_elicitation import pages
 from django_mcp.contrib.url_elicitation.pages import aelicit_page
 from django_mcp.core.components.tool import tool_component
 from django_mcp.core.protocol.revisions import BY_VERSION
+from django_mcp.core.server.extensions import Extensions
 from django_mcp.models import McpTask
-from django_mcp.tasks import call_status
 from django_mcp.testing import Client, accept, decline
 from django_mcp.testing.results import CallResult
 from tests.contrib.url_elicitation.pages_of_tests import VALID, BankForm
@@ -331,7 +331,7 @@ async def test_form_that_was_answered_before_answers_nothing_else(shop: Shop, an
 async def test_question_without_the_page_fails_with_a_reason(
     shop: Shop, ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_status, "QUESTION_PAGE", "nowhere:question")
+    monkeypatch.setattr(Extensions, "input_page", "nowhere:question")
     async with client_of(shop, HOSTS["ChatGPT"], ann) as client:
         result = await client.call_tool("order")
     assert result.is_error

@@ -50,7 +50,7 @@ def build() -> Build:
 @pytest.fixture
 def server(build: Build) -> Server:
     server = Server("office")
-    expected = Expected("tool", task_support="optional")
+    expected = Expected("tool", options={"task_support": "optional"})
     server.components.defer(build, lambda: [expected])
     return server
 

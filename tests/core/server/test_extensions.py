@@ -9,14 +9,20 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 from django.apps import AppConfig
+from django.core.checks import Warning as CheckWarning
+from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from pydantic import BaseModel
 
 from django_mcp import Frame, McpError, Server, Tool, ToolError, registry
+from django_mcp.core.auth.base import Principal
 from django_mcp.core.components.base import Component, ConfigurationError
+from django_mcp.core.components.tool import tool_component
 from django_mcp.core.ports import Port
+from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.revisions import BY_VERSION
+from django_mcp.core.server.components import Expected
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.extensions import (
     CallPlan,
@@ -33,6 +39,7 @@ from django_mcp.extensions import (
     of_apps,
 )
 from django_mcp.runtime import background, housekeeping, lifespan
+from django_mcp.tasks import execution
 from django_mcp.testing import Client, ErrorResponse
 
 NAME = "com.example/receipts"
@@ -226,6 +233,109 @@ async def test_method_belongs_to_a_capability_of_the_protocol() -> None:
         async with Client(server, version="2025-11-25") as client:
             assert (await client.request("com.example/count"))["count"] == 1
             assert "extensions" not in client.initialize_result["capabilities"]
+
+
+def paper_of(tool: Component) -> dict[str, Any]:
+    return {"title": f"On {tool.options['paper']}", "_meta": {"com.example/paper": 1}}
+
+
+def read_paper(value: Any, where: str) -> str | None:
+    return None if value == "none" else str(value)
+
+
+PAPER = Option(
+    name="paper",
+    read=read_paper,
+    may_be_method=True,
+    listed=paper_of,
+    is_listed=lambda server, revision: server.name == "shop" and revision.version > "2025",
+    always_load=True,
+    is_for_models=False,
+)
+
+
+@pytest.mark.parametrize("server_name", ["shop", "office"])
+async def test_option_adds_members_to_lists_for_some_servers_and_revisions(
+    server_name: str,
+) -> None:
+    with installed(Extension(name=NAME, options=[PAPER], meta_members=["com.example/paper"])):
+        server = Server(server_name)
+        options: dict[str, Any] = {"paper": "A4", "meta": {"com.example/own": 2}}
+        server.tool(name="print", **options)(lambda: None)
+        server.tool(name="scan", meta={"com.example/own": 2})(lambda: None)
+        lists = []
+        for version in ("2025-06-18", "2024-11-05"):
+            async with Client(server, version=version) as client:
+                lists.append(await client.list_tools())
+    (printed, scanned), (oldest_printed, oldest_scanned) = lists
+    assert printed.get("title") == ("On A4" if server_name == "shop" else None)
+    assert printed["_meta"] == {"com.example/paper": 1, "com.example/own": 2}
+    assert scanned["_meta"] == {"com.example/own": 2}
+    assert oldest_printed["_meta"] == printed["_meta"]
+    assert "_meta" not in oldest_scanned
+
+
+def test_option_is_read_from_a_method_and_nothing_is_left_out() -> None:
+    with installed(Extension(name=NAME, options=[PAPER])):
+
+        class PrintBill(Tool):
+            def paper(self) -> str:
+                return "A5"
+
+            def execute(self) -> None: ...
+
+        printed = tool_component(PrintBill)
+        plain: Any = {"paper": "none"}
+        other = tool_component(lambda: None, name="other", **plain)
+        assert (printed.options, other.options) == ({"paper": "A5"}, {})
+        assert (printed.always_load, other.always_load) == (True, False)
+        assert (printed.is_for_models, other.is_for_models) == (False, True)
+
+
+async def test_flags_of_a_capability_are_for_a_server_and_a_caller() -> None:
+    def narrow(principal: Principal, flags: Json) -> Json:
+        return {} if principal.is_anonymous else flags
+
+    extension = Extension(
+        name=NAME,
+        of_capability="logging",
+        flags=lambda server: {"com.example/level": 1} if server.name == "shop" else None,
+        narrow_flags=narrow,
+    )
+    with installed(extension):
+        server = Server("shop")
+        assert server.capabilities.current()["logging"] == {"com.example/level": 1}
+        assert Server("office").capabilities.current()["logging"] == {}
+        anonymous = Principal(scheme="anonymous")
+        declared = server.capabilities.declared_to(BY_VERSION["2025-11-25"], anonymous)
+    assert declared["logging"] == {}
+
+
+def test_kinds_that_an_option_brings_are_expected_before_they_are_built() -> None:
+    brings = Option(name="paper", brings=["resource"])
+    with installed(Extension(name=NAME, options=[brings])):
+        server = Server("shop")
+        expected = [Expected("tool", options={"paper": "A4"})]
+        server.components.defer(list, lambda: expected)
+        assert "resources" in server.capabilities.current()
+
+
+@pytest.mark.usefixtures("db")
+def test_messages_of_an_extension_are_system_checks() -> None:
+    message = CheckWarning("Out of paper", id="com.example.W001")
+    with installed(Extension(name=NAME, check=lambda: [message])):
+        assert message in run_checks(tags=["django_mcp"])
+    assert message not in run_checks(tags=["django_mcp"])
+
+
+async def test_job_of_an_extension_runs_where_tasks_run() -> None:
+    async def print_all() -> None:
+        done.append(1)
+
+    done: list[int] = []
+    with installed(Extension(name=NAME, jobs={"print-all": print_all})):
+        await execution.run("print-all")
+    assert done == [1]
 
 
 async def test_filter_of_listen_sends_what_the_caller_may_have() -> None:

@@ -91,7 +91,7 @@ def _result(component: Readable, frame: Frame, value: Any) -> dict[str, Any]:
     uri = frame.message.params["uri"]
     result = results.read_result(component, uri, value)
     if _is_other_version(component, uri):
-        # While workers are replaced, an old one is asked for the page of a new one.
+        # While workers are replaced, an old one is asked for the version of a new one.
         result |= NOT_CACHEABLE
     elif component.cache is not None:
         result |= component.cache.to_protocol()
@@ -99,7 +99,7 @@ def _result(component: Readable, frame: Frame, value: Any) -> dict[str, Any]:
 
 
 def _is_other_version(component: Readable, uri: str) -> bool:
-    """Whether the URI has the hash of another page than that of this process."""
-    if not isinstance(component, ResourceComponent) or component.view is None:
+    """Whether the URI has another version than that of this process."""
+    if not isinstance(component, ResourceComponent) or component.versions is None:
         return False
-    return uri not in (component.uri, component.view.listed_uri)
+    return uri not in (component.uri, component.versions.listed_uri)

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from django_mcp.core.components.base import UnserializableResult
 from django_mcp.core.components.serializers import jsonable
-from django_mcp.core.components.views import renders_apps
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.client.input_requests import (
     ElicitResult,
@@ -115,11 +114,6 @@ class Client(ABC):
     _progress_token: str | int | None = None
     _log_level: str | None = None
     _rate_limiter: LogRateLimiter | None = None
-
-    @property
-    def renders_apps(self) -> bool:
-        """Whether it declares that it shows the views of tools; some clients do so without it."""
-        return renders_apps(self.capabilities)
 
     def log(
         self, level: str, message: str | None = None, *, data: Any = None, logger: str | None = None

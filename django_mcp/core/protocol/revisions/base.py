@@ -20,9 +20,6 @@ from django_mcp.core.protocol.schema.compiler import (
 )
 from django_mcp.core.protocol.texts import resolved
 
-VIEW = "ui"
-"""The member of ``_meta`` where MCP Apps describe the view of a tool, or its policy."""
-
 
 class Statefulness(Enum):
     """Where a client describes itself: once per session, or in the metadata of every request."""
@@ -117,6 +114,8 @@ class Revision:
     """Requests and notifications of the server that new code should not use."""
     input_request_methods: frozenset[str] = frozenset()
     """Methods that may be answered with an input request."""
+    meta_members: frozenset[str] = frozenset()
+    """Members of ``_meta`` for clients that read it although the revision has none."""
 
     def revise(
         self, version: str, *, adds: Json | None = None, drops: Json | None = None, **changed: Any
@@ -150,7 +149,7 @@ class Revision:
 
     def describe(self, kind: str, descriptor: Json) -> dict[str, Any]:
         """Return a descriptor as it is listed to clients of this revision."""
-        described = self._with_view(descriptor, self.known_fields(kind, descriptor))
+        described = self._with_meta(descriptor, self.known_fields(kind, descriptor))
         # The annotations of a tool are other ones: its hints.
         if "annotations" in described and kind != "tool":
             described["annotations"] = self.known_fields("annotations", described["annotations"])
@@ -167,19 +166,19 @@ class Revision:
                 described[member] = without_boolean_properties(described[member])
         return described
 
-    def _with_view(self, value: Json, known: dict[str, Any]) -> dict[str, Any]:
-        """Add the metadata of a view in ``value`` to ``known``, a part of it.
+    def _with_meta(self, value: Json, known: dict[str, Any]) -> dict[str, Any]:
+        """Add ``_meta`` of ``value`` to ``known``, a part of it, if it has one of ``meta_members``.
 
-        Hosts read it in any revision, even where tools and resources have no ``_meta``.
+        Hosts read them in any revision, even where tools and resources have no ``_meta``.
         """
         meta = value.get("_meta")
-        if meta is not None and "_meta" not in known and VIEW in meta:
+        if meta is not None and "_meta" not in known and not self.meta_members.isdisjoint(meta):
             known["_meta"] = meta
         return known
 
     def read_contents(self, contents: Json) -> dict[str, Any]:
         """Return an item of a read resource as this revision has it."""
-        return self._with_view(contents, self.known_fields("contents", contents))
+        return self._with_meta(contents, self.known_fields("contents", contents))
 
     def structured_content(self, value: Any, schema: Json | None) -> Any:
         """Return ``value``, wrapped as ``{"result": value}`` where the revision needs an object.

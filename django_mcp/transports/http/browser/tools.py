@@ -13,6 +13,7 @@ from django_mcp.auth.authentication import Authentication, AuthenticationFailed
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.core.auth.base import TENANT_KEY, Principal
 from django_mcp.core.auth.selection import Selection
+from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.dispatch import dispatcher, handle
 from django_mcp.core.protocol.errors import Json, McpError
 from django_mcp.core.protocol.jsonrpc import Request
@@ -20,6 +21,7 @@ from django_mcp.core.protocol.request_meta import OF_NO_CLIENT
 from django_mcp.core.protocol.schema import parameters
 from django_mcp.core.protocol.schema.examples import example_of
 from django_mcp.core.protocol.schema.parameters import Parameter
+from django_mcp.core.server.server import Server
 from django_mcp.runtime.around import tenants
 from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
@@ -129,10 +131,10 @@ async def listed_to(request: HttpExchange, caller: Principal) -> list[ListedTool
     result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
     if isinstance(result, McpError):
         return []
-    # Tools that only views call are not for people, either.
-    return [ListedTool(tool) for tool in result["tools"] if not _is_for_views(tool)]
+    # What models may not know of is not for people, either.
+    return [ListedTool(tool) for tool in result["tools"] if _is_for_models(server, tool["name"])]
 
 
-def _is_for_views(descriptor: Json) -> bool:
-    visibility = ((descriptor.get("_meta") or {}).get("ui") or {}).get("visibility")
-    return visibility is not None and "model" not in visibility
+def _is_for_models(server: Server, name: str) -> bool:
+    tool = server.components.find(ToolComponent.kind, name)
+    return tool is None or tool.is_for_models

@@ -14,10 +14,9 @@ from django.template.defaulttags import CsrfTokenNode, TemplateLiteral
 from django.template.loader_tags import ExtendsNode, IncludeNode
 from django.template.smartif import TokenBase as Operator
 
-from django_mcp.checks.base import Found, check
-from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.protocol.mcp_apps import blocked
 from django_mcp.registry import registered_entries
+from django_mcp.ui.base import view_of
+from django_mcp.ui.mcp_apps import blocked
 from django_mcp.ui.views import TemplateView
 
 OF_REQUESTS = frozenset({"request", "perms", "csrf_token"})
@@ -27,12 +26,16 @@ OF_PAGES = OF_REQUESTS | {"user", "messages"}
 ORIGIN = re.compile(r"([a-z]+:)?//", re.IGNORECASE)
 
 
-@check()
-def check_views() -> Found:
-    components = (entry.component for entry in registered_entries())
-    views = (item.view for item in components if isinstance(item, ToolComponent))
-    # In the order of their first tools.
-    for view in dict.fromkeys(view for view in views if isinstance(view, TemplateView)):
+Messages = Iterator[CheckMessage]
+
+
+def run() -> Messages:
+    yield from check_views()
+    yield from check_app_only_tools()
+
+
+def check_views() -> Messages:
+    for view in _views():
         yield from _of_requests(view)
         try:
             html = view.page()
@@ -47,13 +50,10 @@ def check_views() -> Found:
         yield from _blocked(view, html)
 
 
-@check()
-def check_app_only_tools() -> Found:
+def check_app_only_tools() -> Messages:
     for entry in registered_entries():
         tool = entry.component
-        if not isinstance(tool, ToolComponent) or not tool.app_only:
-            continue
-        if tool.is_public and not tool.reads_only:
+        if "app_only" in tool.options and tool.is_public and not tool.reads_only:
             yield Warning(
                 f"The tool {tool.name!r} at {tool.source} is for views only, changes something, "
                 "and needs no permission: any caller of the server can call it.",
@@ -62,7 +62,14 @@ def check_app_only_tools() -> Found:
             )
 
 
-def _blocked(view: TemplateView, html: str) -> Iterator[CheckMessage]:
+def _views() -> Iterator[TemplateView]:
+    components = (entry.component for entry in registered_entries())
+    views = map(view_of, components)
+    # In the order of their first tools.
+    yield from dict.fromkeys(view for view in views if isinstance(view, TemplateView))
+
+
+def _blocked(view: TemplateView, html: str) -> Messages:
     csp = view.policy.to_meta().get("ui", {}).get("csp")
     yield from _warnings(f"the page of the view {view.uri}", blocked.find(html, csp))
     for template in _templates(view.fragment, set()) if view.fragment else ():
@@ -72,7 +79,7 @@ def _blocked(view: TemplateView, html: str) -> Iterator[CheckMessage]:
         yield from _warnings(f"the template {template.name!r} of the view {view.uri}", absolute)
 
 
-def _warnings(where: str, parts: Iterable[blocked.Blocked]) -> Iterator[CheckMessage]:
+def _warnings(where: str, parts: Iterable[blocked.Blocked]) -> Messages:
     for part in parts:
         yield Warning(
             f"Hosts block a part of {where}: {part}.",
@@ -81,7 +88,7 @@ def _warnings(where: str, parts: Iterable[blocked.Blocked]) -> Iterator[CheckMes
         )
 
 
-def _of_requests(view: TemplateView) -> Iterator[CheckMessage]:
+def _of_requests(view: TemplateView) -> Messages:
     read = {view.template: OF_PAGES, view.fragment: OF_REQUESTS}
     for name, unknown in read.items():
         for variable in sorted(unknown.intersection(_variables(name))):

@@ -1,8 +1,7 @@
-"""The call log: a line in ``django_mcp.calls``, a signal and a row for each call that is over.
+"""What is said of each call that is over: in a line of ``django_mcp.calls``, a signal, extensions.
 
-Who called what, how it ended and how long it took; never results or tokens. Only rows have
-arguments, those that a tool names. Without a log handler, receivers and the app
-``django_mcp.contrib.call_log``, nothing is collected.
+Who called what, how it ended and how long it took; never results or tokens. Without a log handler,
+receivers and an extension with ``after_call``, nothing is collected.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.mcp_apps import policy
+from django_mcp.ui.mcp_apps import policy
 
 
 class Blocked(NamedTuple):

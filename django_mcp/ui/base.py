@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django_mcp.core.components.base import ConfigurationError, listed
+from django_mcp.core.components.base import Component, ConfigurationError, listed
+from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.mcp_apps.metadata import EXTENSION, FLAT_URI, MIME_TYPE
+from django_mcp.core.server.components import Expected
+from django_mcp.ui.mcp_apps.metadata import EXTENSION, FLAT_URI, MIME_TYPE
 
 FRAGMENT = "django-mcp/html"
 """The member of a result's ``_meta`` with the fragment that the page puts into itself."""
 SCHEME = "ui://"
-VERSION = re.compile(r"[0-9a-f]{12}", re.ASCII)
-"""The last part of a listed URI: the beginning of the hash of the page."""
 
 DOMAINS = {
     "connect": ("connectDomains", "connect_domains"),
@@ -44,9 +44,9 @@ LOCAL_ORIGIN = re.compile(r"(?:http|ws)://(?:localhost|127\.0\.0\.1)(?::[0-9]{1,
 DOMAIN = re.compile(rf"(?:https://)?{_HOST}", re.ASCII)
 
 
-def renders_apps(capabilities: Json) -> bool:
-    """Return whether a client with these capabilities renders views."""
-    extensions = capabilities.get("extensions")
+def renders_apps(frame: Frame) -> bool:
+    """Return whether the client declares that it shows views; some do so without it."""
+    extensions = frame.client.capabilities.get("extensions")
     settings = extensions.get(EXTENSION) if isinstance(extensions, Mapping) else None
     types = settings.get("mimeTypes") if isinstance(settings, Mapping) else None
     return isinstance(types, list) and MIME_TYPE in types
@@ -138,6 +138,28 @@ class View(ABC):
     def fragment_of(self, value: Any, arguments: Json) -> str:
         """Return the HTML that shows ``value``, which a tool returned for ``arguments``."""
         raise TypeError(f"{self.uri} has no fragment")
+
+
+def add_fragment(tool: Component | None, result: Json, render: Callable[[], str]) -> dict[str, Any]:
+    """Return the result with a fragment, if the view of the tool shows one and it has none.
+
+    It is in ``_meta``: hosts hand that to the view, and keep it from the model.
+    """
+    meta = result.get("_meta") or {}
+    if not has_fragment(tool) or FRAGMENT in meta:
+        return dict(result)
+    return {**result, "_meta": {**meta, FRAGMENT: render()}}
+
+
+def has_fragment(component: Component | None) -> bool:
+    """Whether a component has a view that shows fragments."""
+    view = view_of(component)
+    return view is not None and view.has_fragment
+
+
+def view_of(component: Component | Expected | None) -> View | None:
+    """Return the view of a tool; None if it has none."""
+    return None if component is None else component.options.get("ui")
 
 
 def tool_meta(view: View | None, *, app_only: bool) -> dict[str, Any]:

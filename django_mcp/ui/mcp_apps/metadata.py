@@ -13,6 +13,8 @@ MIME_TYPE = "text/html;profile=mcp-app"
 CAPABILITY: Json = {"extensions": {EXTENSION: {"mimeTypes": [MIME_TYPE]}}}
 """The capabilities of a client that shows views."""
 
+MEMBER = "ui"
+"""The member of ``_meta`` that describes the view of a tool, or the policy of a page."""
 EVERYBODY = ("model", "app")
 FLAT_URI = "ui/resourceUri"
 """The member that older hosts read."""
@@ -32,7 +34,7 @@ def visibility(tool: Json) -> Sequence[str]:
 
 def ui_meta(owner: Json) -> dict[str, Any]:
     """Return ``_meta.ui`` of a tool, a resource or its content; empty without one."""
-    value = _meta(owner).get("ui")
+    value = _meta(owner).get(MEMBER)
     return value if isinstance(value, dict) else {}
 
 
