@@ -1,4 +1,4 @@
-"""The admin: what users allowed, which is taken back and not edited; machines; trusted issuers."""
+"""The admin of consents, which are revoked and not edited, of machines and of trusted issuers."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from django_mcp.runtime.pages import in_words
 from django_mcp.runtime.read_only_admin import ListedLookups, ReadOnlyAdmin
 
 SECRET_OVERLAP = timedelta(days=7)
-"""How long a secret that was replaced is still accepted."""
+"""A secret is accepted for so long after it was replaced."""
 
 
 @admin.register(Consent)
 class ConsentAdmin(ReadOnlyAdmin):
-    """To delete a consent is to take it back, with the tokens of its client for the server."""
+    """Deleting a consent revokes it, with the tokens of its client for the server."""
 
     list_display = ("user", "client", "client_host", "resource", "scope", "created", "updated")
     list_display_links = ("client",)
@@ -77,7 +77,7 @@ class ConsentAdmin(ReadOnlyAdmin):
         return ", ".join(in_words(row.scopes))
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
-        """Without Django's own action, which would do the same under another name."""
+        """Remove Django's own action: it does the same under another name."""
         # Django has this parameter from 6.1 on.
         where = {} if action_location is None else {"action_location": action_location}
         actions = super().get_actions(request, **where)
@@ -152,7 +152,7 @@ class MachineClientForm(forms.ModelForm):  # type: ignore[type-arg] # Generic fo
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Who may not change it has no fields.
+        # A user who may not change it gets a form without fields.
         if self.instance.pk is not None and "name" in self.fields:
             self.fields["name"].initial = self.instance.application.name
 
@@ -233,7 +233,7 @@ class MachineClientAdmin(OnlySuperusersChange):
 
     @sensitive_variables("secret")
     def _shown(self, request: HttpRequest, obj: MachineClient, secret: str) -> HttpResponse:
-        """Show the secret, without a redirect: it would have to be stored until then."""
+        """Show the secret without a redirect, because a redirect would have to store it."""
         context = {
             **self.admin_site.each_context(request),
             "title": _("The new machine client") if secret else obj.name,
@@ -250,7 +250,7 @@ class MachineClientAdmin(OnlySuperusersChange):
     def replace_secret(
         self, request: HttpRequest, queryset: QuerySet[MachineClient]
     ) -> HttpResponse | None:
-        """Give one client a new secret. It has the old one for SECRET_OVERLAP as well."""
+        """Give one client a new secret. The old one is accepted for SECRET_OVERLAP as well."""
         rows = [*queryset.select_related("application")[:2]]
         if len(rows) != 1 or rows[0].has_keys:
             text = _("Select one client that authenticates by a secret.")
@@ -271,7 +271,7 @@ class MachineClientAdmin(OnlySuperusersChange):
 
 
 SHOWN = "_django_mcp_new_secret"
-"""The attribute of the request with the secret, from when it is saved until it is shown."""
+"""The attribute of the request that has the secret after it was saved, until it is shown."""
 
 
 class TrustedIssuerForm(forms.ModelForm):  # type: ignore[type-arg] # Generic for mypy only.
@@ -335,7 +335,7 @@ class TrustedIssuerAdmin(OnlySuperusersChange):
 
 @admin.register(ExternalIdentity)
 class ExternalIdentityAdmin(ReadOnlyAdmin):
-    """To delete an identity unlinks it: its next assertion is one of a new subject."""
+    """Deleting an identity unlinks it: its next assertion counts as that of a new subject."""
 
     list_display = ("subject", "trusted_issuer_name", "tenant", "user", "created")
     list_select_related = ("user", "trusted_issuer")
@@ -349,7 +349,7 @@ class ExternalIdentityAdmin(ReadOnlyAdmin):
 
 @admin.register(ManagedAccess)
 class ManagedAccessAdmin(ReadOnlyAdmin):
-    """What companies let clients do for users. An administrator ends it, and allows it again."""
+    """Access that companies give to clients for users. An administrator ends or restores it."""
 
     list_display = ("user", "client", "company", "resource", "scope", "updated", "ended_at")
     list_display_links = ("client",)
@@ -372,7 +372,7 @@ class ManagedAccessAdmin(ReadOnlyAdmin):
         return str(row.trusted_issuer.name)
 
     def delete_model(self, request: HttpRequest, obj: ManagedAccess) -> None:
-        """End its tokens, too. Another assertion makes it anew: ``end`` prevents that."""
+        """End its tokens as well. The next assertion creates it again; ``end`` prevents that."""
         obj.end()
         super().delete_model(request, obj)
 

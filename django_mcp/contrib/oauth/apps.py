@@ -9,7 +9,7 @@ from django.apps import AppConfig
 from django_mcp.extensions import Extension
 
 WITH_SECRETS = ("oauthlib", "oauth2_provider")
-"""Loggers whose debug messages contain tokens and codes."""
+"""Loggers with tokens and codes in their debug messages."""
 
 
 class OAuthConfig(AppConfig):

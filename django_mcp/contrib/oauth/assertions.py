@@ -74,7 +74,7 @@ class InvalidAssertion(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClientJWT:
-    """A client's assertion whose signature and claims are valid."""
+    """An assertion of a client, with a valid signature and valid claims."""
 
     machine: MachineClient
     claims: Mapping[str, Any] = field(repr=False)
@@ -86,7 +86,7 @@ class ClientJWT:
 
 @dataclass(frozen=True, slots=True)
 class IdentityJWT:
-    """An issuer's assertion whose signature and claims are valid."""
+    """An assertion of an issuer, with a valid signature and valid claims."""
 
     trusted: TrustedIssuer
     claims: Mapping[str, Any] = field(repr=False)
@@ -219,7 +219,7 @@ def _checked(verified: VerifiedJWT | None, accepted: set[str]) -> Mapping[str, A
         raise InvalidAssertion("The assertion, its signature or its dates are not valid")
     claims = verified.claims
     stated_audiences = audiences(claims)
-    # One for another server as well could be presented here by that server.
+    # Another server that it is for as well could present it here.
     if not stated_audiences or not accepted.issuperset(stated_audiences):
         raise InvalidAssertion("The audience of the assertion is not this authorization server")
     if not (_is_name(claims["sub"]) and _is_name(claims["jti"]) and number(claims["exp"])):
@@ -232,7 +232,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _spellings(own: str) -> Sequence[str]:
-    """The issuer; and with a slash where it has no path, as libraries for URLs write it."""
+    """The issuer, and with a slash if it has no path, as libraries for URLs write it."""
     return [own] if urlsplit(own).path else [own, f"{own}/"]
 
 

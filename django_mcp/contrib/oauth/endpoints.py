@@ -52,7 +52,8 @@ def failed(error: str, description: str, status: int = 400) -> JsonResponse:
 class GuardedAgainstGuesses:
     """Refuses a client that has failed to authenticate too often (RFC 6749, section 2.3.1).
 
-    Failures are counted for each client and network, so that nobody locks out a client elsewhere.
+    Failures are counted for each client and network, so that one network locks out no client of
+    another.
     """
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -87,8 +88,8 @@ class TokenView(GuardedAgainstGuesses, views.TokenView):
         read_assertions(request)
         response: HttpResponseBase
         if grant in machines.GRANTS:
-            # What these write is written when everything is checked. A document that has to be
-            # fetched must not hold a transaction open.
+            # These write only after all checks. A transaction must not stay open while a document
+            # is fetched.
             response = super().post(request, *args, **kwargs)
             return response
         with transaction.atomic(using=redemptions.database()):
@@ -98,7 +99,7 @@ class TokenView(GuardedAgainstGuesses, views.TokenView):
 
 
 def read_assertions(request: HttpRequest) -> None:
-    """Verify the assertions of a request; one of a user lets the document of its client be read."""
+    """Verify the assertions of a request. One for a user lets its client's document be fetched."""
     assertions.read(request, _url(base_url(request), "token"))
     identity = assertions.of(request.META).identity
     if isinstance(identity, assertions.IdentityJWT):
@@ -108,9 +109,9 @@ def read_assertions(request: HttpRequest) -> None:
 
 
 def challenged(response: HttpResponseBase) -> HttpResponseBase:
-    """Name the authentication scheme of clients (RFC 6749, section 5.2).
+    """Set the authentication scheme of clients (RFC 6749, section 5.2).
 
-    oauthlib names the scheme of resources.
+    oauthlib sets the scheme of resources.
     """
     if response.status_code == 401:
         response["WWW-Authenticate"] = 'Basic realm="OAuth clients"'
@@ -144,7 +145,7 @@ def as_json(response: HttpResponseBase) -> HttpResponseBase:
 
 
 class RegistrationView(views.DynamicClientRegistrationView):
-    """RFC 7591. Anybody may register, so that unused clients are bounded, and no cookie counts."""
+    """RFC 7591. Anybody may register, so unused clients are bounded, and cookies are ignored."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         return without_store(super().dispatch(request, *args, **kwargs))

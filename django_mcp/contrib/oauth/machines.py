@@ -146,9 +146,9 @@ def _refused(error: InvalidAssertion) -> bool:
 
 
 def may_use_client_credentials(client: Any) -> bool | None:
-    """Whether a client may use this grant; None for one that only the toolkit knows about.
+    """Whether a client may use this grant; None for one that is no machine: the toolkit decides.
 
-    Whoever registers by itself never may.
+    A client that registered by itself never may.
     """
     if client.registration_source != get_application_model().RegistrationSource.MANUAL:
         return False
@@ -164,7 +164,7 @@ def is_active(user: Any) -> bool:
 
 
 def assign(token: Mapping[str, Any], user: Any) -> None:
-    """Let a token that was just stored be one of ``user``: the toolkit stores it without any."""
+    """Set the user of a token that was just stored: the toolkit stores it without one."""
     digest = redemptions.digest_of(token["access_token"])
     current(get_access_token_model()).filter(token_checksum=digest).update(user=user)
 
@@ -226,7 +226,7 @@ def accept(identity: IdentityJWT, request: Any, validator: Any) -> None:
 
 
 def _resource(identity: IdentityJWT, request: Any) -> str:
-    """Return the resource that the assertion names, which the parameter may only repeat."""
+    """Return the resource that the assertion names. The parameter may only repeat it."""
     base = resources.base_of(request)
     named = identity.claims.get("resource", resources.only(base))
     if not isinstance(named, str) or not resources.is_known(base, named):
@@ -238,9 +238,9 @@ def _resource(identity: IdentityJWT, request: Any) -> str:
 
 
 def _scopes(identity: IdentityJWT, request: Any) -> list[str]:
-    """Return the scopes of the assertion, which must lie within the requested ones.
+    """Return the scopes of the assertion that the administrator allows the issuer.
 
-    Of these, the token has those that the administrator allows the issuer.
+    The assertion must not have scopes that the request does not ask for.
     """
     requested = set(request.scope.split() if request.scope else identity.scopes)
     if not requested.issuperset(identity.scopes):
@@ -272,9 +272,9 @@ def _record(identity: IdentityJWT, request: Any) -> bool:
 
 
 def user_of(claims: Mapping[str, Any], trusted: TrustedIssuer) -> Any:
-    """Return the user whom the subject of an assertion is, or None.
+    """Return the user for the subject of an assertion, or None.
 
-    A subject is linked once: what its address or name is later does not matter.
+    A subject is linked once: a later change of its address or name has no effect.
     """
     tenant = str(claims[trusted.tenant_claim]) if trusted.tenant_claim else ""
     digest = identity_digest(trusted.issuer, tenant, claims["sub"])
@@ -306,7 +306,7 @@ def user_of(claims: Mapping[str, Any], trusted: TrustedIssuer) -> Any:
 def _user_with(email: str, trusted: TrustedIssuer) -> Any:
     """Return the only user with an address, unless another subject of the issuer is this user.
 
-    A company may give an address of somebody who left to somebody else.
+    A company may give the address of an employee who left to another one.
     """
     model = get_user_model()
     field = model.get_email_field_name()
@@ -318,7 +318,7 @@ def _user_with(email: str, trusted: TrustedIssuer) -> Any:
 
 
 def _new_user(email: str, trusted: TrustedIssuer, digest: str) -> Any:
-    """Create a user without a password; raises ValidationError if the site needs more of one."""
+    """Create a user without a password; raises ValidationError if the site requires more."""
     model = get_user_model()
     email_fields = {model.get_email_field_name(): email} if email else {}
     name_fields = {model.USERNAME_FIELD: email}

@@ -46,7 +46,7 @@ class ConsentManager(models.Manager["Consent"]):
         """Add scopes to the consent of a user for a client.
 
         Several pages of one user may do it at once. The row is inserted before it is locked: on
-        MariaDB, the lock of a missing row is a lock of a gap, in which nobody can insert.
+        MariaDB, the lock of a missing row locks a gap, and nobody can insert there.
         """
         key = {"user": user, "application": application, "resource": resource}
         given = {*scopes}
@@ -163,7 +163,7 @@ class Redemption(models.Model):
     )
     token_family = models.UUIDField(db_index=True)
     response = models.TextField(blank=True)
-    """The tokens, encrypted for whoever has the refresh token; empty for a code."""
+    """The tokens, which nobody can decrypt without the refresh token; empty for a code."""
     created = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
@@ -258,7 +258,7 @@ class MachineClient(models.Model):
         return check_password(secret, self.previous_secret)
 
     def revoke_tokens(self) -> None:
-        """End its tokens, for example because it acts as another user from now on."""
+        """End its tokens, for example when its user changes."""
         revoke_tokens(application=self.application)
 
 
@@ -384,10 +384,10 @@ class TrustedIssuer(models.Model):
 
 
 class ExternalIdentity(models.Model):
-    """The user whom a subject of an issuer is (issuer, tenant and subject identify them)."""
+    """The user for a subject of an issuer. Issuer, tenant and subject identify it."""
 
     digest = models.CharField(max_length=64, unique=True, editable=False)
-    """Of the three: some databases compare text without case."""
+    """The digest of the three, because some databases compare text without case."""
     trusted_issuer = models.ForeignKey(
         TrustedIssuer,
         verbose_name=_("trusted issuer"),

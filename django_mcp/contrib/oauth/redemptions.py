@@ -41,8 +41,8 @@ from django_mcp.runtime.signing import DjangoSigner
 logger = logging.getLogger("django_mcp")
 
 REPEAT_SECONDS = 60
-"""How long a refresh may be repeated. A client that has lost the answer tries again after its time
-limit, which is 30 or 60 seconds for most; a token that was stolen is noticed as much later."""
+"""A refresh may be repeated for so long. A client that has lost the answer tries again after
+its time limit, mostly 30 or 60 seconds. A stolen token is noticed that much later."""
 KEPT = timedelta(hours=1)
 """Redemptions that are younger are never pruned."""
 
@@ -83,7 +83,7 @@ def keep(credential: str, tokens: Mapping[str, Any], *, is_repeatable: bool) -> 
     family.exclude(response="").delete()
     response = ""
     if is_repeatable:
-        # For whoever has the credential: the database and SECRET_KEY do not suffice.
+        # It takes the credential to decrypt it: the database and SECRET_KEY do not suffice.
         response = DjangoSigner().sign(_bound_to(credential), json.dumps(tokens))
     current(Redemption).create(
         digest=digest_of(credential),
@@ -125,7 +125,7 @@ def successor_of(redemption: Redemption, refresh_token: str) -> Any:
 def revoke_what_came_of(code: str, application: Any) -> None:
     """Revoke all tokens that a code was exchanged for, and those that followed (RFC 6749, 4.1.2).
 
-    Whoever redeems a code a second time may have stolen it, or the first one may.
+    One of the two clients that redeemed the code may have stolen it.
     """
     redemption = current(Redemption).filter(digest=digest_of(code), application=application).first()
     if redemption is None:

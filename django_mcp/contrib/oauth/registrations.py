@@ -25,9 +25,9 @@ BATCH = 500
 
 
 MAX_UNUSED = 30
-"""Clients of one network to which no user has allowed anything, besides the new ones."""
+"""Unused clients of one network, besides the new ones."""
 NEW = timedelta(minutes=10)
-"""The age up to which a client is new: its user may be logging in, so it is not deleted."""
+"""A client is new until this age. Its user may be logging in, so it is not deleted."""
 MAX_NEW = 1000
 """New clients of one network: a bound for programs that register all the time."""
 DEFAULT_METHOD = "client_secret_basic"
@@ -85,7 +85,7 @@ def _delete_but_newest(clients: QuerySet[Any], number: int) -> None:
 
 
 def prune() -> int:
-    """Delete the clients to which no user has ever allowed anything; return their number.
+    """Delete unused clients; return their number.
 
     Anybody may register, and many programs do so at each start. One that registered within the
     last 30 days is kept, since its user may still come. One that the site added is kept always.
@@ -99,7 +99,7 @@ def prune() -> int:
 
 
 def _unused() -> QuerySet[Any]:
-    """The clients that registered, and to which no user has ever allowed anything."""
+    """The clients that registered, and that no user has ever allowed anything."""
     model = get_application_model()
     unused: QuerySet[Any] = current(model).exclude(
         registration_source=model.RegistrationSource.MANUAL

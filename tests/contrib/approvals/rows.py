@@ -73,8 +73,8 @@ async def request(
     *, amount: int = 7, four_eyes: bool = False, user_key: str = ""
 ) -> tuple[str, bool]:
     """Store the call; return its id, and whether it is new."""
-    new, held = described(amount=amount, four_eyes=four_eyes, user_key=user_key)
-    return await store.get().create_waiting(new, held)
+    new, approval = described(amount=amount, four_eyes=four_eyes, user_key=user_key)
+    return await store.get().create_waiting(new, approval)
 
 
 async def decide(key: str, who: User, choice: str = "approve", **changed: Any) -> Any:

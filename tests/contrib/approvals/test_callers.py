@@ -221,8 +221,8 @@ async def test_status_of_a_call_is_unknown_to_a_token_without_the_scope_of_its_t
         return f"Paid {amount}"
 
     async with Client(server, user=bob, scopes=["admin"]) as admin:
-        held = await admin.call_tool("pay_as_admin", {"amount": 1})
-        key = id_of(held)
+        waiting = await admin.call_tool("pay_as_admin", {"amount": 1})
+        key = id_of(waiting)
         assert id_of(await admin.call_tool("approval_status", {"id": key})) == key
     async with Client(server, user=bob, scopes=["shop"]) as other:
         answer = await other.call_tool("approval_status", {"id": key})

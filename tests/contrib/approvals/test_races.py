@@ -85,7 +85,7 @@ def database(migrated: str, settings: Any) -> str:
     return migrated
 
 
-def hold() -> str:
+def waiting_call() -> str:
     """The id of a call that waits."""
     key, _ = async_to_sync(rows.request)()
     return key
@@ -119,7 +119,7 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
 
 
 def test_one_of_several_decisions_counts(database: str) -> None:
-    hold()
+    waiting_call()
 
     def decide(number: int) -> Any:
         decision = Decision.APPROVE if number % 2 else Decision.DECLINE
@@ -136,14 +136,14 @@ def test_one_of_several_decisions_counts(database: str) -> None:
 
 
 def test_one_of_several_workers_starts_the_call(database: str) -> None:
-    key = hold()
+    key = waiting_call()
     Approval.objects.get().decide(approver(), Decision.APPROVE, where="page")
     started = at_once(lambda number: start(key, f"worker-{number}"))
     assert started.count(True) == 1
 
 
 def test_decision_and_expiry_exclude_each_other(database: str) -> None:
-    hold()
+    waiting_call()
     Approval.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
 
     def act(number: int) -> bool:
@@ -198,7 +198,7 @@ def go(process: Popen[str]) -> None:
 
 
 def test_approved_call_runs_once_after_a_crash_before_its_run(database: str, file: Path) -> None:
-    key = hold()
+    key = waiting_call()
     with worker(database, file, "approve", key) as crashing:
         go(crashing)
         assert crashing.wait(SECONDS) == -9
@@ -214,7 +214,7 @@ def test_approved_call_runs_once_after_a_crash_before_its_run(database: str, fil
 
 @pytest.mark.nightly
 def test_call_whose_worker_was_killed_is_lost_and_not_repeated(database: str, file: Path) -> None:
-    key = hold()
+    key = waiting_call()
     Approval.objects.get().decide(approver(), Decision.APPROVE, where="page")
     with worker(database, file, "hang", key) as hanging:
         go(hanging)
