@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import tasks
@@ -105,49 +103,42 @@ async def submit_unstarted(pause: float) -> None:
 
 def follow_decision(changed: Changed) -> None:
     """Publish a decision, and submit the task if it was approved, from synchronous code."""
-
-    async def follow() -> None:
-        task = await changes.publish(changed)
-        if task.status is Status.WORKING:
-            await _run_or_submit(task.id)
-
-    _on_thread(follow)
+    is_approved = changed.after.status is Status.WORKING
+    _on_thread(changed, changed.after.id if is_approved else None)
 
 
 def publish_on_thread(changed: Changed) -> None:
     """Publish a change of a task that runs already, from synchronous code."""
-
-    async def follow() -> None:
-        await changes.publish(changed)
-
-    _on_thread(follow)
+    _on_thread(changed, None)
 
 
 def submit_again(task_id: str) -> None:
     """Submit a task that was approved, and not started, from synchronous code."""
-    _on_thread(partial(_run_or_submit, task_id))
+    _on_thread(None, task_id)
 
 
-async def _run_or_submit(task_id: str) -> None:
-    """Submit an approved task, or run it on this thread: its event loop ends with the task."""
-    runner = runners.get()
-    if runner.runs_here:
-        await runner.run(task_id)
-    else:
-        await submit_approved(task_id)
+def _on_thread(changed: Changed | None, task_id: str | None) -> None:
+    """Publish a change, and submit a task, on a thread with an event loop; return at once.
 
-
-def _on_thread(function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine function on a thread with an event loop of its own; return at once.
-
-    A task that runs in this process runs there: the request may have no event loop that lasts. A
-    process that is told to stop waits for it.
+    A task that runs in this process runs there, because the request may have no event loop that
+    lasts. A process that is told to stop waits for it.
     """
     done = background.accept_thread()
 
+    async def publish_and_submit() -> None:
+        if changed is not None:
+            await changes.publish(changed)
+        if task_id is None:
+            return
+        runner = runners.get()
+        if runner.runs_here:
+            await runner.run(task_id)
+        else:
+            await submit_approved(task_id)
+
     def work() -> None:
         try:
-            bus.run_in_temporary_loop(function)
+            bus.run_in_temporary_loop(publish_and_submit)
         except Exception:
             log_repeated(logging.ERROR, "A decision could not be followed", exc_info=True)
         finally:

@@ -37,9 +37,9 @@ def threads_of_decisions(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let a decision return when what follows it is done. Call it to have the usual threads."""
     begin = submission._on_thread
 
-    def begin_and_wait(function: Any) -> None:
+    def begin_and_wait(*args: Any) -> None:
         before = set(background._threads)
-        begin(function)
+        begin(*args)
         for future in background._threads - before:
             future.result(SECONDS)
 
