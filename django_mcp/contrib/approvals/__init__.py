@@ -4,8 +4,8 @@ An approval is *requested* by a call, *decided* by a person, and used by one run
 *waits* before its start, with a second row for its approvers. The path of a call:
 
 1. ``tools/call`` follows the steps of the plan of its tool (``core.dispatch.plan.Plan.call``). The
-   last one before the handler is ``step.request_approval``. It returns None where the call needs
-   no approval, and the call goes on.
+   first one after the validation is ``step.request_approval``, because it ``decides``. It returns
+   None where the call needs no approval, and the call goes on.
 2. Otherwise ``step.describe`` makes the row, and ``TaskStore.create_waiting`` stores it. The same
    call is not stored twice while it is active.
 3. ``prompts.ask`` requests the decision from a caller who may decide. ``step._answer`` answers the
@@ -25,9 +25,9 @@ task, with its client.
 
 Invariants:
 
-* A call that needs an approval runs only with a ``Grant``: for one server, tool and arguments, and
-  for one call. Only two functions make one: ``step.grant`` from a verified row, and
-  ``step._run_with_client`` after a verified row was started.
+* A call that needs an approval passes the step only with a ``Grant``: for one server, tool and
+  arguments, and for one call. ``step.grant`` makes it from a verified row. Without the step, only
+  ``step._run_with_client`` runs the handler: the row was verified, and has been started.
 * The first decision counts, and a task starts once. No status leads back; the states, and who
   moves them, are in ``models``.
 * ``Approval.stored_call`` compares the columns that decide who may approve the call, and as whom it
