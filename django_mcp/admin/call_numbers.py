@@ -15,6 +15,7 @@ from django.urls import NoReverseMatch, reverse
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.core.protocol.revisions import BY_VERSION, Statefulness
 from django_mcp.registry import Entry
+from django_mcp.runtime.read_only_admin import caller_of
 
 if apps.is_installed("django_mcp.contrib.call_log"):
     from django_mcp.contrib.call_log import chart, dashboard
@@ -76,7 +77,7 @@ class StatelessClient:
     """The last calls of one client that has no session."""
 
     client: str
-    user: str
+    user: Any
     program: str
     server: str
     revision: str
@@ -100,7 +101,7 @@ def stateless_clients() -> list[StatelessClient]:
         if call.revision not in stateless:
             continue
         name = f"{call.client_name} {call.client_version}".strip() or "-"
-        user = call.principal if call.user is None else call.user.get_username()
+        user = caller_of(call.principal) if call.user is None else call.user.get_username()
         key = (name, user, call.program, call.server, call.revision)
         if key not in clients:
             clients[key] = StatelessClient(*key, last=call.called_at, target=call.target)

@@ -25,6 +25,7 @@ from django_mcp.core.components.resource import ResourceComponent, TemplateCompo
 from django_mcp.models import Component
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry, entries
+from django_mcp.runtime.read_only_admin import NOTHING, breakable
 
 
 def row(entry: Entry) -> Component:
@@ -93,8 +94,8 @@ class ComponentAdmin(RegistryAdmin):
         "kind",
         "name",
         "title_and_uri",
-        "app",
-        "permission",
+        "app_name",
+        "permission_name",
         "calls",
         "is_on",
     )
@@ -104,7 +105,13 @@ class ComponentAdmin(RegistryAdmin):
     search_help_text = _("Searches names, URIs, titles and descriptions.")
     actions = ("switch_off", "switch_on")
     change_list_template = "admin/django_mcp/component/list.html"
-    sort_keys = {"calls": "call_count", "is_on": "is_switched_off", "title_and_uri": "title"}
+    sort_keys = {
+        "app_name": "app",
+        "calls": "call_count",
+        "is_on": "is_switched_off",
+        "permission_name": "permission",
+        "title_and_uri": "title",
+    }
 
     @admin.display(description=_("title, URI"), ordering="title")
     def title_and_uri(self, component: Component) -> str:
@@ -112,7 +119,15 @@ class ComponentAdmin(RegistryAdmin):
         declared = component.entry.component
         uri = declared.key if isinstance(declared, ResourceComponent | TemplateComponent) else ""
         texts = [text for text in (component.title, uri) if text]
-        return format_html_join(mark_safe("<br>"), "{}", ((text,) for text in texts)) or "-"
+        return format_html_join(mark_safe("<br>"), "{}", ((text,) for text in texts)) or NOTHING
+
+    @admin.display(description=_("app"), ordering="app")
+    def app_name(self, component: Component) -> str:
+        return breakable(component.app) or NOTHING
+
+    @admin.display(description=_("permission"), ordering="permission")
+    def permission_name(self, component: Component) -> str:
+        return breakable(component.permission) or NOTHING
 
     @admin.display(description=_("calls"), ordering="call_count")
     def calls(self, component: Component) -> str:

@@ -62,9 +62,6 @@ class RegistryAdmin(ReadOnlyAdmin):
     """The attribute that sorts rows, for a column that shows something else."""
     show_facets = ShowFacets.NEVER
 
-    class Media:
-        css = {"all": ["django_mcp/admin.css"]}
-
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 

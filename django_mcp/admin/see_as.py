@@ -11,7 +11,7 @@ from django import forms
 from django.contrib.admin import AdminSite
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
-from django.contrib.admin.widgets import AdminTextInputWidget, AutocompleteSelect
+from django.contrib.admin.widgets import AdminTextInputWidget
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -29,6 +29,7 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
+from django_mcp.runtime.read_only_admin import UserSelect, are_users_searched
 from django_mcp.transports import in_process
 
 if TYPE_CHECKING:
@@ -78,21 +79,22 @@ class Seen:
         return sum(line.state != "hidden" for line in self.lines)
 
 
-def user_field(site: AdminSite) -> forms.Field:
+def user_field(request: HttpRequest, site: AdminSite) -> forms.Field:
     """Return a field for a user: by autocompletion, or by name where users are not searched."""
     model = get_user_model()
-    is_searched = site.is_registered(model) and bool(site.get_model_admin(model).search_fields)
+    is_searched = are_users_searched(request, site)
     widget: forms.Widget = AdminTextInputWidget()
     if is_searched:
         # Any foreign key to users: the widget asks the admin of its model.
-        widget = AutocompleteSelect(LogEntry._meta.get_field("user"), site)
+        field = LogEntry._meta.get_field("user")
+        widget = UserSelect(field, site, placeholder=_("Somebody who has not logged in"))
     return forms.ModelChoiceField(
         model._default_manager.all(),
         label=_("User"),
         required=False,
         widget=widget,
         to_field_name=None if is_searched else model.USERNAME_FIELD,
-        help_text=_("Empty for somebody who has not logged in."),
+        help_text="" if is_searched else _("Empty for somebody who has not logged in."),
         error_messages={"invalid_choice": _("There is no such user.")},
     )
 
@@ -114,9 +116,9 @@ class SeeAsForm(forms.Form):
     )
     read_only = forms.BooleanField(label=_("Only what changes nothing"), required=False)
 
-    def __init__(self, data: QueryDict | None, site: AdminSite) -> None:
+    def __init__(self, data: QueryDict | None, user: forms.Field) -> None:
         super().__init__(data)
-        self.fields = {"user": user_field(site), **self.fields}
+        self.fields = {"user": user, **self.fields}
 
     def clean_user(self) -> Any:
         return self.cleaned_data["user"] or AnonymousUser()
@@ -149,7 +151,8 @@ def see_as_user(request: HttpRequest, *, model_admin: RegistryAdmin) -> HttpResp
     """The page: a form for a user, and the components of all servers as that user sees them."""
     if not may_see_as(request):
         raise PermissionDenied
-    form = SeeAsForm(request.GET if "user" in request.GET else None, model_admin.admin_site)
+    data = request.GET if "user" in request.GET else None
+    form = SeeAsForm(data, user_field(request, model_admin.admin_site))
     seen = _seen(form) if form.is_valid() else None
     context = {"title": _("See as"), "subtitle": None, "form": form, "seen": seen}
     return model_admin.page(request, "admin/django_mcp/component/see_as.html", context)

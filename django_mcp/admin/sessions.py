@@ -19,7 +19,7 @@ from django_mcp.models import McpSession, Stream
 from django_mcp.pubsub import publisher
 from django_mcp.pubsub.publisher import OUTBOX
 from django_mcp.runtime import pools
-from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json
+from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json, caller_of
 from django_mcp.stores.base import digest
 
 USER_SCHEMES = frozenset({"django_session", "oauth", "rest_framework", "token"})
@@ -48,9 +48,6 @@ class McpSessionAdmin(ReadOnlyAdmin):
     actions = ("delete_selected",)
     change_list_template = "admin/django_mcp/mcpsession/sessions.html"
 
-    class Media:
-        css = {"all": ["django_mcp/admin.css"]}
-
     # Columns. Data beside the rows of a list is read once for all rows.
 
     @admin.display(description=_("client"))
@@ -60,12 +57,10 @@ class McpSessionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("user"), ordering="principal")
     def user(self, session: McpSession) -> Any:
-        from django_mcp.auth.anonymous import ANONYMOUS
 
         if not hasattr(session, "user_name"):
             _add_facts([session])
-        is_anonymous = session.principal.startswith(f"{ANONYMOUS.scheme}:")
-        return session.user_name or (_("anonymous") if is_anonymous else session.principal)
+        return session.user_name or caller_of(session.principal)
 
     @admin.display(description=_("user"))
     def user_page(self, session: McpSession) -> Any:

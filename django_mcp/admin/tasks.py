@@ -16,7 +16,7 @@ from django_mcp import conf
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
-from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin, as_json
+from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin, as_json, caller_of
 from django_mcp.tasks import store as task_store
 from django_mcp.tasks import submission
 from django_mcp.tasks.run import worker_of
@@ -51,17 +51,17 @@ class McpTaskAdmin(ReadOnlyAdmin):
         "lease_until",
         "outcome_text",
     )
+    optional_fields = ("status_message", "worker", "approval_page", "started_at", "ended_at")
     actions = ("cancel_selected", "submit_selected")
     change_list_template = "admin/django_mcp/mcptask/change_list.html"
 
-    class Media:
-        css = {"all": ["django_mcp/admin.css"]}
-
     @admin.display(description=_("owner"), ordering="principal")
-    def owner_name(self, task: McpTask) -> str:
+    def owner_name(self, task: McpTask) -> Any:
         if not hasattr(task, "user_name"):
             _add_user_names([task])
-        return f"{task.user_name} ({task.principal})" if task.user_name else task.principal
+        if not task.user_name:
+            return caller_of(task.principal)
+        return f"{task.user_name} ({task.principal})"
 
     @admin.display(description=_("owner"))
     def owner_page(self, task: McpTask) -> Any:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 from weakref import WeakSet
 
+from django import forms
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.utils import quote
+from django.contrib.admin.widgets import AutocompleteSelect
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.auth.anonymous import ANONYMOUS
 from django_mcp.core.components.tool import ToolComponent
 
 PACKAGE = "django_mcp"
@@ -61,6 +67,9 @@ class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
     Django allows every column of the model. The rows of this package have some that nobody sees,
     which a lookup such as ``?data__contains=`` would read letter by letter.
     """
+
+    class Media:
+        css = {"all": ["django_mcp/admin.css"]}
 
     def __init__(self, model: Any, admin_site: admin.AdminSite) -> None:
         super().__init__(model, admin_site)
@@ -123,14 +132,77 @@ class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
 class ReadOnlyAdmin(ListedLookups):
     """An admin without adding and changing of rows."""
 
+    optional_fields: Collection[str] = ()
+    """Fields that the page of a row has only where there is a value."""
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        listed: Any = super().get_fields(request, obj)
+        if obj is None:
+            return listed
+        return [
+            name for name in listed if name not in self.optional_fields or self._value(obj, name)
+        ]
+
+    def _value(self, row: Any, name: str) -> Any:
+        """Return what the page shows of a field; None if it is empty."""
+        shown = getattr(self, name)(row) if hasattr(self, name) else getattr(row, name)
+        return None if shown == NOTHING else shown
+
+
+def caller_of(principal: str) -> Any:
+    """Return a principal that is no user as lists show it."""
+    return _("anonymous") if principal.startswith(f"{ANONYMOUS.scheme}:") else principal
+
+
+class UserSelect(AutocompleteSelect):
+    """A select of one user by autocompletion, with a text for no user."""
+
+    def __init__(self, field: Any, site: admin.AdminSite, *, placeholder: Any) -> None:
+        super().__init__(field, site)
+        self.placeholder = placeholder
+
+    def build_attrs(self, base_attrs: Any, extra_attrs: Any = None) -> dict[str, Any]:
+        attributes: dict[str, Any] = super().build_attrs(base_attrs, extra_attrs)
+        return {**attributes, "data-placeholder": str(self.placeholder)}
+
+    @property
+    def media(self) -> forms.Media:
+        return super().media + forms.Media(js=["django_mcp/user_select.js"])
+
+    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
+        """Return the chosen user; nobody for a text that is no key of a user."""
+        try:
+            return super().optgroups(name, value, attr)
+        except (ValueError, ValidationError):
+            return super().optgroups(name, [], attr)
+
+
+def are_users_searched(request: HttpRequest, site: admin.AdminSite) -> bool:
+    """Whether an admin site completes the names of users for the user of a request."""
+    model = get_user_model()
+    if not site.is_registered(model):
+        return False
+    users = site.get_model_admin(model)
+    return bool(users.get_search_fields(request)) and users.has_view_permission(request)
+
+
+_BREAKS = re.compile(r"(?<=[._/:-])(?=\w)")
+
+
+def breakable(text: Any) -> str:
+    """Return a name or URI in HTML that lines break after its dots and underscores only."""
+    return format_html_join(
+        mark_safe("<wbr>"), "{}", ((part,) for part in _BREAKS.split(str(text)))
+    )
+
 
 def as_json(value: Any) -> str:
     """Return a value as indented JSON, in HTML."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    return format_html("<pre>{}</pre>", text)
+    return format_html('<pre class="mcp-value">{}</pre>', text)

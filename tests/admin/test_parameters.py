@@ -42,6 +42,11 @@ def test_row_has_default_description_limits_and_whether_it_is_required() -> None
     )
 
 
+def test_limit_of_one_is_in_the_singular() -> None:
+    limits = row({"type": "string", "minLength": 1, "maxLength": 500}).limits
+    assert limits == "at least 1 character, at most 500 characters"
+
+
 def test_objects_and_lists_have_rows_for_their_members() -> None:
     line = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
     schema = {

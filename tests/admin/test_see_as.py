@@ -106,6 +106,7 @@ def test_lists_are_those_that_the_user_gets(browser: Browser, ann: Any, server: 
     ("query", "error"),
     [
         ({"user": "0"}, "There is no such user."),
+        ({"user": "nobody"}, "There is no such user."),
         ({"user": "", "scopes": 'a"b'}, "scope"),
         ({"user": "", "groups": ","}, "groups names no group"),
         ({"user": "", "groups": ",".join(f"g{n}" for n in range(65))}, "at most 64 groups"),

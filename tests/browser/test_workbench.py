@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 from django.contrib.admin.utils import quote
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.browser.accessibility import THEMES, problems
@@ -24,6 +25,7 @@ from tests.wire.messages import NEWEST_SESSION
 __all__ = ["pytestmark", "site", "visitor"]
 
 COMPONENTS = "/admin/django_mcp/component/"
+CALLS = "/admin/django_mcp_calls/call/"
 SESSIONS = "/admin/django_mcp/mcpsession/"
 SERVER = "/admin/django_mcp/mcpserver/mcp/change/"
 TOOL = f"{COMPONENTS}{quote('mcp:tool:search_tickets')}/change/"
@@ -71,9 +73,11 @@ def wait_for_text(visitor: Visitor, selector: str, text: str) -> None:
         ("see-as-mistake", f"{COMPONENTS}see-as/?user=nobody"),
         ("sessions", SESSIONS),
         ("tasks", "/admin/django_mcp/mcptask/"),
-        ("calls", "/admin/django_mcp_calls/call/"),
+        ("calls", CALLS),
+        ("calls-of-a-user", f"{CALLS}?user=agent"),
+        ("tokens", "/admin/django_mcp_tokens/personalaccesstoken/"),
         ("approvals", "/admin/django_mcp_approvals/approval/"),
-        ("call-dashboard", "/admin/django_mcp_calls/call/dashboard/"),
+        ("call-dashboard", f"{CALLS}dashboard/"),
     ],
 )
 def test_page_is_accessible_and_fits_in_both_themes(
@@ -89,6 +93,23 @@ def test_page_is_accessible_and_fits_in_both_themes(
             visitor.show_width(width)
             visitor.screenshot(f"{name}-{width}-{theme}")
     assert [problem for problem in problems(visitor) if OF_DJANGO not in str(problem)] == []
+
+
+def test_calls_are_filtered_by_a_user_who_is_completed(
+    visitor: Visitor, client: SyncLiveClient
+) -> None:
+    search(client)
+    visitor.open(CALLS)
+    visitor.one(".mcp-filters > summary").click()
+    visitor.one(".mcp-text-filter .select2-selection").click()
+    visitor.one(".select2-search__field").send_keys("adm")
+    wait_for_text(visitor, ".select2-results__option", "admin")
+    visitor.one(".select2-search__field").send_keys(Keys.ENTER)
+    visitor.follow(".mcp-text-filter:has(select) input[type=submit]")
+    assert visitor.driver.current_url.endswith("?user=admin")
+    assert visitor.texts(".select2-selection__rendered") == ["×\nadmin"]
+    assert "anonymous" not in visitor.texts("#result_list .field-caller")
+    assert visitor.console_errors() == []
 
 
 def test_columns_of_the_list_fit_on_a_desktop(visitor: Visitor) -> None:

@@ -15,6 +15,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from django_mcp.contrib.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
+from django_mcp.core.protocol.tasks import Status
+from django_mcp.runtime.pages import page_url
 from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin
 
 LIST_WIDTH = 150
@@ -59,6 +61,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         "permission",
         "four_eyes",
         "phase_text",
+        "page",
         "created_at",
         "lease_until",
         "decided_by_page",
@@ -67,13 +70,21 @@ class ApprovalAdmin(ReadOnlyAdmin):
         "comment",
         "started_at",
         "ended_at",
-        "is_error",
-        "error_text",
+        "error",
     )
     readonly_fields = fields
-
-    class Media:
-        css = {"all": ["django_mcp/admin.css"]}
+    optional_fields = (
+        "client",
+        "subject_page",
+        "page",
+        "decided_by_page",
+        "decided_at",
+        "decided_in",
+        "comment",
+        "started_at",
+        "ended_at",
+        "error",
+    )
 
     def get_queryset(self, request: HttpRequest) -> Any:
         Approval.objects.all().settle()
@@ -124,6 +135,22 @@ class ApprovalAdmin(ReadOnlyAdmin):
     @admin.display(description=_("task"))
     def task_page(self, row: Approval) -> Any:
         return self.link(row, "django_mcp.mcptask", row.pk, _("its task"))
+
+    @admin.display(description=_("decision"))
+    def page(self, row: Approval) -> Any:
+        """The page where somebody decides, while the call waits."""
+        url = page_url("django_mcp_approvals:detail", pk=row.pk)
+        if url is None or row.status != Status.HELD:
+            return NOTHING
+        return format_html('<a href="{}">{}</a>', url, _("Open the page"))
+
+    @admin.display(description=_("error"))
+    def error(self, row: Approval) -> str:
+        """The text that the caller receives of a call that failed."""
+        if not row.is_error:
+            return NOTHING
+        text = row.error_text or row.phase_text
+        return format_html('<span class="mcp-error mcp-value">✗ {}</span>', text)
 
     @admin.display(description=_("status"), ordering="status")
     def phase_text(self, row: Approval) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.autocomplete import AutocompleteJsonView
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -23,10 +25,16 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import registry
-from django_mcp.auth.anonymous import ANONYMOUS
 from django_mcp.contrib.call_log.models import Call
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin, as_json
+from django_mcp.runtime.read_only_admin import (
+    NOTHING,
+    ReadOnlyAdmin,
+    UserSelect,
+    are_users_searched,
+    as_json,
+    caller_of,
+)
 
 if TYPE_CHECKING:
     from django_mcp.contrib.call_log import dashboard
@@ -65,7 +73,13 @@ class TextFilter(admin.SimpleListFilter):
             if name != self.parameter_name
         ]
         without = changelist.get_query_string(remove=[self.parameter_name])
-        yield {"text": self.value() or "", "others": others, "without": without}
+        text = self.value() or ""
+        yield {"text": text, "field": self.field(text), "others": others, "without": without}
+
+    def field(self, text: str) -> Any:
+        """Return the control for the text, in HTML."""
+        attributes = {"aria-label": self.title}
+        return forms.TextInput().render(str(self.parameter_name), text, attributes)
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         text = self.value()
@@ -79,9 +93,47 @@ class TextFilter(admin.SimpleListFilter):
         return rows.filter(**{str(self.parameter_name): "" if text == NONE else text})
 
 
+class UserNames(AutocompleteJsonView):
+    """The users whose names contain a text, by their names, which the URLs of the list have."""
+
+    def serialize_result(self, obj: Any, to_field_name: str) -> dict[str, str]:
+        return {"id": obj.get_username(), "text": str(obj)}
+
+
+class UserNameSelect(UserSelect):
+    """The user of the filter, who need not exist: the name in the URL, or NONE."""
+
+    def get_url(self) -> str:
+        return reverse(f"{self.admin_site.name}:django_mcp_calls_users")
+
+    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
+        from django_mcp.contrib.call_log.dashboard import NOBODY, NONE
+
+        texts = {"": "", **{chosen: str(NOBODY) if chosen == NONE else chosen for chosen in value}}
+        options = [
+            self.create_option(name, chosen, text, chosen in value, index)
+            for index, (chosen, text) in enumerate(texts.items())
+        ]
+        return [(None, options, 0)]
+
+
 class ByUser(TextFilter):
-    title = _("user name")
+    """By autocompletion, or by a name where users are not searched."""
+
+    title = _("user")
     parameter_name = "user"
+
+    def __init__(self, request: HttpRequest, params: Any, model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        site = model_admin.admin_site
+        self.widget = user_select(site) if are_users_searched(request, site) else None
+
+    def field(self, text: str) -> Any:
+        if self.widget is None:
+            return super().field(text)
+        return self.widget.render(
+            self.parameter_name, text, {"id": "mcp-by-user", "aria-label": self.title}
+        )
 
     def filtered(self, rows: Any, text: str) -> Any:
         from django_mcp.contrib.call_log.dashboard import NONE
@@ -92,6 +144,10 @@ class ByUser(TextFilter):
         users = model._base_manager.filter(**{model.USERNAME_FIELD: text})
         # The keys, so that the index of the calls is used.
         return rows.filter(user__in=list(users.values_list("pk", flat=True)))
+
+
+def user_select(site: admin.AdminSite) -> UserNameSelect:
+    return UserNameSelect(Call._meta.get_field("user"), site, placeholder=_("All"))
 
 
 class ByProgram(TextFilter):
@@ -166,10 +222,13 @@ class CallAdmin(ReadOnlyAdmin):
         "client_version",
     )
     readonly_fields = fields
+    optional_fields = ("program", "token_page", "error_text", "exception_text")
     dashboard_template = "admin/django_mcp_calls/call/dashboard.html"
 
-    class Media:
-        css = {"all": ["django_mcp/admin.css", "django_mcp/calls.css"]}
+    @property
+    def media(self) -> forms.Media:
+        own = forms.Media(css={"all": ["django_mcp/calls.css"]})
+        return super().media + own + user_select(self.admin_site).media
 
     def get_queryset(self, request: HttpRequest) -> Any:
         # A user who was deleted before the row was written is none.
@@ -183,6 +242,7 @@ class CallAdmin(ReadOnlyAdmin):
         site = self.admin_site
         own = [
             path("dashboard/", site.admin_view(self.dashboard), name="django_mcp_calls_dashboard"),
+            path("users/", site.admin_view(self.users), name="django_mcp_calls_users"),
             path("export/", site.admin_view(self.export), name="django_mcp_calls_export"),
         ]
         return own + super().get_urls()
@@ -199,8 +259,7 @@ class CallAdmin(ReadOnlyAdmin):
         """The name of the user; the principal of a caller that has no user."""
         if row.user is not None:
             return row.user.get_username()
-        is_anonymous = row.principal.startswith(f"{ANONYMOUS.scheme}:")
-        return _("anonymous") if is_anonymous else row.principal
+        return caller_of(row.principal)
 
     @admin.display(description=_("user"))
     def user_page(self, row: Call) -> Any:
@@ -258,9 +317,10 @@ class CallAdmin(ReadOnlyAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Only those with the permission read exceptions, which may have data of the site."""
+        listed = super().get_fields(request, obj)
         if request.user.has_perm(VIEW_EXCEPTION):
-            return [*self.fields]
-        return [name for name in self.fields if name != "exception_text"]
+            return listed
+        return [name for name in listed if name != "exception_text"]
 
     @admin.display(description=_("duration"))
     def took(self, row: Call) -> str:
@@ -309,6 +369,11 @@ class CallAdmin(ReadOnlyAdmin):
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, self.dashboard_template, context)
+
+    def users(self, request: HttpRequest) -> HttpResponseBase:
+        """The users for the filter, as JSON."""
+        self._check_view(request)
+        return UserNames.as_view(admin_site=self.admin_site)(request)
 
     def export(self, request: HttpRequest) -> HttpResponseBase:
         """The calls of the list with its filters, as CSV."""

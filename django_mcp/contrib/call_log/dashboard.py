@@ -252,12 +252,13 @@ def _user_lines(counted: list[tuple[Any, Counts]], since: Mapping[str, str]) -> 
     lines = []
     for key, counts in counted:
         user = users.get(key)
-        name = _("anonymous, or not a user") if user is None else user.get_username()
+        name = NOBODY if user is None else user.get_username()
         username = NONE if user is None else user.get_username()
         lines.append(Line(name, "", "", counts, {**since, "user": username}))
     return lines
 
 
+NOBODY = _("anonymous, or not a user")
 NONE = "-"
 """The value of a filter for calls without a user, or of what no server declares."""
 

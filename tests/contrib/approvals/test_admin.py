@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 
-from django_mcp import Server
+from django_mcp import Server, ToolError
 from django_mcp.contrib.approvals.models import Approval, Phase
 from django_mcp.testing import SyncClient
 from tests.contrib.approvals.till import PERMISSION, browser_of, carried_out, id_of, user
@@ -85,6 +86,36 @@ def test_arguments_are_shown_to_those_who_may_approve_only(key: str) -> None:
     hidden = browser_of(dora).get(detail(key)).text
     assert "tea" not in hidden
     assert "Only those who may approve the call see them." in hidden
+
+
+def test_page_of_a_call_leaves_out_what_is_not_there(key: str) -> None:
+    carl = staff("carl", PERMISSION)
+    decided = ("decided_by_page", "decided_at", "decided_in", "comment", "started_at", "ended_at")
+
+    def fields() -> set[str]:
+        return set(
+            re.findall(r'class="form-row field-(\w+)', browser_of(carl).get(detail(key)).text)
+        )
+
+    waiting = fields()
+    assert waiting.isdisjoint({*decided, "error"})
+    assert {"title", "arguments_table", "phase_text", "page"} <= waiting
+    assert f"/approvals/{key}/" in browser_of(carl).get(detail(key)).text
+    act(carl, "decline", key, comment="No")
+    assert {"decided_by_page", "decided_at", "decided_in", "comment"} <= fields()
+    assert fields().isdisjoint({"page", "started_at", "error"})
+
+
+def test_page_of_a_failed_call_has_its_error(server: Server, ann: User) -> None:
+    @server.tool(approval=PERMISSION)
+    def pay_nothing(amount: int) -> str:
+        raise ToolError("The drawer is <empty>")
+
+    with SyncClient(server, user=ann) as client:
+        key = id_of(client.call_tool("pay_nothing", {"amount": 7}))
+    carl = staff("carl", PERMISSION)
+    act(carl, "approve", key)
+    assert "✗ The drawer is &lt;empty&gt;" in browser_of(carl).get(detail(key)).text
 
 
 def test_rows_cannot_be_added_changed_or_deleted(key: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.django_db
 LIST = reverse("admin:django_mcp_calls_call_changelist")
 DASHBOARD = reverse("admin:django_mcp_calls_dashboard")
 EXPORT = reverse("admin:django_mcp_calls_export")
+USERS = reverse("admin:django_mcp_calls_users")
 
 
 def call(*, days_ago: int = 0, outcome: str = "ok", duration: float = 0.01, **columns: Any) -> Call:
@@ -90,6 +92,26 @@ def test_list_is_newest_first_and_filtered(manager: Browser, ann: User) -> None:
         assert listed(manager, **filters) == expected, filters
 
 
+def test_user_of_the_filter_is_found_by_autocompletion(manager: Browser, ann: User) -> None:
+    call(target="a", user=ann)
+    assert 'type="text" name="user"' in manager.get(LIST).text
+
+    permit(manager, "view_user")
+    page = manager.get(LIST, {"user": "ann"}).text
+    select = page.partition('<select name="user"')[2].partition("</select>")[0]
+    url = html.unescape(select.partition('data-ajax--url="')[2].partition('"')[0])
+    assert url == USERS
+    assert '<option value="ann" selected>ann</option>' in select
+    names = re.findall(r'data-(?:app-label|model-name|field-name)="([^"]+)"', select)
+    keys = ("app_label", "model_name", "field_name")
+    query = {**dict(zip(keys, names, strict=True)), "term": "an"}
+    (found, *_others) = manager.get(url, query).json()["results"]
+    assert found == {"id": "ann", "text": "ann"}
+    assert listed(manager, user=found["id"]) == ["a"]
+    nobody = manager.get(LIST, {"user": "-"}).text
+    assert '<option value="-" selected>anonymous, or not a user</option>' in nobody
+
+
 def test_form_of_a_filter_keeps_the_other_filters(manager: Browser) -> None:
     page = manager.get(LIST, {"user": "ann", "outcome__exact": "error"}).content.decode()
     form = page.split('name="program"')[0].rpartition("<form")[2]
@@ -118,6 +140,8 @@ def test_call_is_shown_with_its_arguments_and_cannot_be_changed(manager: Browser
     assert "&lt;b&gt;tea&lt;/b&gt;" in page
     assert "✗ error for the model" in page
     assert "arguments -, response 12 kB" in page
+    assert "field-token_page" not in page
+    assert "field-error_text" not in page
     assert "<input type" not in page.split('id="content-main"')[1].split("csrf")[2:][:1]
     Call.objects.update(arguments="", arguments_size=12)
     assert "not stored: see log_arguments" in manager.get(url).content.decode()
@@ -128,7 +152,7 @@ def test_call_is_shown_with_its_arguments_and_cannot_be_changed(manager: Browser
     assert manager.get(reverse("admin:django_mcp_calls_call_add")).status_code == 403
 
 
-@pytest.mark.parametrize("url", [LIST, DASHBOARD, EXPORT])
+@pytest.mark.parametrize("url", [LIST, DASHBOARD, EXPORT, USERS])
 def test_pages_need_the_permission_to_view_calls(url: str, client: Browser, ann: User) -> None:
     call()
     assert client.get(url).status_code == 302

@@ -75,7 +75,11 @@ def _of_object(schema: Json, root: Json, prefix: str, depth: int) -> Iterator[Pa
         member = pointers.resolved(declared, root)
         path = f"{prefix}{name}"
         default = member.get("default")
-        limits = [text.format(member[key]) for key, text in LIMITS.items() if key in member]
+        present = [(text, member[key]) for key, text in LIMITS.items() if key in member]
+        # "at least 1 character"
+        limits = [
+            text.format(limit).removesuffix("s" if limit == 1 else "") for text, limit in present
+        ]
         yield Parameter(
             path,
             _type(member, root),
