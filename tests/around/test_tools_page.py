@@ -48,7 +48,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
     @server.tool(read_only=True, group="office")
     def hours() -> str:
-        """Opening hours."""
+        """Opening hours.
+
+        Those of this week, without
+        holidays:
+
+        - on weekdays
+        - on Saturdays
+        """
         return ""
 
     @server.tool(permission="auth.view_user")
@@ -170,6 +177,11 @@ def test_page_shows_arguments_and_an_example(server: Server, ann: User) -> None:
         json.loads(unescape(text)) for text in re.findall(r"<pre>(\{.*?)</pre>", page, re.S)
     ]
     assert {"lines": [{"product": "tea", "pieces": 2}]} in examples
+
+
+def test_page_joins_the_lines_of_a_wrapped_docstring(server: Server, ann: User) -> None:
+    page = get(server, ann).body.decode()
+    assert "Those of this week, without holidays:\n\n- on weekdays\n- on Saturdays" in page
 
 
 def test_page_keeps_its_content_security_policy(server: Server, ann: User) -> None:

@@ -16,9 +16,9 @@ from tests.clients.oauth.users import NAME, PASSWORD
 from tests.processes import ROOT
 
 FOLDER = ROOT / "docs" / "images"
-NAMES = ("consent.png", "allowed.png", "tokens.png", "new-token.png")
+NAMES = ("consent.png", "allowed.png", "tokens.png", "new-token.png", "user-tools.png")
 SITE = "https://helpdesk.example"
-WINDOW = (760, 1400)
+WINDOW = (760, 1700)
 REQUEST = {
     "response_type": "code",
     "client_id": CLIENT_ID,
@@ -29,6 +29,15 @@ REQUEST = {
     "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
     "code_challenge_method": "S256",
 }
+
+
+KEEP_TOOLS = """
+const [title, list] = document.querySelectorAll("#tools, main > .items");
+while (title.previousElementSibling) title.previousElementSibling.remove();
+while (list.nextElementSibling) list.nextElementSibling.remove();
+title.style.marginTop = 0;
+"""
+"""Leaves the second part of the page at an endpoint: the tools of its user."""
 
 
 def take(folder: Path) -> None:
@@ -49,11 +58,15 @@ def take(folder: Path) -> None:
         _save(visitor, folder / "allowed.png")
         visitor.open("/tokens/")
         visitor.one("#id_name").send_keys("Laptop")
-        visitor.one("input[value=helpdesk]").click()
+        visitor.one("input[value='helpdesk:write']").click()
         visitor.follow("main > form button")
         _save(visitor, folder / "new-token.png")
         visitor.open("/tokens/")
         _save(visitor, folder / "tokens.png")
+        visitor.open("/mcp?q=comment#tools")
+        visitor.one("main .items summary").click()
+        visitor.run(KEEP_TOOLS)
+        _save(visitor, folder / "user-tools.png")
 
 
 def _save(visitor: Visitor, file: Path) -> None:

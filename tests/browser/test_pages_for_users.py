@@ -34,7 +34,10 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
 
 @pytest.mark.parametrize(
     "path",
-    ["/mcp", "/tokens/", "/o/access", "/approvals/", "/o/authorize", "/elicitation/form/unknown/"],
+    [
+        *("/", "/login/", "/mcp", "/tokens/", "/o/access", "/approvals/", "/events/"),
+        *("/o/authorize", "/elicitation/form/unknown/"),
+    ],
 )
 def test_page_without_content_is_accessible(visitor: Visitor, path: str) -> None:
     visitor.open(path)
@@ -68,7 +71,7 @@ def test_pages_of_a_login_are_accessible(visitor: Visitor) -> None:
 def test_pages_of_a_token_are_accessible(visitor: Visitor) -> None:
     visitor.open("/tokens/")
     visitor.one("#id_name").send_keys("Laptop")
-    visitor.one("input[value=helpdesk]").click()
+    visitor.one("input[value='helpdesk:write']").click()
     visitor.follow("main > form button")
     assert problems(visitor) == []
     visitor.open("/tokens/")

@@ -110,12 +110,8 @@ LONG = ("inputs", "messages", "outcome", "comment")
 
 
 class ApprovalQuerySet(models.QuerySet["Approval"]):
-    def for_lists(self) -> ApprovalQuerySet:
-        """Return rows without the long columns that only the page of one call shows."""
-        return self.defer("call", *LONG)
-
     def with_arguments(self) -> ApprovalQuerySet:
-        """Return the same rows with their arguments, for lists of calls to decide."""
+        """Return rows for lists, without the long columns that only the page of one call shows."""
         return self.defer(*LONG)
 
     def current(self) -> ApprovalQuerySet:

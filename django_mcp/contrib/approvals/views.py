@@ -82,9 +82,9 @@ class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ig
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         own = _at_tenant(self.request).filter(user_key=str(self.request.user.pk))
         own.settle()
-        own = own.for_lists()[: self.paginate_by]
+        own = own.with_arguments()[: self.paginate_by]
         context = super().get_context_data(own=own, **context)
-        for row in context["approvals"]:
+        for row in [*context["approvals"], *own]:
             row.shown_arguments = readable(row)
             row.subject = subjects.of(row, self.request.user)
         return context

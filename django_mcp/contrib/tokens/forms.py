@@ -89,7 +89,10 @@ class TokenForm(forms.Form):
     servers = Names(label=_("Servers"), required=False, help_text=SERVERS_HELP)
     groups = Names(label=_("Groups"), required=False, help_text=GROUPS_HELP)
     read_only = forms.BooleanField(
-        label=_("Read only"), required=False, help_text=_("Only what changes nothing.")
+        label=_("Read only"),
+        label_suffix="",
+        required=False,
+        help_text=_("Programs can use only tools that change nothing."),
     )
 
     def __init__(self, *args: Any, scopes: Iterable[str] | None = None, **kwargs: Any) -> None:

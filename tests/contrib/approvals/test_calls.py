@@ -164,7 +164,7 @@ async def test_failure_of_the_tool_is_its_result(server: Server, ann: User, bob:
         result = await client.call_tool("approval_status", {"id": key})
     assert result["isError"]
     assert "failed unexpectedly" in text_of(result)
-    assert (await Approval.objects.for_lists().aget()).phase == Phase.FAILED
+    assert (await Approval.objects.with_arguments().aget()).phase == Phase.FAILED
     assert carried_out == [7]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,9 @@ from django_mcp.transports.http import django_middleware
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
 
+WRAPPED = re.compile(r"(?<=[^\s:])\n(?=[^\W\d_])")
+"""A break before a word, which begins neither a list nor an indented line."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
@@ -49,6 +53,11 @@ class ListedTool:
     @property
     def description(self) -> str:
         return str(self.descriptor.get("description") or "")
+
+    @property
+    def paragraphs(self) -> str:
+        """The description without the breaks within paragraphs that a docstring has."""
+        return WRAPPED.sub(" ", self.description)
 
     @property
     def reads_only(self) -> bool:
