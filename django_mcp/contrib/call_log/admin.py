@@ -33,6 +33,7 @@ from django_mcp.runtime.read_only_admin import (
     UserSelect,
     are_users_searched,
     as_json,
+    breakable,
     caller_of,
 )
 
@@ -291,7 +292,7 @@ class CallAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("name or URI"))
     def called(self, row: Call) -> str:
-        return row.target or "-"
+        return breakable(row.target) or NOTHING
 
     @admin.display(description=_("outcome"))
     def end(self, row: Call) -> str:
