@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -99,7 +100,9 @@ class Visitor:
     def _leave(self, go: Callable[[], None]) -> None:
         here = self.one("html")
         go()
-        WebDriverWait(self.driver, TIMEOUT).until(staleness_of(here))
+        # While the page is replaced, the driver may fail for a node of no document.
+        wait = WebDriverWait(self.driver, TIMEOUT, ignored_exceptions=[WebDriverException])
+        wait.until(staleness_of(here))
 
     def log_in(self, name: str, password: str) -> None:
         self.open("/admin/login/?next=/admin/")
