@@ -24,6 +24,7 @@ SCOPES_HELP = _(
     "a scope cannot be used without it."
 )
 SERVERS_HELP = _("None: all servers of this site.")
+READ_ONLY_HELP = _("Programs can use only tools that change nothing.")
 GROUPS_HELP = _("None: the tools of all groups, and those without a group.")
 
 
@@ -92,7 +93,7 @@ class TokenForm(forms.Form):
         label=_("Read only"),
         label_suffix="",
         required=False,
-        help_text=_("Programs can use only tools that change nothing."),
+        help_text=READ_ONLY_HELP,
     )
 
     def __init__(self, *args: Any, scopes: Iterable[str] | None = None, **kwargs: Any) -> None:
@@ -116,6 +117,7 @@ class TokenAdminForm(forms.ModelForm):  # type: ignore[type-arg] # Generic for m
     scopes = Names(label=_("Scopes"), required=False, help_text=SCOPES_HELP)
     servers = Names(label=_("Servers"), required=False, help_text=SERVERS_HELP)
     groups = Names(label=_("Groups"), required=False, help_text=GROUPS_HELP)
+    read_only = forms.BooleanField(label=_("Read only"), required=False, help_text=READ_ONLY_HELP)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -118,9 +118,7 @@ class PersonalAccessToken(models.Model):
     # The groups of components; empty: all components, with a group or without.
     groups = models.JSONField(_("groups"), default=list, blank=True)
     read_only = models.BooleanField(
-        _("read only"),
-        default=False,
-        help_text=_("Programs can use only tools that change nothing."),
+        _("read only"), default=False, help_text=_("Only what changes nothing.")
     )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)

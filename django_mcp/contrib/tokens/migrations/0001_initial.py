@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                     "read_only",
                     models.BooleanField(
                         default=False,
-                        help_text="Programs can use only tools that change nothing.",
+                        help_text="Only what changes nothing.",
                         verbose_name="read only",
                     ),
                 ),
