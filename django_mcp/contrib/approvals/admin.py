@@ -140,7 +140,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def page(self, row: Approval) -> Any:
         """The page where somebody decides, while the call waits."""
         url = page_url("django_mcp_approvals:detail", pk=row.pk)
-        if url is None or row.status != Status.HELD:
+        if url is None or row.status != Status.WAITING:
             return NOTHING
         return format_html('<a href="{}">{}</a>', url, _("Open the page"))
 
