@@ -208,7 +208,7 @@ def _key(check: Check, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"check": check})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of a site. Each field is a key of ``DJANGO_MCP``, there in upper case."""
 

@@ -88,6 +88,7 @@ def imported(*options: str) -> Any:
         (
             ("--sse",),
             [
+                "django_mcp.pubsub.announcements",
                 "django_mcp.transports.connection.connection",
                 "django_mcp.transports.http.http_sse",
             ],

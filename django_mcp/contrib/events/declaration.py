@@ -56,7 +56,7 @@ METHODS = ("payload", "get_queryset", "matches", "may_receive")
 """The attributes that the class of an event may define."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EventComponent(Component):
     """A type of events as clients know it."""
 

@@ -34,7 +34,7 @@ Node = Mapping[str, Any]
 """A core schema of pydantic, or a field in one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of core schemas."""
 

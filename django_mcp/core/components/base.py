@@ -175,7 +175,7 @@ class CacheHint:
         return {"ttlMs": self.ttl_ms, "cacheScope": self.scope}
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class Completer:
     """Suggests values for one argument while the user is typing it."""
 
@@ -193,7 +193,7 @@ class Completer:
         return self.function(**given, **({self.frame: frame} if self.frame else {}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Component(ABC):
     """A tool, resource, resource template or prompt."""
 
@@ -339,7 +339,7 @@ def _as_it_is(value: Any, where: str) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """An option of components; ``None`` as its value is the same as no option.
 

@@ -148,7 +148,7 @@ def asks_about_views(permission: Any) -> bool:
     return hasattr(permission, "has_permission") or hasattr(permission, "operator_class")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class ComponentSource:
     """The handler to register, and where its attributes are declared."""
 

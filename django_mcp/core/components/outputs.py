@@ -40,7 +40,7 @@ PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
 SEQUENCES = (list, tuple, Sequence, Iterable, Collection)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class OutputSchema:
     schema: dict[str, Any]
     encode: Callable[[Any], bytes]

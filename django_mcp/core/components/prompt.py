@@ -35,7 +35,7 @@ class Prompt(ComponentAttributes):
     arguments: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PromptComponent(Component):
     kind: ClassVar[str] = "prompt"
     input: InputSchema

@@ -57,7 +57,7 @@ class ResourceTemplate(ComponentAttributes):
     model: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadComponent(Component):
     mime_type: str | None = None
     """As declared; None leaves it to the contents."""
@@ -101,7 +101,7 @@ class Versions(Protocol):
         """Whether its contents stay the same while the process runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceComponent(ReadComponent):
     kind: ClassVar[str] = "resource"
     uri: str
@@ -127,7 +127,7 @@ class ResourceComponent(ReadComponent):
         return cast("ResourceComponent", _from_spec(stored.canonical(options)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TemplateComponent(ReadComponent):
     kind: ClassVar[str] = "resource_template"
     template: UriTemplate

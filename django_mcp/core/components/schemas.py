@@ -54,7 +54,7 @@ MAX_REPAIRS = 4
 """Validations after repairs: one may show what else has to be repaired."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class InputSchema:
     schema: dict[str, Any]
     validate: Callable[[dict[str, Any]], Any]

@@ -73,7 +73,7 @@ class Parameter(NamedTuple):
         return self.default is not inspect.Parameter.empty
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class Signature:
     """The parameters of a handler, and its return annotation."""
 

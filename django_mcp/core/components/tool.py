@@ -100,7 +100,7 @@ class Tool(ComponentAttributes):
     app_only: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolComponent(Component):
     """A tool of a server: its descriptor, and how it is called."""
 

@@ -79,7 +79,7 @@ Answer = Callable[["Frame", "Site"], Awaitable[bytes]]
 """A step: it returns the response to a request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     start: Callable[[Server], Awaitable[None]]
     """Starts a server that is not running in this process."""

@@ -87,7 +87,7 @@ _Step = str | _Optional | _Expression | _Value
 """A step of matching: a string matches itself, an expression matches named values."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class UriTemplate:
     """A parsed template: ``match`` a URI against it, or ``expand`` it to a URI."""
 

@@ -112,7 +112,7 @@ Serve = Callable[[Stream], Awaitable[None]]
 leaves, or the process ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Method:
     """A method of the protocol which an extension adds.
 
@@ -149,7 +149,7 @@ class Method:
             _check_known(f"The method {self.name!r}", version, BY_VERSION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListenFilter:
     """A list of strings in the filter of ``subscriptions/listen``.
 
@@ -162,7 +162,7 @@ class ListenFilter:
     open: Callable[[Stream, Sequence[str]], Awaitable[Callable[[], None]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A kind of components that an extension adds: they are subclasses of ``Component``.
 
@@ -183,7 +183,7 @@ AfterCall = Callable[["Frame", str, float, "int | None"], object]
 Settings = Callable[["Server", "Revision"], "Json | None"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Extension:
     """What adds to the protocol, to components or to calls. All parts but its name are optional.
 

@@ -10,7 +10,7 @@ from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.revisions import REVISIONS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """The limits and switches which a site sets for its servers; see the settings reference."""
 

@@ -58,7 +58,7 @@ MIN_INTEGER = -(2**63)
 MAX_INTEGER = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FieldType:
     """The type of the values of a field."""
 
@@ -243,7 +243,7 @@ def key_schema(model: type[models.Model], name: str = "pk") -> Schema:
 # Fields of forms.
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class Argument:
     """The argument for a field of a form; the form validates its value."""
 

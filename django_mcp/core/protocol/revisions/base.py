@@ -82,7 +82,7 @@ Trim = Callable[["Revision", dict[str, Any]], dict[str, Any]]
 """Takes an object of the newest revision, and returns it as an older one has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
     """One published revision of MCP; clients send ``requests`` and ``notifications``."""
 
