@@ -123,10 +123,10 @@ def of_request(
     definitions = schemas.definitions(described, shared)
     nested = nested_fields(body, definitions)
     if files and (nested or is_body_nested):
-        named = f"the file {sorted(files)[0]!r}"
+        first_file = f"the file {sorted(files)[0]!r}"
         data = f" ({', '.join(nested)})" if nested else ""
         raise ConfigurationError(
-            f"{where} takes {named} and nested data{data}, which one request cannot "
+            f"{where} takes {first_file} and nested data{data}, which one request cannot "
             "have: give serializer=…"
         )
     return Arguments(

@@ -71,9 +71,9 @@ def folded(parameters: Sequence[Parameter]) -> tuple[list[Parameter], Folded | N
         return [*parameters], None
     fields = Counter(each.name.partition(LOOKUP)[0] for each in parameters)
     members = {}
-    for each in parameters:
-        has_several_lookups = fields[each.name.partition(LOOKUP)[0]] > 1
-        if LOOKUP in each.name and has_several_lookups and not each.is_required:
-            members[each.name] = each
+    for parameter in parameters:
+        has_several_lookups = fields[parameter.name.partition(LOOKUP)[0]] > 1
+        if LOOKUP in parameter.name and has_several_lookups and not parameter.is_required:
+            members[parameter.name] = parameter
     kept = [each for each in parameters if each.name not in members]
     return kept, Folded(members) if members else None

@@ -194,10 +194,10 @@ def actions_of(view_class: Any, names: Sequence[str] | None) -> Sequence[str]:
     for name in names:
         if name not in ACTIONS and not callable(getattr(view_class, name, None)):
             extra = {each.__name__ for each in view_class.get_extra_actions()}
-            known = extra | {each for each in ACTIONS if hasattr(view_class, each)}
+            present = extra | {each for each in ACTIONS if hasattr(view_class, each)}
             raise ConfigurationError(
                 f"{view_class.__qualname__} has no action {name!r}: there are "
-                f"{', '.join(sorted(known))}"
+                f"{', '.join(sorted(present))}"
             )
         if not hasattr(view_class, name):
             raise ConfigurationError(f"{view_class.__qualname__} has no method {name!r}")

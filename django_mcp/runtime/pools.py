@@ -242,7 +242,9 @@ class _Pool:
         self.threads.shutdown(timeout=timeout)
 
 
-END_WORK: Port[Callable[[ThreadPool], None]] = Port("ends the work of threads")
+END_WORK: Port[Callable[[ThreadPool], None]] = Port(
+    "ends the work of threads", default=lambda threads: None
+)
 """Called with a pool that ends: it ends the work on its threads."""
 
 

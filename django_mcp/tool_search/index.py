@@ -118,10 +118,10 @@ class Texts(NamedTuple):
 class ToolIndex:
     """An index of some tools; a change of one needs another index."""
 
-    def __init__(self, tools: Sequence[Component], known: Mapping[Component, Texts]) -> None:
-        """``known`` are texts that need not be read again."""
+    def __init__(self, tools: Sequence[Component], earlier: Mapping[Component, Texts]) -> None:
+        """``earlier`` are texts that need not be read again."""
         self.tools = tools
-        self.texts = {tool: known.get(tool) or Texts.of(tool) for tool in tools}
+        self.texts = {tool: earlier.get(tool) or Texts.of(tool) for tool in tools}
         texts = [*self.texts.values()]
         self._shares: dict[str, dict[int, float]] = {}
         """The shares of each word by the number of the tool, the largest first."""

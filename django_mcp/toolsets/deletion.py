@@ -44,8 +44,8 @@ class Deleter:
                 row = locked(self.reader, frame, value, using, "delete")
                 # An overridden deletion may do anything: nothing is known before.
                 is_known = not self.is_overridden
-                known = self._permitted_cascade(frame, row) if is_known else Cascade({}, {})
-            self._confirm(frame, value, known)
+                cascade = self._permitted_cascade(frame, row) if is_known else Cascade({}, {})
+            self._confirm(frame, value, cascade)
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
             row = locked(self.reader, frame, value, using, "delete")
             deleted = self._delete(frame, row, using)

@@ -21,6 +21,7 @@ from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import execution, store
+from django_mcp.tasks.delivery import Delivery
 from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client, ErrorResponse
 from tests import waiting
@@ -401,15 +402,37 @@ async def test_input_is_requested_on_the_stream_of_the_result_in_a_session() -> 
 
 
 @spec("TASK-46")
-async def test_input_is_requested_once_for_several_waiting_requests() -> None:
+async def test_input_is_requested_once_for_several_waiting_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = asyncio.Event()
+    begun: list[Any] = []
+    become_receiver = Delivery._become_receiver
+
+    async def begin(delivery: Delivery, **options: Any) -> Any:
+        task = await become_receiver(delivery, **options)
+        begun.append(delivery)
+        if len(begun) == 3:
+            release.set()
+        return task
+
+    monkeypatch.setattr(Delivery, "_become_receiver", begin)
     requested: list[dict[str, Any]] = []
 
     def answer(params: dict[str, Any]) -> dict[str, Any]:
         requested.append(params)
         return {"action": "accept", "content": {"name": "Ada"}}
 
-    async with Client(make_server(), version=SESSION, elicitation=answer) as client:
-        task = await create(client, "greet")
+    server = make_server()
+
+    @server.tool(task_support="required")
+    async def greet_later(frame: Frame) -> str:
+        await release.wait()
+        name = await frame.client.aelicit("Your name?", Name, key="name")
+        return f"Hello, {name.content.name}!"
+
+    async with Client(server, version=SESSION, elicitation=answer) as client:
+        task = await create(client, "greet_later")
         params = {"taskId": task["taskId"]}
         waiting = [client.request("tasks/result", params) for _ in range(3)]
         results = await asyncio.gather(*waiting)

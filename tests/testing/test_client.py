@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp import Frame, McpError, Server, ToolError, registry
 from django_mcp.core.components.base import UnserializableResult
 from django_mcp.core.protocol.revisions import Revision
+from django_mcp.core.server.components import ComponentCollection
 from django_mcp.testing import Client, ErrorResponse, SyncClient, accept, cancel, decline
 from django_mcp.testing.plugin import ClientFor
 from tests import spec_schemas
@@ -152,6 +153,7 @@ async def test_result_that_violates_the_official_schema_fails_the_test(
 ) -> None:
     async with client_for(small()) as client:
         monkeypatch.setattr(Revision, "serialize_result", lambda *_, **__: {"tools": "none"})
+        monkeypatch.setattr(ComponentCollection, "encoded_list", lambda *_: b'"none"')
         with pytest.raises(SchemaMismatch, match="tools"):
             await client.list_tools()
 
@@ -178,7 +180,7 @@ async def test_results_are_not_validated_without_the_official_schemas(
     monkeypatch.delenv("DJANGO_MCP_SPEC_SCHEMAS", raising=False)
 
     async with Client(small()) as client:
-        monkeypatch.setattr(Revision, "serialize_result", lambda *_, **__: {"tools": ["anything"]})
+        monkeypatch.setattr(ComponentCollection, "encoded_list", lambda *_: b'["anything"]')
         listed: list[Any] = await client.list_tools()
 
     assert listed == ["anything"]

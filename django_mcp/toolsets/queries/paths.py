@@ -133,9 +133,9 @@ def _field(model: type[Model], step: str, name: str, where: str) -> Any:
         return model._meta.get_field(step)
     except FieldDoesNotExist:
         fields = model._meta.get_fields()
-        known = ", ".join(sorted(field.name for field in fields if isinstance(field, Field)))
+        names = ", ".join(sorted(field.name for field in fields if isinstance(field, Field)))
         raise ConfigurationError(
-            f"{where} names {name!r}, but {model.__name__} has no field {step!r}. It has: {known}"
+            f"{where} names {name!r}, but {model.__name__} has no field {step!r}. It has: {names}"
         ) from None
 
 
