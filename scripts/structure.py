@@ -3,7 +3,8 @@
 It counts the lines of the package and of its rooms, which may grow by a tenth before their row in
 docs/design.md has to say why; the modules of each folder, functions that are too long, import
 circles (at run time, and with the imports for type checkers). It shows the modules that carry one
-request, how often it enters the dispatcher, and how fine the pieces are. ``scripts/lint`` runs it.
+request, how often it enters the module that answers it, and how fine the pieces are.
+``scripts/lint`` runs it.
 """
 
 from __future__ import annotations

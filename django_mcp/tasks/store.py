@@ -6,8 +6,9 @@ set and compared by the clock of the database.
 
 A task that waits for an approval, or for its start after one, has a deadline and ends with it. A
 running task has a lease, which belongs to its *lease owner*: one run in one process. A lease may
-end because the owner could not reach the database to renew it. So the first process that reads a
-row with an ended lease stores that time, and the owner has the length of another lease to renew it:
+end because the owner could not reach the database to renew it. So the first read after its end
+stores the time of that read in ``overdue_at``. From then on, the owner has the length of another
+lease to renew it:
 
 | the lease is | in its row | who moves it there | a read of the row |
 |---|---|---|---|

@@ -169,7 +169,8 @@ async def _answer(
         answer = await _run_with_client(frame, plan, arguments, validated, row)
         if answer is not None:
             return answer
-    # A call that is decided has a result soon, unless this very run has to produce it.
+    # Wait for the result of a decided call, unless its own handler makes the same call again: that
+    # would wait for itself.
     present = granted.get()
     is_running_here = present is not None and present.task_id == row.pk
     waits = row.status != Status.WAITING and not is_running_here

@@ -18,7 +18,7 @@ from django_mcp.core.protocol.limits import MAX_QUOTED, quoted, shown
 from django_mcp.core.server.extensions import INSTALLED
 
 if TYPE_CHECKING:
-    from django_mcp.core.dispatch.handle import Answer, Site
+    from django_mcp.core.dispatch.handle import RequestStep, Site
     from django_mcp.core.frame.frame import Frame
 
 calls = logging.getLogger("django_mcp.calls")
@@ -45,7 +45,7 @@ def is_wanted(signal: Signal) -> bool:
     return bool(INSTALLED.after_call or signal.receivers) or calls.isEnabledFor(INFO)
 
 
-async def logged(signal: Signal, answer_next: Answer, frame: Frame, site: Site) -> bytes:
+async def logged(signal: Signal, answer_next: RequestStep, frame: Frame, site: Site) -> bytes:
     """Return the response of ``answer_next``; log the call and send its signal at the end."""
     began = perf_counter()
     size = None

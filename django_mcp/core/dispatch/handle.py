@@ -75,7 +75,7 @@ class SingleUse(Protocol):
         """Let another call claim the state."""
 
 
-Answer = Callable[["Frame", "Site"], Awaitable[bytes]]
+RequestStep = Callable[["Frame", "Site"], Awaitable[bytes]]
 """A step: it returns the response to a request."""
 
 
@@ -107,7 +107,7 @@ def answer(frame: Frame, site: Site) -> Awaitable[bytes]:
     Changes of the session by the handler are committed before the response is returned.
     ``frame.exchange`` has the error in it, if it is one, and how the call has ended.
     """
-    answer_next: Answer = _answer
+    answer_next: RequestStep = _answer
     signal = site.signals.get(frame.message.method)
     if signal is not None and call_records.is_wanted(signal):
         answer_next = partial(call_records.logged, signal, answer_next)
@@ -123,7 +123,8 @@ def answer(frame: Frame, site: Site) -> Awaitable[bytes]:
 async def _answer(frame: Frame, site: Site) -> bytes:
     """Pass the request through the middleware to its method; commit, and encode the result.
 
-    Changes of the Frame are kept on a value and on a returned error, not on a raised one.
+    If the handler returns, even an error, its changes of the session are committed. If it raises,
+    they are dropped.
     """
     exchange = frame.exchange
     token = answering.set(exchange)
@@ -161,7 +162,7 @@ async def _keep(frame: Frame, after: Frame, site: Site) -> None:
         raise InternalError from error
 
 
-async def _prepared(answer_next: Answer, frame: Frame, site: Site) -> bytes:
+async def _prepared(answer_next: RequestStep, frame: Frame, site: Site) -> bytes:
     token = answering.set(frame.exchange)
     try:
         prepared = await prepare(frame, site)
@@ -185,7 +186,7 @@ async def prepare(frame: Frame, site: Site) -> Frame:
         raise_outcome(raised, frame)
 
 
-async def _once(answer_next: Answer, frame: Frame, site: Site) -> bytes:
+async def _once(answer_next: RequestStep, frame: Frame, site: Site) -> bytes:
     """Answer a call that brings a request state which may be used once.
 
     The state is used up when the answer is kept: a call that failed or was cancelled leaves it.

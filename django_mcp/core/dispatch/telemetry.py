@@ -20,7 +20,7 @@ from django_mcp.core.protocol.jsonrpc import RequestInfo
 from django_mcp.core.protocol.limits import cut, shown
 
 if TYPE_CHECKING:
-    from django_mcp.core.dispatch.handle import Answer, Site
+    from django_mcp.core.dispatch.handle import RequestStep, Site
     from django_mcp.core.frame.frame import Frame
 
 NAME = "django_mcp"
@@ -70,7 +70,7 @@ def is_configured() -> bool:
     return any(not type(provider).__module__.startswith(OWN_MODULES) for provider in providers)
 
 
-async def traced(answer_next: Answer, frame: Frame, site: Site) -> bytes:
+async def traced(answer_next: RequestStep, frame: Frame, site: Site) -> bytes:
     """Return the response of ``answer_next``; make a span, and record its duration.
 
     The parent is the span of the client, from ``_meta``; the span of the HTTP request is linked to

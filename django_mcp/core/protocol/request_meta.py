@@ -113,8 +113,8 @@ def read(
     if type(capabilities) is not dict:
         raise _invalid_member(CAPABILITIES, "an object")
     revision = served.get(version)
-    # Where a revision is switched off, a client with headers of another one has to learn that
-    # first: it falls back then.
+    # If the revision is switched off, this is reported before headers are compared: only that error
+    # makes a client fall back to an older revision.
     if headers is not None and (revision is not None or not is_stateless(version)):
         source = NAME_SOURCES.get(method)
         name = None if source is None else params.get(source)

@@ -46,8 +46,15 @@ class Hooks:
         self._hooked: set[str] = set()
         """The names of the hooks that the author defined."""
         self.plans: dict[Any, Any] = {}
-        """What ``dispatch`` has decided for calls of this server. It is replaced whenever something
-        changes of which a plan is made, so that an outdated one is stored where nobody finds it."""
+        """Decisions of ``dispatch`` for the calls of this server:
+
+        * (method, version): the first step of a request (``dispatcher.first_step``)
+        * (kind, key, version): the ``Plan`` of a component (``dispatch.plan``)
+        * (``TAIL``, method, version): the JSON after an encoded result (``dispatch.handle``)
+
+        A change of anything that they depend on replaces the dict, so that an outdated decision is
+        stored where nobody finds it.
+        """
 
     def __init_subclass__(cls) -> None:
         """Raise ConfigurationError for a hook that is a method: there is one way to define it."""

@@ -1,8 +1,8 @@
 """The HTTP endpoint of a server: POST, GET and DELETE.
 
 One coroutine takes a request from its headers to its response; the state of the request is its
-``HttpExchange``. It does without the dispatch loop of Channels, which takes four fifths of the
-throughput of a bare application, and receives nothing while a handler runs.
+``HttpExchange``. It does not use the dispatch loop of Channels, which would take four fifths of the
+throughput of a bare application. While a handler runs, it receives nothing.
 """
 
 from __future__ import annotations
