@@ -288,6 +288,17 @@ CHARACTERS_OF_A_TOKEN = 4
 """Characters of JSON with English words in one token; models differ by about a fifth."""
 
 
+def permission_of(component: Component) -> str:
+    """The permission that a caller needs, or the function that decides; "" for none."""
+    permission = component.permission
+    if not callable(permission):
+        return permission or ""
+    if isinstance(permission, ViewPermission):
+        return str(permission)
+    module = getattr(permission, "__module__", "")
+    return f"{module}.{getattr(permission, '__qualname__', repr(permission))}()"
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One component and the server that declares it, as the admin and ``mcp_show`` print it."""
@@ -312,13 +323,7 @@ class Entry:
     @property
     def permission(self) -> str:
         """The permission that a caller needs, or the function that decides; "" for none."""
-        permission = self.component.permission
-        if not callable(permission):
-            return permission or ""
-        if isinstance(permission, ViewPermission):
-            return str(permission)
-        module = getattr(permission, "__module__", "")
-        return f"{module}.{getattr(permission, '__qualname__', repr(permission))}()"
+        return permission_of(self.component)
 
     @property
     def search_text(self) -> str:

@@ -117,6 +117,7 @@ def missing_rights(component: Component | None, principal: Principal) -> str:
         return ""
     if principal.is_anonymous:
         return " (It is not for everybody: see --user and --scope)"
-    needs = [f"the permission {component.permission}"] if component.permission else []
+    permission = registry.permission_of(component)
+    needs = [f"the permission {permission}"] if permission else []
     needs += [f"the scope {scope}" for scope in sorted(component.scopes)]
     return f" (It needs {' and '.join(needs)}, which {principal.user} does not have)"

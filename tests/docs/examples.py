@@ -58,6 +58,7 @@ GIVEN: Mapping[str, Any] = {
     "client_for": Client,
     "mcp_client": Client,
     "sync_mcp_client": SyncClient,
+    "transactional_db": None,
 }
 """Replacements for the fixtures of pytest."""
 NEED_PRODUCTS = {

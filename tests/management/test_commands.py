@@ -197,6 +197,20 @@ def test_mcp_call_checks_permissions(capsys: pytest.CaptureFixture[str]) -> None
     assert call(capsys, "stock", '{"item": "tea"}', user="alice") == "3"
 
 
+def never(frame: Frame) -> bool:
+    return False
+
+
+def test_mcp_call_names_the_function_that_refuses_the_user(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    get_user_model().objects.create_user("alice")
+    registry.get("shop").tool(name="closed", permission=never)(lambda: "")
+    message = r"It needs the permission tests\.management\.test_commands\.never\(\), which alice"
+    with pytest.raises(CommandError, match=message):
+        call(capsys, "closed", user="alice")
+
+
 def test_mcp_call_checks_scopes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CommandError, match="see --user and --scope"):
         call(capsys, "count")
