@@ -121,10 +121,7 @@ def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
     """
     scope = _asgiref_context.get(None)
     if isinstance(scope, _RequestScope):
-        if scope.thread is None:
-            scope.has_handler = True
-        else:
-            scope.begin_handler()
+        scope.begin_handler()
     elif scope is None and not pools.is_thread_sensitive():
         return run(result_of, coroutine)
     return coroutine

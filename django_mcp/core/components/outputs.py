@@ -14,7 +14,6 @@ from functools import lru_cache, partial
 from types import NoneType
 from typing import Annotated, Any, Final, NamedTuple, NoReturn, Union, get_args, get_origin
 
-import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
@@ -29,6 +28,7 @@ from django_mcp.core.components.schemas import (
     supported_types,
 )
 from django_mcp.core.components.signature import UNIONS, is_frame
+from django_mcp.core.protocol import preencoded
 from django_mcp.core.protocol.content import CONTENT, Message
 from django_mcp.core.protocol.errors import Json, McpError, ToolError
 from django_mcp.core.protocol.schema import walk
@@ -154,18 +154,11 @@ def _validated(validate: Callable[..., Any], value: Any) -> Any:
     try:
         return validate(value, from_attributes=True)
     except ValidationError:
-        return _validate_converted(validate, value)
-
-
-def _validate_converted(validate: Callable[..., Any], value: Any) -> Any:
-    """Validate once more, with the values of other types in it converted.
-
-    To be called from within ``except``: the error is raised again if nothing was converted.
-    """
-    shown = serializers.deeply_converted(value, rows=True)
-    if shown is value:  # An iterator in it has no items any more.
-        raise
-    return validate(shown, from_attributes=True)
+        # Once more, with the values of other types in it converted.
+        shown = serializers.deeply_converted(value, rows=True)
+        if shown is value:  # An iterator in it has no items any more.
+            raise
+        return validate(shown, from_attributes=True)
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
@@ -263,17 +256,12 @@ def _plain_encoder(
 
     def encode_plain(value: Any) -> bytes:
         try:
-            try:
-                valid = validate(value, from_attributes=True)
-            except ValidationError:
-                valid = _validate_converted(validate, value)
+            valid = _validated(validate, value)
         except serializers.NOT_SERIALIZABLE as error:
             encode(value)  # Raises the error that is said of other types.
             raise InvalidOutput(READ_ONCE) from error
-        try:
-            return orjson.dumps(valid)
-        except orjson.JSONEncodeError:  # An integer beyond 64 bits.
-            return encode(valid)
+        json = preencoded.encode_plain(valid)
+        return encode(valid) if json is None else json
 
     return encode_plain
 

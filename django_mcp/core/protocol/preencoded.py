@@ -67,22 +67,10 @@ def encode_plain(value: Any) -> bytes | None:
 def encode_whole(identity: Any, result: PreEncodedResult | PreEncodedList, tail: bytes) -> bytes:
     """Return the bytes of a response with this result, and ``tail`` as its other members."""
     if isinstance(result, PreEncodedList):
-        member = b'"%b":' % result.member.encode()
-        return b"".join((HEAD, orjson.dumps(identity), RESULT, member, result.json, tail, b"}}"))
-    text, structure = result
-    return b"".join(
-        (
-            HEAD,
-            orjson.dumps(identity),
-            RESULT,
-            CONTENT,
-            orjson.dumps(text.decode()),
-            STRUCTURE,
-            structure,
-            tail,
-            b"}}",
-        )
-    )
+        members = _listed(result.member, result)
+    else:
+        members = _structured(result)
+    return b"".join((HEAD, orjson.dumps(identity), RESULT, *members, tail, b"}}"))
 
 
 def tail_of(result: dict[str, Any], member: str) -> bytes:
@@ -105,7 +93,7 @@ def _members(result: dict[str, Any]) -> list[bytes]:
         if type(member) is PreEncodedResult:
             parts += (*_structured(member), b",")
         elif type(member) is PreEncodedList:
-            parts += (b'"%b":' % name.encode(), member.json, b",")
+            parts += (*_listed(name, member), b",")
         else:
             rest[name] = member
     if rest:
@@ -117,3 +105,7 @@ def _members(result: dict[str, Any]) -> list[bytes]:
 
 def _structured(encoded: PreEncodedResult) -> tuple[bytes, ...]:
     return (CONTENT, orjson.dumps(encoded.text.decode()), STRUCTURE, encoded.structure)
+
+
+def _listed(name: str, encoded: PreEncodedList) -> tuple[bytes, ...]:
+    return (b'"%b":' % name.encode(), encoded.json)

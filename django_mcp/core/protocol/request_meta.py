@@ -78,9 +78,7 @@ def read_message(
     if type(message) is Response:
         return message, None
     try:
-        meta = message.params.get("_meta")
-        has_meta = type(meta) is dict and (VERSION in meta or CAPABILITIES in meta)
-        if not has_meta and not are_stateless(headers):
+        if not has_request_meta(message.params) and not are_stateless(headers):
             return message, None
         if type(message) is Notification:
             return message, OF_NO_CLIENT
