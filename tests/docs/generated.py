@@ -18,12 +18,9 @@ from typing import Any
 
 import django
 
-from django_mcp.core.protocol.revisions import REVISIONS, Feature, Revision
-from django_mcp.management.discovery import CLIENTS
-from django_mcp.management.findings.base import Level
+from django_mcp.core.protocol.revisions import REVISIONS, Feature
 from tests.conversations.recorded import table
 from tests.first_steps.steps import STEPS
-from tests.management.simulated_site import FAULTS, findings_of
 from tests.spec import ATTEMPTS, marked_tests
 
 PART = re.compile(r"(<!-- generated: (\w+) ([\w.\s]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -70,15 +67,7 @@ def _rules(field: str) -> Iterator[list[str]]:
 def _entries(field: str) -> Iterator[list[str]]:
     values = [getattr(each, field) for each in REVISIONS]
     for name in sorted({name for each in values for name in each}):
-        yield [f"`{name}`", *(_cell(each, getattr(each, field), name) for each in REVISIONS)]
-
-
-def _cell(revision: Revision, value: Any, name: str) -> str:
-    if name in revision.deprecated:
-        return "deprecated"
-    if isinstance(value, Mapping) and isinstance(value.get(name), int):
-        return str(value[name])
-    return _yes(name in value)
+        yield [f"`{name}`", *(str(value.get(name, "")) for value in values)]
 
 
 def _yes(fact: bool) -> str:
@@ -192,26 +181,6 @@ def snippets(group: str) -> str:
     return table(group)
 
 
-# What mcp_doctor says.
-
-
-def doctor(_: str) -> str:
-    """A table of common faults, with the remedies that ``mcp_doctor`` prints."""
-    lines = ["| fault | remedy |", "|---|---|"]
-    for fault in FAULTS:
-        remedies = [remedy for name in CLIENTS if (remedy := _remedy(name, fault))]
-        lines.append(f"| {fault} | {remedies[0]} |")
-    return "\n".join(lines)
-
-
-def _remedy(client: str, fault: str) -> str | None:
-    """The remedy for the worst finding of a fault, if it troubles the client."""
-    wrong = [each for each in findings_of(client, fault) if each.level is not Level.OK]
-    failures = [each for each in wrong if each.level is Level.FAILURE]
-    worst = [*failures, *wrong][:1]
-    return worst[0].remedy if worst else None
-
-
 WRITE: Mapping[str, Callable[..., str]] = {
     "revisions": revisions,
     "api": api,
@@ -219,7 +188,6 @@ WRITE: Mapping[str, Callable[..., str]] = {
     "clients": clients,
     "steps": steps,
     "snippets": snippets,
-    "doctor": doctor,
 }
 
 

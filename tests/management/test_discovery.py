@@ -14,6 +14,7 @@ from tests.management.simulated_site import (
     APPENDED,
     AUTHORIZATION_SERVER,
     AUTHORIZE,
+    FAULTS,
     INSERTED,
     ISSUER,
     ISSUER_METADATA,
@@ -25,6 +26,7 @@ from tests.management.simulated_site import (
     WELL_KNOWN,
     Site,
     document,
+    findings_of,
     page,
     redirect,
     result,
@@ -48,6 +50,12 @@ def problems(found: list[Finding], *levels: Level) -> list[str]:
 @pytest.mark.parametrize("client", EVERYBODY)
 def test_every_client_finds_nothing_wrong_at_a_good_server(site: Site, client: str) -> None:
     assert {finding.level for finding in site.play(client)} == {Level.OK}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_common_fault_is_found_with_a_remedy(fault: str) -> None:
+    wrong = [each for name in EVERYBODY for each in findings_of(name, fault)]
+    assert any(each.remedy for each in wrong if each.level is not Level.OK)
 
 
 @pytest.mark.parametrize("client", EVERYBODY)

@@ -1,4 +1,5 @@
 # shop/tests.py
+from django.contrib.auth.models import User
 from django.test import SimpleTestCase, TestCase
 
 from django_mcp.testing import ErrorResponse, SyncClient
@@ -6,7 +7,9 @@ from django_mcp.testing import ErrorResponse, SyncClient
 
 class GroupTests(TestCase):
     def test_read_only_connection_cannot_cancel(self):
-        with SyncClient(transport="http", query="groups=orders&read_only=1") as client:
+        query = "groups=orders&read_only=1"
+        staff = User.objects.create_user("ann", is_staff=True)
+        with SyncClient(transport="http", query=query, user=staff) as client:
             assert [tool["name"] for tool in client.list_tools()] == ["list_orders"]
             with self.assertRaisesMessage(ErrorResponse, "Unknown tool: cancel_order"):
                 client.call_tool("cancel_order", {"number": 7})
@@ -14,7 +17,7 @@ class GroupTests(TestCase):
 
 class SearchTests(SimpleTestCase):
     def test_tool_is_found_and_called(self):
-        with SyncClient("office") as client:
+        with SyncClient("office", user=User(pk=7, username="ann")) as client:
             names = [tool["name"] for tool in client.list_tools()]
             assert names == ["call_tool", "find_tools", "today"]
             result = client.call_tool("find_tools", {"query": "take a holiday"})
