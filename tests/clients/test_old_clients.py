@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from django_mcp.contrib.skills import extension
 from django_mcp.ui.mcp_apps import metadata
 from django_mcp.ui.mcp_apps.metadata import EXTENSION
 from tests.clients.real_client import RealClient, SdkError
@@ -20,8 +21,8 @@ def test_old_client_negotiates_its_own_revision(old_client: RealClient) -> None:
     assert old_client.connected["connected"] == "2024-11-05"
     assert old_client.connected["server"].keys() == {"name", "version"}
     capabilities = {**old_client.connected["capabilities"]}
-    # What hosts of MCP Apps read, in any revision.
-    assert capabilities.pop("extensions").keys() == {EXTENSION}
+    # What hosts of MCP Apps and of skills read, in any revision.
+    assert capabilities.pop("extensions").keys() == {EXTENSION, extension.NAME}
     assert capabilities.keys() == {"logging", "prompts", "resources", "tools"}
 
 
