@@ -26,7 +26,7 @@ from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol import preencoded as encoded_structure
 from django_mcp.core.protocol.schema import compiler
 from django_mcp.testing.asgi import Message, Reply
-from django_mcp.transports.http import response
+from django_mcp.transports.http import exchange
 from tests.databases import scratch_database
 from tests.wire.asgi import AsgiClient
 from tests.wire.messages import REPORTING, SESSIONS, STATELESS, encoded
@@ -181,7 +181,7 @@ async def test_sync_handler_uses_one_thread_hop(
 
 
 async def test_each_stream_event_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response, "COALESCING_TIME", 60.0)  # Also on a slow machine.
+    monkeypatch.setattr(exchange, "COALESCING_TIME", 60.0)  # Also on a slow machine.
     wire = AsgiClient(shop(), meta=REPORTING)
     params = {"name": "slow", "arguments": {"steps": 5}, "_meta": {"progressToken": "p"}}
 

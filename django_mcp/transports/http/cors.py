@@ -1,6 +1,6 @@
 """Cross-origin requests of web pages: preflights, and the headers which let a page read a response.
 
-An Origin was checked before (``HttpRequest.check_host``). Cookies are not allowed: a page of
+An Origin was checked before (``request.check_host``). Cookies are not allowed: a page of
 another origin authenticates by a token.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from django_mcp.transports.http.request import HttpRequest, Send
+from django_mcp.core.protocol.headers import RequestHeaders
+from django_mcp.transports.http.request import Send
 
 ALLOWED_HEADERS = (
     b"authorization, content-type, accept, mcp-protocol-version, mcp-session-id, mcp-method, "
@@ -38,9 +39,9 @@ def allowing(origin: bytes, send: Send) -> Send:
     return send_allowed
 
 
-async def preflight(request: HttpRequest, send: Send, methods: bytes) -> None:
+async def preflight(request_headers: RequestHeaders, send: Send, methods: bytes) -> None:
     """Answer an OPTIONS request. It has no credentials, so that none are asked for."""
-    requested = request.headers.get(b"access-control-request-headers") or b""
+    requested = request_headers.get(b"access-control-request-headers") or b""
     headers = [
         (b"access-control-allow-methods", methods),
         (b"access-control-allow-headers", b", ".join([ALLOWED_HEADERS, *_parameters(requested)])),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -31,7 +31,10 @@ from django_mcp.runtime import pools, request_scope
 from django_mcp.runtime.around import chain, tenants
 from django_mcp.runtime.around.chain import MiddlewareChain
 from django_mcp.runtime.django_types import requests as django_requests
-from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest, Send
+from django_mcp.transports.http.request import HeaderPairs, HttpError, Send
+
+if TYPE_CHECKING:
+    from django_mcp.transports.http.exchange import HttpExchange
 
 logger = logging.getLogger("django_mcp")
 
@@ -96,7 +99,7 @@ class DjangoMiddleware(MiddlewareChain):
         return view
 
     async def run(
-        self, http: HttpRequest, principal: Principal, send: Send, serve: Serve
+        self, http: HttpExchange, principal: Principal, send: Send, serve: Serve
     ) -> Principal:
         """Let ``serve`` answer the request within the middleware; return the caller.
 
@@ -126,7 +129,7 @@ async def _serve_nothing(principal: Principal, send: View) -> None:
     """Answer nothing: the request is only checked."""
 
 
-async def check(http: HttpRequest, principal: Principal | None = None) -> Principal:
+async def check(http: HttpExchange, principal: Principal | None = None) -> Principal:
     """The caller of a request, as the middleware leaves it; raises HttpError if it answers.
 
     For streams: they begin after the middleware has ended, so that they hold no thread of it.
@@ -159,7 +162,7 @@ mcp_endpoint.csrf_exempt = True  # type: ignore[attr-defined]
 class View:
     """The innermost part: it answers, and collects the response for the middleware to change."""
 
-    def __init__(self, http: HttpRequest, principal: Principal, send: Send, serve: Serve) -> None:
+    def __init__(self, http: HttpExchange, principal: Principal, send: Send, serve: Serve) -> None:
         self._http = http
         self.principal = principal
         self.failure: HttpError | None = None
@@ -212,7 +215,7 @@ class View:
             await self._pass_on(message)
 
 
-def _request(http: HttpRequest, principal: Principal) -> DjangoRequest:
+def _request(http: HttpExchange, principal: Principal) -> DjangoRequest:
     try:
         request = django_requests.of_scope(http.scope)
     except UnicodeDecodeError:
@@ -222,7 +225,7 @@ def _request(http: HttpRequest, principal: Principal) -> DjangoRequest:
     return request
 
 
-def _set_caller(request: DjangoRequest, http: HttpRequest, principal: Principal) -> None:
+def _set_caller(request: DjangoRequest, http: HttpExchange, principal: Principal) -> None:
     django_requests.of_caller(request, principal.user, http.session)
 
 
@@ -260,7 +263,7 @@ def _identity(request: DjangoRequest) -> tuple[Any, bool]:
     return getattr(user, "pk", None), bool(getattr(user, "is_authenticated", False))
 
 
-def _rejection(response: HttpResponseBase, http: HttpRequest) -> HttpError:
+def _rejection(response: HttpResponseBase, http: HttpExchange) -> HttpError:
     """The answer to a client if the middleware responds instead of the server.
 
     Clients read JSON-RPC, so a page becomes its status; a redirect to the login page becomes 401

@@ -28,8 +28,8 @@ from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import cors, django_middleware, listen_stream
 from django_mcp.transports.http.django_middleware import NOBODY, DjangoMiddleware, View
-from django_mcp.transports.http.request import WAITING_THREAD, HttpError
-from django_mcp.transports.http.response import HttpExchange
+from django_mcp.transports.http.exchange import HttpExchange
+from django_mcp.transports.http.request import WAITING_THREAD, HttpError, check_host
 
 if TYPE_CHECKING:
     from django_mcp.transports.http.session.handler import SessionHttp
@@ -68,12 +68,12 @@ class Endpoint:
             if sends_signals:
                 await django_handler.send_started(type(self), scope)
             origin = headers.get(b"origin")
-            exchange.check_host(origin)
+            check_host(headers, scope.get("scheme", "http"), origin)
             method = scope["method"]
             if origin is not None:
                 exchange.to_server = cors.allowing(origin, exchange.to_server)
             if method == "OPTIONS":
-                await cors.preflight(exchange, exchange.to_server, self.allowed)
+                await cors.preflight(headers, exchange.to_server, self.allowed)
             elif method == "GET" and _wants_page(exchange):
                 await _send_page(exchange)
             else:

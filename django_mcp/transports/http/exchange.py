@@ -1,4 +1,4 @@
-"""The response to one POST: JSON, or an SSE stream.
+"""One HTTP request from its headers to the end of its response: JSON, or an SSE stream.
 
 The stream is opened by the first notification. A call that sends none is answered as JSON, without
 a task, a future or a queue.
@@ -14,17 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from enum import Enum, auto
+from functools import cached_property
 from typing import Any, TypeVar
+
+from django.utils.functional import SimpleLazyObject
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
-from django_mcp.core.auth.base import Principal
+from django_mcp.auth.django_session import browser_session
+from django_mcp.core.auth.base import Challenge, Principal
 from django_mcp.core.concurrency.loops import nothing
 from django_mcp.core.dispatch.calls_in_flight import TICK, CallsInFlight, calls_in_flight
 from django_mcp.core.frame.frame import Frame
+from django_mcp.core.frame.transport import Transport
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc, request_meta, sse
 from django_mcp.core.protocol.errors import (
@@ -33,7 +37,7 @@ from django_mcp.core.protocol.errors import (
     InvalidRequest,
     McpError,
 )
-from django_mcp.core.protocol.headers import RequestHeaders
+from django_mcp.core.protocol.headers import ACCEPT, RequestHeaders
 from django_mcp.core.protocol.jsonrpc import Request, RequestId
 from django_mcp.core.protocol.revisions import NEWEST, Feature, Revision
 from django_mcp.core.protocol.subscriptions import Filter
@@ -44,18 +48,21 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import is_outage, log_outage
 from django_mcp.transports import frames
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.http import django_middleware, request, sse_stream
+from django_mcp.transports.http import django_middleware, sse_stream
 from django_mcp.transports.http.django_middleware import View
 from django_mcp.transports.http.listen_stream import ListenStream, TooManyStreams
 from django_mcp.transports.http.request import (
+    JSON,
+    STREAM,
     WAITING_THREAD,
     ClientDisconnected,
     HeaderPairs,
     HttpError,
-    HttpRequest,
     Receive,
     Scope,
+    ScopeTransport,
     Send,
+    accepts,
 )
 from django_mcp.transports.http.stream_writer import StreamWriter
 
@@ -73,39 +80,22 @@ COALESCING_TIME = 0.001
 YIELD_EVERY = 16
 """After so many flushes a handler yields to the event loop, even if the network takes all."""
 
+BODY_TIMEOUT = 30.0
+"""Seconds for the arrival of a request's body."""
 SILENT = 1.0
 """Seconds until a handler lends its thread while it waits for a client that does not read."""
 NOT_READ = "The client does not read the response"
 
+OTHER_SITES = frozenset({b"cross-site", b"same-site"})
+"""Values of Sec-Fetch-Site for a request that a page of another site makes."""
+USUAL_ACCEPT = b"application/json, text/event-stream"
+"""The value that most clients send; it is compared before anything is parsed."""
 JSON_HEADERS: HeaderPairs = (
     (b"content-type", b"application/json"),
     # Proxies do not know cacheScope, and must not store responses for one client.
     (b"cache-control", b"no-store"),
 )
 
-
-class State(Enum):
-    """Where the messages to the ASGI server go.
-
-    | state | messages go to | who moves it |
-    |---|---|---|
-    | ``UNANSWERED`` | the ASGI server; an error becomes the response | ``sending_to`` |
-    | ``IN_MIDDLEWARE`` | the view, whose response the middleware may change | its end: unanswered |
-    | ``BEGUN`` | the ASGI server; an error is raised for it | nobody |
-
-    The first message for the ASGI server moves each state to ``BEGUN``: within the middleware, that
-    is the start of a stream. A listen stream stays open, so it begins after the middleware.
-    """
-
-    UNANSWERED = auto()
-    IN_MIDDLEWARE = auto()
-    BEGUN = auto()
-
-
-# Names of the module, which take a tenth of the time of an attribute of the Enum.
-UNANSWERED = State.UNANSWERED
-IN_MIDDLEWARE = State.IN_MIDDLEWARE
-BEGUN = State.BEGUN
 
 UNUSED = StreamWriter(None, None)  # type: ignore[arg-type]
 """The writer of a response that nothing was written of."""
@@ -114,7 +104,7 @@ CLOSED = StreamWriter(None, None)  # type: ignore[arg-type]
 CLOSED.close()
 
 
-class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
+class HttpExchange(LoopExchange):
     """One HTTP request: its headers and body, the actions of its call, and its response.
 
     | phase | meaning | transitions |
@@ -127,6 +117,9 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     """
 
     server: Server
+    authentication: Authentication
+    content = b""
+    """The body, from when it is read until it is parsed."""
     encodes = True
     to_server: Send
     """Sends to the ASGI server, past the middleware."""
@@ -139,8 +132,11 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
     listens = False
     """Whether it is a request to listen: its progress and logs are not sent (SUB-08)."""
     _in_flight: CallsInFlight
-    _state: State
-    _view: View
+    _has_begun = False
+    """Whether a message for the ASGI server was sent: an error is then raised for it."""
+    _view: View | None
+    """Where messages go within Django's middleware, which may change the response. A stream goes
+    past it to the ASGI server, and so does everything after its start."""
     _writer: StreamWriter
     _stream: ListenStream | None
     """The stream of a request to listen that was accepted."""
@@ -177,16 +173,26 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         # Every request reads these: attributes of an object are read faster than those of a class.
         self.accepts_stream = True
         self.revision = NEWEST
-        self._state = UNANSWERED
+        self._view = None
         self._writer = UNUSED
         self._stream = None
         self._headers = ()
         self._waiting = None
 
     @property
+    def occupies_thread(self) -> bool:
+        """Whether a thread of the server waits for the response, as under WSGI."""
+        return WAITING_THREAD in self.scope
+
+    @property
     def may_listen(self) -> bool:  # type: ignore[override]
-        """Whether a stream that belongs to no request may stay open."""
-        return self.may_stay_open
+        """Whether a stream may stay open that belongs to no request, without an end of its own."""
+        return not self.occupies_thread or conf.get().wsgi_streams > 0
+
+    def check_may_listen(self) -> None:
+        if not self.may_listen:
+            message = "This server has no streams besides those of calls: poll instead"
+            raise HttpError(405, message, ((b"allow", b"POST, DELETE"),))
 
     @property
     def is_closed(self) -> bool:
@@ -198,16 +204,78 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         """Whether the response is a stream, or is about to become one."""
         return self._writer.is_used
 
+    # Its caller.
+
+    @cached_property
+    def transport(self) -> Transport | None:  # type: ignore[override]
+        return ScopeTransport(self.scope)
+
+    @cached_property
+    def session(self) -> Any:
+        """The Django session, if there is one. It is loaded on first access."""
+        scope = self.scope
+        if self.headers.get(b"cookie") is None and "session" not in scope:
+            return None
+        return SimpleLazyObject(lambda: browser_session(scope))
+
     @property
     def stream_key(self) -> str:
         """The key that counts the open streams of the caller."""
         return frames.counted_as(self.server, self.principal, self.transport)
 
+    async def authenticate(self) -> Principal:
+        """The caller; raises HttpError with a challenge."""
+        try:
+            return await self.authentication.authenticate(self.scope)
+        except AuthenticationFailed as failed:
+            raise self.rejection(failed) from None
+
+    def rejection(self, failed: AuthenticationFailed) -> HttpError:
+        """The HTTP error, with its challenge, for a caller who could not be authenticated."""
+        challenge = failed.challenge
+        headers = self.authentication.headers(self.scope, challenge)
+        return HttpError(challenge.status, challenge.message, headers)
+
     async def reauthenticate(self) -> Principal:
         """Authenticate the request again, for an open stream; raises HttpError."""
         return await django_middleware.check(self)
 
-    # Its call.
+    def challenge(self, error: AuthenticationRequired, revision: Revision) -> HeaderPairs:
+        """The headers of a response with ``error``, which name the rights that the caller needs."""
+        status = revision.http_status(error)
+        name = error.reason if status == 403 else ""
+        challenge = Challenge(status=status, message=error.message, error=name, scopes=error.scopes)
+        return self.authentication.headers(self.scope, challenge)
+
+    # Its headers and its body.
+
+    def check_media_types(self) -> bool:
+        """Return whether the client accepts a stream.
+
+        Raises HttpError for a body that is not JSON, and for a client that does not accept JSON.
+        """
+        content_type = self.headers.get(b"content-type") or b""
+        if content_type != JSON and content_type.partition(b";")[0].strip().lower() != JSON:
+            raise HttpError(415, "Send JSON: Content-Type: application/json")
+        accept = self.headers.get(ACCEPT) or b"*/*"
+        if accept == USUAL_ACCEPT:
+            return True
+        if not accepts(accept, JSON):
+            raise HttpError(406, "Accept application/json and text/event-stream")
+        return accepts(accept, STREAM)
+
+    def check_get(self) -> None:
+        """Reject a GET which accepts no stream, or which a page of another site makes.
+
+        For an image, a script or a link, a browser sends cookies, but no Origin.
+        """
+        headers = self.headers
+        is_of_other_site = headers.get(b"sec-fetch-site") in OTHER_SITES
+        has_cookie = headers.get(b"cookie") is not None
+        if is_of_other_site and has_cookie and headers.get(b"origin") is None:
+            raise HttpError(403, "A page of another site may not open a stream with cookies")
+        if not accepts(headers.get(ACCEPT) or b"", STREAM):
+            raise HttpError(406, "Accept text/event-stream")
 
     async def read_body(self, limit: int) -> bytes:
         """Return the body, which is the ``content`` until it is parsed.
@@ -226,20 +294,42 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
             message = await self.receive()
             body: bytes = message.get("body", b"")
             if not body or message.get("more_body"):
-                body = await self.read_parts(message, limit)
+                body = await self._read_parts(message, limit)
         except asyncio.CancelledError:
             if self.ended_by is None:
                 raise
             if self.task is not None:
                 self.task.uncancel()
             self.ended_by = None
-            raise self.body_timeout() from None
+            raise self._body_timeout() from None
         finally:
             del in_flight.arriving[self]
         if len(body) > limit:
             raise HttpError(413, f"A message may have at most {limit} bytes")
         self.content = body
         return body
+
+    async def _read_parts(self, message: Mapping[str, Any], limit: int) -> bytes:
+        """The body, with ``message`` as its first part; ends early above ``limit``."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnected
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limit or not message.get("more_body"):
+                return b"".join(parts)
+            message = await self.receive()
+
+    def _body_timeout(self) -> HttpError:
+        """The error for a client that has not sent its whole message in time."""
+        # Versions other than 1 have no such header (RFC 9113, section 8.2.2).
+        is_first_version = self.scope.get("http_version", "1.1").startswith("1")
+        headers = ((b"connection", b"close"),) if is_first_version else ()
+        return HttpError(408, f"Send the body within {BODY_TIMEOUT:g} s", headers)
+
+    # Its call.
 
     def begin(self) -> None:
         """Count as a call from now on; raises TooManyRequests or ServerBusy if it is too many."""
@@ -277,7 +367,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         now = self.loop.time()
         if self._arrives_since is None:
             self._arrives_since = now
-        is_late = now - self._arrives_since >= request.BODY_TIMEOUT
+        is_late = now - self._arrives_since >= BODY_TIMEOUT
         if is_late and self.ended_by is None and self.task is not None:
             self.ended_by = "The body has not arrived in time"
             self.task.cancel()
@@ -426,11 +516,10 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
         """Send a whole response to the ASGI server, or to the middleware around this request."""
-        if self._state is IN_MIDDLEWARE:
-            send: Send = self._view
-        else:
+        send: Send | None = self._view
+        if send is None:
             send = self.to_server
-            self._state = BEGUN
+            self._has_begun = True
         pairs = (*headers, *self._headers)
         if status != 204:  # It has no content, and so no length (RFC 9110, section 8.6).
             pairs = (*pairs, (b"content-length", b"%d" % len(body)))
@@ -442,26 +531,25 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
 
     def send(self, message: dict[str, Any]) -> Awaitable[None]:
         """Send a message to the ASGI server, or to the middleware around this request."""
-        if self._state is IN_MIDDLEWARE:
+        if self._view is not None:
             return self._view(message)
-        self._state = BEGUN
+        self._has_begun = True
         return self.to_server(message)
 
     def send_to_server(self, message: dict[str, Any]) -> Awaitable[None]:
         """Send a message past the middleware."""
-        self._state = BEGUN
+        self._view = None
+        self._has_begun = True
         return self.to_server(message)
 
     @contextmanager
     def sending_to(self, view: View) -> Iterator[None]:
         """Send to the view that the middleware surrounds."""
         self._view = view
-        self._state = IN_MIDDLEWARE
         try:
             yield
         finally:
-            if self._state is IN_MIDDLEWARE:
-                self._state = UNANSWERED
+            self._view = None
 
     # The client.
 
@@ -494,7 +582,7 @@ class HttpExchange(HttpRequest, LoopExchange):  # type: ignore[override]
         """Answer with the error. It is raised for the server if the response has begun."""
         if isinstance(error, ClientDisconnected):
             return
-        if self._state is BEGUN:
+        if self._has_begun:
             raise error
         if isinstance(error, AuthenticationFailed):
             error = self.rejection(error)

@@ -33,8 +33,8 @@ from django_mcp.runtime import background
 from django_mcp.transports.connection.connection import Connection
 from django_mcp.transports.http import paths, sse_stream
 from django_mcp.transports.http.endpoint import Endpoint, Verb
+from django_mcp.transports.http.exchange import HttpExchange
 from django_mcp.transports.http.request import HttpError
-from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import SseStream
 
 STREAM = "sse"

@@ -21,7 +21,7 @@ from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.sse_stream import SseStream
 
 if TYPE_CHECKING:
-    from django_mcp.transports.http.response import HttpExchange
+    from django_mcp.transports.http.exchange import HttpExchange
 
 METHOD = "subscriptions/listen"
 

@@ -14,10 +14,11 @@ from django_mcp import conf
 from django_mcp.auth.authentication import Authentication
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import InvalidRequest
+from django_mcp.core.protocol.headers import RequestHeaders
 from django_mcp.core.server import card
 from django_mcp.core.server.server import Server
 from django_mcp.transports.http import paths
-from django_mcp.transports.http.request import Asgi, HttpError, HttpRequest
+from django_mcp.transports.http.request import Asgi, HttpError, check_host
 
 CARD = "/server-card"
 CATALOG = "/.well-known/ai-catalog.json"
@@ -74,9 +75,9 @@ def _catalog_of(published: Published) -> Document:
 
 def _serve(media_type: str, read: Document) -> Asgi:
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        request = HttpRequest(scope, receive)
+        headers = RequestHeaders.of(scope["headers"])
         try:
-            request.check_host()
+            check_host(headers, scope.get("scheme", "http"))
         except HttpError as error:
             await _refuse(send, scope, error.status, {"error": error.message})
             return
@@ -91,18 +92,18 @@ def _serve(media_type: str, read: Document) -> Asgi:
         elif (document := read(scope)) is None:
             await _refuse(send, scope, 404, NO_CARD)
         else:
-            await _answer(send, scope, request, media_type, jsonrpc.encode(document))
+            await _answer(send, scope, headers, media_type, jsonrpc.encode(document))
 
     return application
 
 
 async def _answer(
-    send: Any, scope: Any, request: HttpRequest, media_type: str, body: bytes
+    send: Any, scope: Any, headers: RequestHeaders, media_type: str, body: bytes
 ) -> None:
     """Send a document, or 304 to a client that has it (RFC 9110, section 13.1.2)."""
     etag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
     cached = ((b"etag", etag), (b"cache-control", _cacheable_by() + MAX_AGE))
-    if_none_match = request.headers.get(b"if-none-match") or b""
+    if_none_match = headers.get(b"if-none-match") or b""
     tags = [tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b",")]
     if etag in tags or tags == [b"*"]:
         await _send(send, scope, 304, b"", *cached)

@@ -33,7 +33,7 @@ from django_mcp.transports.http.request import HeaderPairs, HttpError
 from django_mcp.transports.http.stream_writer import StreamWriter
 
 if TYPE_CHECKING:
-    from django_mcp.transports.http.response import HttpExchange
+    from django_mcp.transports.http.exchange import HttpExchange
 
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""

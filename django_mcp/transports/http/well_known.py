@@ -15,10 +15,11 @@ from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, base_url
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import InvalidRequest
+from django_mcp.core.protocol.headers import RequestHeaders
 from django_mcp.transports.http import cors, paths
+from django_mcp.transports.http.exchange import JSON_HEADERS
 from django_mcp.transports.http.paths import Paths
-from django_mcp.transports.http.request import Asgi, HttpError, HttpRequest
-from django_mcp.transports.http.response import JSON_HEADERS
+from django_mcp.transports.http.request import Asgi, HttpError, check_host
 
 Find = Callable[[Any], Sequence[Authentication]]
 """Returns the servers whose metadata a request asks for: the first with an issuer has one."""
@@ -71,20 +72,20 @@ def _only(authentication: Authentication) -> Find:
 
 def _serve(find: Find) -> Asgi:
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        request = HttpRequest(scope, receive)
+        headers = RequestHeaders.of(scope["headers"])
         try:
-            request.check_host(request.headers.get(b"origin"))
+            check_host(headers, scope.get("scheme", "http"), headers.get(b"origin"))
         except HttpError as error:
             await _respond(send, scope, error.status, {"error": error.message})
             return
         except InvalidRequest as error:
             await _respond(send, scope, 400, {"error": error.message})
             return
-        origin = request.headers.get(b"origin")
+        origin = headers.get(b"origin")
         if origin is not None:
             send = cors.allowing(origin, send)
         if scope["method"] == "OPTIONS":
-            await cors.preflight(request, send, b"GET")
+            await cors.preflight(headers, send, b"GET")
         elif scope["method"] not in ("GET", "HEAD"):
             content = {"error": "Method not allowed: use GET"}
             await _respond(send, scope, 405, content, (b"allow", METHODS))

@@ -20,7 +20,7 @@ from django_mcp.core.auth.base import BaseAuthentication, Principal
 from django_mcp.models import McpSession
 from django_mcp.runtime import pools
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.http import response
+from django_mcp.transports.http import exchange
 from tests.databases import scratch_database
 from tests.spec import spec
 from tests.waiting import until
@@ -149,7 +149,7 @@ async def test_handler_that_reports_to_a_silent_client_gives_its_thread_back(
     database: str, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(SYNC_THREAD_POOL_SIZE=1)
-    monkeypatch.setattr(response, "SILENT", 0.1)
+    monkeypatch.setattr(exchange, "SILENT", 0.1)
     server = Server("reporting")
 
     @server.tool

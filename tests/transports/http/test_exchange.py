@@ -11,8 +11,7 @@ import pytest
 from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.testing.asgi import http_scope
-from django_mcp.transports.http import response
-from django_mcp.transports.http.response import YIELD_EVERY, HttpExchange
+from django_mcp.transports.http.exchange import COALESCING_TIME, LARGE, YIELD_EVERY, HttpExchange
 from tests.waiting import SECONDS
 
 
@@ -31,7 +30,7 @@ class Recorder:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a test writes follows at once, also on a slow machine."""
-    monkeypatch.setattr(response, "COALESCING_TIME", 60.0)
+    monkeypatch.setattr("django_mcp.transports.http.exchange.COALESCING_TIME", 60.0)
 
 
 async def _report(exchange: HttpExchange, steps: range) -> None:
@@ -81,7 +80,7 @@ async def test_event_after_a_pause_is_sent_before_flush_returns() -> None:
     exchange = exchange_over(server)
 
     await _report(exchange, range(1))
-    await asyncio.sleep(4 * response.COALESCING_TIME)
+    await asyncio.sleep(4 * COALESCING_TIME)
     await _report(exchange, range(1, 2))
 
     assert server.bodies == [_steps(0), _steps(1)]
@@ -100,7 +99,7 @@ async def test_large_event_is_sent_before_flush_returns(at_once: None) -> None:
     exchange = exchange_over(server)
 
     await _report(exchange, range(1))
-    exchange.write({"text": "x" * response.LARGE})
+    exchange.write({"text": "x" * LARGE})
     await exchange.flush()
 
     assert len(server.bodies) == 2

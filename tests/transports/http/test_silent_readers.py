@@ -13,7 +13,7 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.core.log import repeated
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.http import response, stream_writer
+from django_mcp.transports.http import exchange, stream_writer
 from django_mcp.transports.http.session import event_log
 from tests.spec import spec
 from tests.waiting import until
@@ -198,7 +198,7 @@ async def test_silent_clients_of_sync_handlers_hold_up_nobody(version: str, conf
 
     @server.tool
     def talk(frame: Frame) -> str:
-        for _ in range(3 * response.WAIT_FOR_LOOP_EVERY):
+        for _ in range(3 * exchange.WAIT_FOR_LOOP_EVERY):
             frame.client.log("error", LINE)
         ended.append(1)
         return "done"
@@ -228,7 +228,7 @@ async def test_thread_waits_for_the_event_loop_after_a_large_message() -> None:
         frame.client._exchange._wait_for_loop = lambda: waited.append(1)  # type: ignore[attr-defined]
         frame.client.log("error", LINE)
         assert not waited
-        frame.client.log("error", "x" * (response.LARGE + 1))
+        frame.client.log("error", "x" * (exchange.LARGE + 1))
         return str(len(waited))
 
     peer = AsgiClient(server, STATELESS, meta=LEVEL)
@@ -242,14 +242,14 @@ async def test_reading_client_of_a_sync_handler_receives_all_messages() -> None:
 
     @server.tool
     def talk(frame: Frame) -> str:
-        for _ in range(3 * response.WAIT_FOR_LOOP_EVERY):
+        for _ in range(3 * exchange.WAIT_FOR_LOOP_EVERY):
             frame.client.log("error", LINE)
         return "done"
 
     peer = AsgiClient(server, STATELESS, meta=LEVEL)
     async with peer.open_post(peer.call("talk")) as stream:
         events = [event for event in await events_of(stream) if event.data]
-    assert len(events) == 3 * response.WAIT_FOR_LOOP_EVERY + 1
+    assert len(events) == 3 * exchange.WAIT_FOR_LOOP_EVERY + 1
 
 
 @pytest.mark.usefixtures("quickly")
@@ -268,7 +268,7 @@ async def test_sync_handler_whose_client_reads_nothing_receives_the_reason() -> 
     async with peer.open_post(peer.call("talk")) as stream:
         stream.stop_reading()
         await until(lambda: bool(reasons))
-    assert reasons == [response.NOT_READ]
+    assert reasons == [exchange.NOT_READ]
 
 
 @pytest.mark.usefixtures("quickly")

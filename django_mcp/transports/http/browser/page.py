@@ -32,8 +32,8 @@ from django_mcp.runtime.pages import Page, PageLink, page_links, page_url
 from django_mcp.transports.http.browser import tools
 from django_mcp.transports.http.browser.documents import DOCUMENTS, Described
 from django_mcp.transports.http.browser.tools import ListedTool
-from django_mcp.transports.http.request import STREAM, HttpRequest, Send
-from django_mcp.transports.http.response import HttpExchange
+from django_mcp.transports.http.exchange import HttpExchange
+from django_mcp.transports.http.request import STREAM, Send
 
 HTML = b"text/html"
 UNUSUAL = re.compile(r"[^A-Za-z0-9_-]+")
@@ -50,7 +50,7 @@ HEADERS = (
 )
 
 
-def is_wanted(request: HttpRequest) -> bool:
+def is_wanted(request: HttpExchange) -> bool:
     """Whether a GET is from a browser: every client accepts event streams (HTTP-09)."""
     accept = request.headers.get(b"accept") or b""
     return HTML in accept and STREAM not in accept

@@ -35,8 +35,8 @@ from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http.exchange import HttpExchange
 from django_mcp.transports.http.request import WAITING_THREAD, HttpError
-from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.session import (
     batch,
     cancellation,
@@ -338,7 +338,7 @@ class SessionHttp:
         if last is not None and event_log.is_name(last.stream):
             # Also an unknown one: its client waits for a response, and learns that there is none.
             return ResumedStream(self.http, session, last)
-        self.http.check_may_stay_open()
+        self.http.check_may_listen()
         position = await standalone_stream.find(last, session)
         end = partial(self._end, session)
         return StandaloneStream(self.http, session, position, self.server, self._may_read, end)

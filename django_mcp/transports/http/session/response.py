@@ -34,7 +34,7 @@ from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.runtime import background, pools, request_scope
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.transports.http.response import UNANSWERED, HttpExchange
+from django_mcp.transports.http.exchange import HttpExchange
 from django_mcp.transports.http.session.event_log import StreamLog
 from django_mcp.transports.session_engine import (
     CLIENT_CANCELLED,
@@ -91,9 +91,10 @@ class SessionExchange(HttpExchange):
         is_notification: bool = False,
     ) -> None:
         vars(self).update(vars(http))
-        # Whether the response has begun is known to the request.
+        # It sends by the request, which knows whether the response has begun.
         self.to_server = http.send
-        self._state = UNANSWERED
+        self._has_begun = False
+        self._view = None
         self.task = None
         self.request_headers = None  # Only stateless requests repeat their body in headers.
         self.route = ResponseRoute(self.server, session)

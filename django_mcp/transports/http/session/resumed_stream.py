@@ -26,7 +26,7 @@ from django_mcp.transports.http.session import event_log
 from django_mcp.transports.http.session.stream import SessionStream, method_of
 
 if TYPE_CHECKING:
-    from django_mcp.transports.http.response import HttpExchange
+    from django_mcp.transports.http.exchange import HttpExchange
 
 RESUME_AGAIN = 0.3
 """Seconds until a resumed stream publishes that again: a new call subscribes after a moment."""

@@ -61,7 +61,7 @@ from django_mcp.transports.http.session.stream import SessionStream, method_of
 from django_mcp.transports.keepalive import Keepalive
 
 if TYPE_CHECKING:
-    from django_mcp.transports.http.response import HttpExchange
+    from django_mcp.transports.http.exchange import HttpExchange
 
 MayRead = Callable[[Principal, Session, str], Awaitable[bool]]
 """Whether the principal of a session may read a resource."""

@@ -26,7 +26,7 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http.sse_stream import SseStream
 
 if TYPE_CHECKING:
-    from django_mcp.transports.http.response import HttpExchange
+    from django_mcp.transports.http.exchange import HttpExchange
 
 RELOAD_AGAIN = 2.0
 """Seconds until a session is loaded again that the store could not load."""
