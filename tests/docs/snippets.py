@@ -237,9 +237,11 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             'return Book.objects.order_by("title").values("title", "price")',
             ('[{"title": "Dune", "price": "9.90"}, {"title": "Emma", "price": "5.00"}]'),
         ),
-        returns(
-            'return list(Book.objects.order_by("title").values_list("title", flat=True))',
-            '["Dune", "Emma"]',
+        unshown(
+            returns(
+                'return list(Book.objects.order_by("title").values_list("title", flat=True))',
+                '["Dune", "Emma"]',
+            )
         ),
         unshown(returns('return Book.objects.values("title").first()', '{"title": "Dune"}')),
         returns('return Book.objects.aggregate(n=Count("pk"))', '{"n": 2}'),
@@ -255,7 +257,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 '{"books": [{"title": "Dune"}, {"title": "Emma"}]}',
             )
         ),
-        returns("return dune", A_MODEL),
+        unshown(returns("return dune", A_MODEL)),
         unshown(returns("return Book.objects.all()", A_MODEL)),
         unshown(returns("return list(Book.objects.all())", f"{A_MODEL} (at 0)")),
         unshown(returns('return {"book": dune}', f"{A_MODEL} (at book)")),
@@ -305,12 +307,14 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             'return Paginator(Book.objects.order_by("pk").values("title"), 1).page(1)',
             '{"results": [{"title": "Dune"}], "page": 1, "pages": 2, "count": 2}',
         ),
-        returns(
-            "return (book.title for book in Book.objects.all())",
-            (
-                "Error: A value of type generator can be read once, and only here. Return "
-                "a list: list(…)"
-            ),
+        unshown(
+            returns(
+                "return (book.title for book in Book.objects.all())",
+                (
+                    "Error: A value of type generator can be read once, and only here. Return "
+                    "a list: list(…)"
+                ),
+            )
         ),
         unshown(
             Snippet(
@@ -321,7 +325,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
     ),
     "values": (
         returns('return "Dune"', "Dune"),
-        returns("return 42", "42"),
+        unshown(returns("return 42", "42")),
         returns("return None", "no content"),
         returns("return dune.price", "9.90"),
         returns(
@@ -330,7 +334,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
         ),
         returns('return [Decimal("1.50"), Genre.SCIENCE, {1, 2}]', '["1.50", "s", [1, 2]]'),
         unshown(returns("return Point(1, 2)", "[1, 2]")),
-        returns('return BookOut(title="Dune")', '{"title": "Dune", "cover": null}'),
+        unshown(returns('return BookOut(title="Dune")', '{"title": "Dune", "cover": null}')),
         unshown(returns("return dune.get_genre_display()", "Science fiction")),
         returns('return _("Yes")', "Yes"),
         unshown(
@@ -346,12 +350,14 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 '{"stock": 3, "lent": 1}',
             )
         ),
-        returns(
-            'return {"rows": [{"price": float("nan")}]}',
-            (
-                "Error: rows.0.price is NaN, which JSON does not have: return None or a string "
-                "instead"
-            ),
+        unshown(
+            returns(
+                'return {"rows": [{"price": float("nan")}]}',
+                (
+                    "Error: rows.0.price is NaN, which JSON does not have: return None or a string "
+                    "instead"
+                ),
+            )
         ),
         unshown(
             returns(
@@ -405,11 +411,18 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 ),
             )
         ),
-        returns(
-            'return BookForm({"title": ""})',
-            ("Error: A value of type BookForm is a form. Return form.errors or form.cleaned_data"),
+        unshown(
+            returns(
+                'return BookForm({"title": ""})',
+                (
+                    "Error: A value of type BookForm is a form. Return form.errors or "
+                    "form.cleaned_data"
+                ),
+            )
         ),
-        returns('return ValidationError({"title": "Too long."})', '{"title": ["Too long."]}'),
+        unshown(
+            returns('return ValidationError({"title": "Too long."})', '{"title": ["Too long."]}')
+        ),
     ),
     "serializers": (
         unshown(returns("return BookSerializer(dune).data", '{"title": "Dune", "price": "9.90"}')),
@@ -417,9 +430,11 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             'return BookSerializer(Book.objects.order_by("title"), many=True).data',
             ('[{"title": "Dune", "price": "9.90"}, {"title": "Emma", "price": "5.00"}]'),
         ),
-        returns(
-            "return BookSerializer(dune)",
-            ("Error: A value of type BookSerializer is a serializer. Return its .data"),
+        unshown(
+            returns(
+                "return BookSerializer(dune)",
+                ("Error: A value of type BookSerializer is a serializer. Return its .data"),
+            )
         ),
         returns(
             'BookSerializer(data={"title": "A"}).is_valid(raise_exception=True)',
@@ -428,13 +443,15 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
     ),
     "files": (
         returns("return dune.cover", "https://example.org/media/covers/dune.png"),
-        returns(
-            'return {"title": dune.title, "text": dune.text}',
-            '{"title": "Dune", "text": "https://example.org/media/books/dune.txt"}',
+        unshown(
+            returns(
+                'return {"title": dune.title, "text": dune.text}',
+                '{"title": "Dune", "text": "https://example.org/media/books/dune.txt"}',
+            )
         ),
         unshown(returns('return {"cover": Book(title="Emma").cover}', '{"cover": null}')),
         returns("return Response.file(dune.cover)", "image of type image/png"),
-        returns("return Response.file(dune.text)", "A beginning"),
+        unshown(returns("return Response.file(dune.text)", "A beginning")),
         returns(
             'return Response.tool().text("The cover:").file(dune.cover)',
             "The cover:; image of type image/png",
@@ -483,13 +500,15 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
         ),
     ),
     "views": (
-        returns(
-            'return JsonResponse({"a": 1})',
-            (
-                "Error: A value of type JsonResponse is the response of a view. Return "
-                "the data itself: the dict of a JsonResponse, the URL of a redirect, "
-                "Response.template(…) for a rendered page, Response.file(…) for a file"
-            ),
+        unshown(
+            returns(
+                'return JsonResponse({"a": 1})',
+                (
+                    "Error: A value of type JsonResponse is the response of a view. Return "
+                    "the data itself: the dict of a JsonResponse, the URL of a redirect, "
+                    "Response.template(…) for a rendered page, Response.file(…) for a file"
+                ),
+            )
         ),
         unshown(
             returns(
@@ -537,8 +556,13 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 "Dune",
             )
         ),
-        takes(
-            'book: Annotated[Book, Lookup(field="title")]', "return book.pk", {"book": "Dune"}, "1"
+        unshown(
+            takes(
+                'book: Annotated[Book, Lookup(field="title")]',
+                "return book.pk",
+                {"book": "Dune"},
+                "1",
+            )
         ),
         takes(
             "books: list[Book]",
@@ -557,7 +581,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 {"book": 99},
             )
         ),
-        takes("data: bytes", "return len(data)", {"data": "aGVsbG8="}, "5"),
+        unshown(takes("data: bytes", "return len(data)", {"data": "aGVsbG8="}, "5")),
         unshown(
             takes(
                 "data: bytes",
@@ -575,8 +599,10 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 ("Error for the model: Invalid arguments: genre: Input should be 'f' or 's'"),
             )
         ),
-        takes("at: datetime", "return at", {"at": "2026-03-01T10:00"}, "2026-03-01T10:00:00Z"),
-        takes("ids: list[int]", "return sum(ids)", {"ids": "[1, 2]"}, "3"),
+        unshown(
+            takes("at: datetime", "return at", {"at": "2026-03-01T10:00"}, "2026-03-01T10:00:00Z")
+        ),
+        unshown(takes("ids: list[int]", "return sum(ids)", {"ids": "[1, 2]"}, "3")),
         unshown(
             takes(
                 "filters: Filters",
@@ -585,13 +611,15 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 '["new"]',
             )
         ),
-        takes(
-            "n: int",
-            "return n",
-            {"n": "5"},
-            ("Error for the model: Invalid arguments: n: Input should be a valid integer"),
+        unshown(
+            takes(
+                "n: int",
+                "return n",
+                {"n": "5"},
+                ("Error for the model: Invalid arguments: n: Input should be a valid integer"),
+            )
         ),
-        takes("n: Annotated[int, Field(strict=False)]", "return n", {"n": "5"}, "5"),
+        unshown(takes("n: Annotated[int, Field(strict=False)]", "return n", {"n": "5"}, "5")),
         unshown(takes("price: Decimal", "return price", {"price": "9.90"}, "9.90")),
         takes(
             "request, n: int",
@@ -704,25 +732,29 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
                 ),
             )
         ),
-        Snippet(
-            "class Desk:\n    @tool\n    def it(self):\n        return 1",
-            (
-                "At startup: snippet.Desk.it is a method of a class, and self would be an argument "
-                "for the model: register it on an instance, such as tool(Desk().it), or derive the "
-                "class from Tool, Resource or Prompt"
-            ),
+        unshown(
+            Snippet(
+                "class Desk:\n    @tool\n    def it(self):\n        return 1",
+                (
+                    "At startup: snippet.Desk.it is a method of a class, and self would be an "
+                    "argument for the model: register it on an instance, such as tool(Desk().it), "
+                    "or derive the class from Tool, Resource or Prompt"
+                ),
+            )
         ),
-        Snippet(
-            (
-                "def traced(function):\n    def wrapper(*args, **kwargs):\n"
-                "        return function(*args, **kwargs)\n    return wrapper\n\n"
-                '@tool\n@traced\ndef it():\n    return "done"'
-            ),
-            (
-                "At startup: snippet.traced.wrapper is the function of a decorator, which "
-                "hides the parameters of the function that it calls: write "
-                "@functools.wraps(function) above it"
-            ),
+        unshown(
+            Snippet(
+                (
+                    "def traced(function):\n    def wrapper(*args, **kwargs):\n"
+                    "        return function(*args, **kwargs)\n    return wrapper\n\n"
+                    '@tool\n@traced\ndef it():\n    return "done"'
+                ),
+                (
+                    "At startup: snippet.traced.wrapper is the function of a decorator, which "
+                    "hides the parameters of the function that it calls: write "
+                    "@functools.wraps(function) above it"
+                ),
+            )
         ),
         Snippet('@tool\n@login_required\ndef it():\n    return "secret"', VIEW_DECORATOR),
         unshown(
@@ -735,7 +767,7 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             Snippet('@tool\n@staff_member_required\ndef it():\n    return "secret"', VIEW_DECORATOR)
         ),
         unshown(Snippet('@tool\n@csrf_exempt\ndef it():\n    return "done"', VIEW_DECORATOR)),
-        Snippet('@login_required\n@tool\ndef it():\n    return "secret"', ABOVE),
+        unshown(Snippet('@login_required\n@tool\ndef it():\n    return "secret"', ABOVE)),
         unshown(Snippet('@functools.cache\n@tool\ndef it():\n    return "slow"', ABOVE)),
         unshown(
             Snippet(
@@ -755,15 +787,17 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             )
         ),
         Snippet('@tool\n@transaction.atomic\ndef it():\n    return "saved"', "saved"),
-        Snippet(
-            '@tool\n@transaction.atomic\nasync def it():\n    return "saved"',
-            (
-                "At startup: snippet.it is async, but one of its decorators is not, such "
-                "as transaction.atomic or functools.cache: it has ended before the "
-                "function runs. Write def instead of async def"
-            ),
+        unshown(
+            Snippet(
+                '@tool\n@transaction.atomic\nasync def it():\n    return "saved"',
+                (
+                    "At startup: snippet.it is async, but one of its decorators is not, such "
+                    "as transaction.atomic or functools.cache: it has ended before the "
+                    "function runs. Write def instead of async def"
+                ),
+            )
         ),
-        Snippet('@tool\n@functools.cache\ndef it():\n    return "cached"', "cached"),
+        unshown(Snippet('@tool\n@functools.cache\ndef it():\n    return "cached"', "cached")),
         unshown(
             Snippet('@tool\n@sync_to_async\ndef it():\n    return "in a thread"', "in a thread")
         ),
