@@ -27,13 +27,13 @@ class SimpleMcpConfig(AppConfig):
         from django_mcp import checks, log
         from django_mcp.core.components import serializers
         from django_mcp.pubsub import model_changes, revocations
-        from django_mcp.transports.http import not_mounted
+        from django_mcp.transports.http import paths
 
         checks.register()
         revocations.connect()
         _fill_ports()
         serializers.clear_cache()
-        not_mounted.install()
+        paths.name_remedies()
         if settings.DEBUG and sys.argv[1:2] == ["runserver"]:
             log.print_calls()
         _install_extensions()

@@ -33,6 +33,7 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, switches
 from django_mcp.registry import Interface
 from django_mcp.runtime import background, lifespan
+from django_mcp.runtime.lifespan import WrappedLifespan
 from django_mcp.runtime.process import asgi_servers, interpreter, stop_signals
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.transports import site
@@ -42,7 +43,6 @@ from django_mcp.transports.http.paths import Paths
 from django_mcp.transports.http.request import WAITING_THREAD, Asgi
 
 if TYPE_CHECKING:
-    from django_mcp.transports.wrapped_lifespan import WrappedLifespan
     from django_mcp.transports.wsgi.event_loop import EventLoopThread
 
 logger = logging.getLogger("django_mcp")
@@ -241,9 +241,6 @@ def _mount_asgi(django_application: Asgi) -> Asgi:
             endpoint = mounted.get(scope["path"]) or look_up(scope)
             await endpoint(scope, receive, send)
         elif scope["type"] == "lifespan":
-            # Some servers have no lifespan.
-            from django_mcp.transports.wrapped_lifespan import WrappedLifespan
-
             watch()
             await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 RARE = (
-    "django_mcp.admin.server_examination",
     "django_mcp.admin.try_it.views",
     "django_mcp.auth.issuers",
     "django_mcp.core.server.card",

@@ -83,9 +83,9 @@ class McpServerAdmin(RegistryAdmin):
         if url is None:
             raise Http404
         # Imported here: each process has this admin, and few of them examine a server.
-        from django_mcp.admin import server_examination
+        from django_mcp.management import examination
 
-        return self._page(request, server, {"sections": server_examination.examine(url)})
+        return self._page(request, server, {"sections": examination.for_page(url)})
 
     def _page(self, request: HttpRequest, row: McpServer, context: Any) -> HttpResponse:
         from django_mcp.admin import server_page

@@ -19,7 +19,13 @@ from django_mcp.models import McpSession, Stream
 from django_mcp.pubsub import publisher
 from django_mcp.pubsub.publisher import OUTBOX
 from django_mcp.runtime import pools
-from django_mcp.runtime.read_only_admin import ReadOnlyAdmin, as_json, caller_of
+from django_mcp.runtime.read_only_admin import (
+    ReadOnlyAdmin,
+    as_json,
+    caller_of,
+    keys_of_names_with,
+    user_names_of,
+)
 from django_mcp.stores.base import digest
 
 USER_SCHEMES = frozenset({"django_session", "oauth", "rest_framework", "token"})
@@ -107,10 +113,8 @@ class McpSessionAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: Any, search_term: str
     ) -> tuple[Any, bool]:
-        from django_mcp.admin import users
-
         rows, may_repeat = super().get_search_results(request, queryset, search_term)
-        for key in users.keys_of_names_with(search_term) if search_term else ():
+        for key in keys_of_names_with(search_term) if search_term else ():
             rows |= queryset.filter(_of_user(key))
         return rows, may_repeat
 
@@ -159,9 +163,7 @@ def _data(session: McpSession) -> Mapping[str, Any]:
 
 def _add_facts(sessions: Sequence[McpSession]) -> None:
     """Read the users and the streams of these sessions, in one query each."""
-    from django_mcp.admin import users
-
-    names = users.names_of(_user_key(session.principal) for session in sessions)
+    names = user_names_of(_user_key(session.principal) for session in sessions)
     streams = _open_streams([session.pk for session in sessions])
     for session in sessions:
         session.user_name = names.get(_user_key(session.principal), "")

@@ -16,7 +16,14 @@ from django_mcp import conf
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
-from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin, as_json, caller_of
+from django_mcp.runtime.read_only_admin import (
+    NOTHING,
+    ReadOnlyAdmin,
+    as_json,
+    caller_of,
+    keys_of_names_with,
+    user_names_of,
+)
 from django_mcp.tasks import store as task_store
 from django_mcp.tasks import submission
 from django_mcp.tasks.run import worker_of
@@ -133,19 +140,14 @@ class McpTaskAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: Any, search_term: str
     ) -> tuple[Any, bool]:
-        # Imported for the page that somebody looks at.
-        from django_mcp.admin import users
-
         rows, may_repeat = super().get_search_results(request, queryset, search_term)
         if search_term:
-            rows |= queryset.filter(user_key__in=users.keys_of_names_with(search_term))
+            rows |= queryset.filter(user_key__in=keys_of_names_with(search_term))
         return rows, may_repeat
 
 
 def _add_user_names(rows: Sequence[McpTask]) -> None:
     """Read the users of these tasks, in one query."""
-    from django_mcp.admin import users
-
-    names = users.names_of(task.user_key for task in rows)
+    names = user_names_of(task.user_key for task in rows)
     for task in rows:
         task.user_name = names.get(task.user_key, "")

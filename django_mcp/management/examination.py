@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPException
+from math import inf
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urljoin
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 from django.core.management.base import CommandError
 
-from django_mcp.management.discovery import Client, Probe, discover, with_invalid_token
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.management.discovery import CLIENTS, Client, Probe, discover, with_invalid_token
 from django_mcp.management.findings import project
 from django_mcp.management.findings.base import Answer, Finding, Level, shown, split
 
@@ -20,6 +23,32 @@ MAX_BODY = 256 * 1024
 MAX_REDIRECTS = 3
 MAX_PROBES = 100
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+PAGE_TIMEOUT = 3.0
+"""Seconds for each request of a page."""
+EXAMINE_WITHIN = 20.0
+"""Seconds for all of them: somebody waits for the page."""
+
+
+class Section(NamedTuple):
+    """Findings below a heading."""
+
+    heading: str
+    findings: Sequence[Finding]
+
+
+def for_page(url: str) -> list[Section]:
+    """Return the findings about a server of this project, those about the project itself first."""
+    http = Http(PAGE_TIMEOUT, str, within=EXAMINE_WITHIN)
+    try:
+        findings = {client.title: http.play(client, url) for client in CLIENTS.values()}
+        in_project = of_project(url, http)
+    except CommandError as error:
+        raise ConfigurationError(str(error)) from error
+    of_clients = [
+        Section(heading(titles, findings), shared)
+        for titles, shared in by_clients(findings).items()
+    ]
+    return [*(Section(title, listed) for title, listed in in_project.items()), *of_clients]
 
 
 def of_project(url: str, http: Http) -> dict[str, list[Finding]]:
@@ -56,8 +85,10 @@ def heading(titles: Sequence[str], findings: Mapping[str, Any]) -> str:
 class Http:
     """Sends the probes of all clients, each once: many clients begin alike."""
 
-    def __init__(self, timeout: float, show: Callable[[str], Any]) -> None:
+    def __init__(self, timeout: float, show: Callable[[str], Any], *, within: float = inf) -> None:
+        """``timeout`` is for each request; after ``within``, in seconds as well, none is sent."""
         self._timeout = timeout
+        self._until = time.monotonic() + within
         self._show = show
         self._answers: dict[Probe, Answer] = {}
         self._opener = OpenerDirector()  # Without the handlers of files, errors and redirects.
@@ -86,6 +117,8 @@ class Http:
 
     def _send(self, probe: Probe, url: str) -> Answer:
         for _ in range(MAX_REDIRECTS + 1):
+            if time.monotonic() > self._until:
+                return Answer(0, error="not sent, because the others took too long")
             answer = self._send_once(probe, url)
             if not probe.follows_redirects or answer.status not in REDIRECTS:
                 return answer

@@ -1,6 +1,7 @@
 """Start a server before its first message in a process, and stop it when the process ends.
 
-Some ASGI servers send lifespan messages (see ``routing``); daphne and stdio do not. So a server
+Some ASGI servers send lifespan messages (see ``routing``), which also the application that ours
+wraps receives (``WrappedLifespan``); daphne and stdio do not. So a server
 is started at the latest for its first message, and stopped at the latest when Python exits.
 Python cannot start threads by then, so that an async ``stop`` cannot use the database.
 """
@@ -9,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
 from inspect import isawaitable
@@ -22,6 +24,10 @@ from django_mcp.core.concurrency.loops import result_of
 from django_mcp.core.server.extensions import INSTALLED, Extension
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, housekeeping, pools, request_scope
+
+logger = logging.getLogger("django_mcp")
+
+Message = dict[str, Any]
 
 STOP_FAILED = "The server {!r} could not be stopped properly"
 INTERRUPTED = "The event loop of this process ended while the server {!r} started"
@@ -107,6 +113,50 @@ def _stop_at_exit() -> None:
                 asyncio.run(result_of(returned))
         except Exception as error:
             server.report(STOP_FAILED.format(server.name), error)
+
+
+class WrappedLifespan:
+    """Passes lifespan messages on to an application, which may not support them."""
+
+    def __init__(self, application: Callable[..., Awaitable[None]], scope: Any) -> None:
+        self._application = application
+        self._scope = scope
+        self._incoming: asyncio.Queue[Message] = asyncio.Queue()
+        self._answer: asyncio.Future[Message | None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_supported = False
+
+    async def send(self, message: Message) -> Message | None:
+        """The answer of the application; None without support, or after the application ended."""
+        if self._task is not None and self._task.done():
+            return None
+        self._answer = asyncio.get_running_loop().create_future()
+        self._incoming.put_nowait(message)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+        return await self._answer
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            await self._application(self._scope, self._incoming.get, self._receive_answer)
+        except Exception:
+            # An application without support raises at once, as Django's does.
+            if self._is_supported:
+                logger.exception("The lifespan of the wrapped application failed")
+        finally:
+            self._settle(None)
+
+    async def _receive_answer(self, message: Message) -> None:
+        self._is_supported = True
+        self._settle(message)
+
+    def _settle(self, answer: Message | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(answer)
 
 
 _running: WeakKeyDictionary[Server, None] = WeakKeyDictionary()

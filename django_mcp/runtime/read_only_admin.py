@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 from weakref import WeakSet
@@ -28,6 +28,8 @@ from django_mcp.core.components.tool import ToolComponent
 PACKAGE = "django_mcp"
 NOTHING = "-"
 """The text of a page for a missing value, as in lists."""
+MAX_MATCHES = 20
+"""The number of users that a search for a name finds."""
 _grouped: WeakSet[admin.AdminSite] = WeakSet()
 
 
@@ -190,6 +192,26 @@ def are_users_searched(request: HttpRequest, site: admin.AdminSite) -> bool:
         return False
     users = site.get_model_admin(model)
     return bool(users.get_search_fields(request)) and users.has_view_permission(request)
+
+
+def user_names_of(keys: Iterable[str]) -> dict[str, str]:
+    """Return the user names by primary key, as strings, in one query; none for a key of no user."""
+    model = get_user_model()
+    values = []
+    for text in {*keys} - {""}:
+        try:
+            values.append(model._meta.pk.to_python(text))
+        except ValidationError:
+            continue  # A site's own authenticator has another subject.
+    users = model._base_manager.in_bulk(values)
+    return {str(key): user.get_username() for key, user in users.items()}
+
+
+def keys_of_names_with(text: str) -> list[str]:
+    """Return the primary keys of users with ``text`` in their name, as strings."""
+    model = get_user_model()
+    users = model._base_manager.filter(**{f"{model.USERNAME_FIELD}__icontains": text})
+    return [str(key) for key in users.values_list("pk", flat=True)[:MAX_MATCHES]]
 
 
 _BREAKS = re.compile(r"(?<=[._/:-])(?=\w)")

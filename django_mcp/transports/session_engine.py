@@ -33,7 +33,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from django_mcp import conf
@@ -50,6 +50,7 @@ from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, Req
 from django_mcp.core.protocol.limits import MAX_BATCH, quoted
 from django_mcp.core.server.server import Server, server_of
 from django_mcp.pubsub import publisher
+from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
@@ -289,3 +290,56 @@ def _read_element(value: Any) -> Message:
     if isinstance(message, Request) and message.method == "initialize":
         raise InvalidRequest("initialize is sent alone", request_id=message.id)
     return message
+
+
+# The experimental ``notifications/keepalive``, on one connection of a session. A server declares it
+# with ``Server.set_keepalive``. The keepalive comments of SSE streams do not depend on it.
+
+KEEPALIVE = "notifications/keepalive"
+UNANSWERED = "Keepalive failure threshold reached; closing transport"
+"""The reason which the server's ``handle_error`` receives, as the seeds have it."""
+
+
+class Keepalive:
+    """Sends the notification at an interval, until it fails too often in a row."""
+
+    def __init__(
+        self, server: Server, send: Callable[[bytes], bool], give_up: Callable[[], Awaitable[None]]
+    ) -> None:
+        """``send`` sends a message, and returns whether the previous one has been sent.
+
+        ``give_up`` closes the connection and ends its session.
+        """
+        self._server = server
+        self._send = send
+        self._give_up = give_up
+        self._failures = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        if self._server.keepalive is not None and self._timer is None:
+            self._schedule(self._server.keepalive.interval_ms)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self, interval_ms: int) -> None:
+        self._timer = asyncio.get_running_loop().call_later(interval_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        keepalive = self._server.keepalive
+        if keepalive is None:
+            return
+        try:
+            is_sent = self._send(jsonrpc.encode(jsonrpc.notification(KEEPALIVE)))
+        except OSError:
+            is_sent = False
+        self._failures = 0 if is_sent else self._failures + 1
+        if self._failures < keepalive.failure_threshold:
+            self._schedule(keepalive.interval_ms)
+            return
+        self._server.report(UNANSWERED)
+        background.spawn(self._give_up())  # type: ignore[arg-type]

@@ -14,8 +14,7 @@ from django.utils import timezone
 
 from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.contrib.call_log.durations import class_of
-from django_mcp.contrib.call_log.models import Call
+from django_mcp.contrib.call_log.models import Call, class_of
 from django_mcp.registry import Entry
 
 TAG = re.compile(r"<[^>]+>")

@@ -8,7 +8,7 @@ from django.test import Client as Browser
 from pytest_django import Settings
 
 from django_mcp import Server, registry
-from django_mcp.admin import server_examination
+from django_mcp.management import examination
 from django_mcp.management.discovery import Probe
 from django_mcp.management.examination import Http
 from django_mcp.management.findings import project
@@ -90,7 +90,7 @@ def test_examination_asks_the_address_of_the_site_and_no_other(
 def test_examination_ends_in_time(
     browser: Browser, probes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_examination, "EXAMINE_WITHIN", -1.0)
+    monkeypatch.setattr(examination, "EXAMINE_WITHIN", -1.0)
     assert "the others took too long" in text_of(browser.post(EXAMINE))
     assert probes == []
 

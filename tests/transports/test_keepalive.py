@@ -13,7 +13,7 @@ from django_mcp import Server, stores
 from django_mcp.testing import Client
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.http.session.standalone_stream import StandaloneStream
-from django_mcp.transports.keepalive import METHOD, UNANSWERED, Keepalive
+from django_mcp.transports.session_engine import KEEPALIVE, UNANSWERED, Keepalive
 from tests.waiting import SECONDS
 from tests.wire.asgi import AsgiClient
 from tests.wire.messages import NEWEST_SESSION
@@ -121,7 +121,7 @@ class TestOverHttp:
         async with peer.stream() as stream:
             received = [await stream.message() for _ in range(3)]
 
-        assert received == [{"jsonrpc": "2.0", "method": METHOD}] * 3
+        assert received == [{"jsonrpc": "2.0", "method": KEEPALIVE}] * 3
 
     async def test_session_ends_when_keepalives_cannot_be_delivered(
         self, monkeypatch: pytest.MonkeyPatch
@@ -190,7 +190,7 @@ class TestOverStdio:
             out.is_broken = True
             await serving
 
-        assert received == [{"jsonrpc": "2.0", "method": METHOD}] * 3
+        assert received == [{"jsonrpc": "2.0", "method": KEEPALIVE}] * 3
         assert recorder.messages == [UNANSWERED]
 
 

@@ -17,7 +17,7 @@ from django.test import Client as Browser
 from pytest_django import Settings
 
 from django_mcp import Server, ToolError
-from django_mcp.admin.try_it import history
+from django_mcp.admin.try_it import conversation
 from django_mcp.admin.try_it.views import LINES
 from django_mcp.contrib.approvals import prompts
 from django_mcp.contrib.approvals.models import Approval, Decision
@@ -372,7 +372,7 @@ def test_tried_calls_are_filled_in_again(browser: Browser) -> None:
 
 def test_tried_calls_are_those_of_the_login(browser: Browser, staff: User) -> None:
     run(browser, "fail", **{"arguments/text": "a secret"})
-    stored = browser.session[history.KEY]
+    stored = browser.session[conversation.TRIED]
     assert "secret" not in stored
     browser.logout()
     browser.force_login(staff)
@@ -382,7 +382,7 @@ def test_tried_calls_are_those_of_the_login(browser: Browser, staff: User) -> No
 def test_tried_calls_have_a_bounded_length(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "MAX_LENGTH", 300)
+    monkeypatch.setattr(conversation, "MAX_TRIED_LENGTH", 300)
     for text in ("first", "second", "x" * 300):
         run(browser, "fail", **{"arguments/text": text})
     assert "again=" not in browser.get(path("fail")).content.decode()

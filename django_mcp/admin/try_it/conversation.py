@@ -1,6 +1,7 @@
 """One call of the workbench, from its first request to its end, over several requests of the page.
 
-The page carries it, encrypted and bound to its user, so that any worker answers the next step.
+The page carries it, encrypted and bound to its user, so that any worker answers the next step. The
+calls that a user has tried last are in their session: encrypted, and gone with the logout.
 
 | state | meaning | transitions |
 |---|---|---|
@@ -15,7 +16,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.contrib.sessions.backends import signed_cookies
+from django.http import HttpRequest
+from django.utils import timezone
 
 from django_mcp.admin.try_it.calls import Message
 from django_mcp.core.protocol.errors import Json
@@ -28,6 +34,12 @@ MAX_KEPT = 200_000
 STATUS_INTERVAL_MS = 5000
 """Time between two calls of a status tool: each is counted."""
 TASK_INTERVAL_MS = 1000
+TRIED = "django_mcp_tried"
+TRIED_PURPOSE = "tried calls"
+MAX_TRIED = 20
+"""Calls of all components together."""
+MAX_TRIED_LENGTH = 20_000
+"""Characters of them: calls with long arguments leave room for fewer."""
 ACTIVE = frozenset({"working", "input_required"})
 """The statuses of a task that goes on."""
 
@@ -157,3 +169,46 @@ class Conversation:
         conversation = cls(**facts)
         is_own = (conversation.user, conversation.component) == (user, component)
         return conversation if is_own else None
+
+
+class Tried(NamedTuple):
+    """A call that was tried."""
+
+    component: str
+    """The identity of the component."""
+    params: Json
+    at: str
+    """In ISO format."""
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromisoformat(self.at)
+
+    @property
+    def summary(self) -> str:
+        """The arguments in a line."""
+        values = self.params.get("arguments", self.params.get("uri"))
+        return values if isinstance(values, str) else json.dumps(values, ensure_ascii=False)
+
+
+def keep_tried(request: HttpRequest, component: str, params: Json) -> None:
+    """Keep a call, as the newest one. A session in a cookie has no room for it."""
+    if isinstance(request.session, signed_cookies.SessionStore):
+        return
+    call = (component, params)
+    others = [item for item in _all_tried(request) if (item.component, item.params) != call]
+    kept = [Tried(component, params, timezone.now().isoformat()), *others][:MAX_TRIED]
+    while len(text := json.dumps(kept, default=str)) > MAX_TRIED_LENGTH:
+        kept.pop()
+    request.session[TRIED] = DjangoSigner().sign(TRIED_PURPOSE, text)
+
+
+def tried_calls(request: HttpRequest, component: str) -> list[Tried]:
+    """Return the calls of a component that were tried, the newest first."""
+    return [item for item in _all_tried(request) if item.component == component]
+
+
+def _all_tried(request: HttpRequest) -> list[Tried]:
+    text = DjangoSigner().unsign(TRIED_PURPOSE, request.session.get(TRIED, ""))
+    stored: list[Any] = json.loads(text) if text else []
+    return [Tried(*item) for item in stored]

@@ -20,9 +20,9 @@ from django.utils.translation import gettext as _
 
 from django_mcp import registry
 from django_mcp.admin import server_page
-from django_mcp.admin.try_it import app_view, calls, history, rendering, snippets
+from django_mcp.admin.try_it import app_view, calls, rendering, snippets
 from django_mcp.admin.try_it.calls import Message
-from django_mcp.admin.try_it.conversation import Conversation, Step
+from django_mcp.admin.try_it.conversation import Conversation, Step, Tried, keep_tried, tried_calls
 from django_mcp.admin.try_it.forms import (
     ACTIONS,
     Question,
@@ -99,7 +99,7 @@ class TryPage:
             params=self.target.params(values),
             scopes=self.scopes.cleaned_data["scopes"],
         )
-        history.add(self.request, self.entry.identity, self.conversation.params)
+        keep_tried(self.request, self.entry.identity, self.conversation.params)
         return [self.conversation.begin()]
 
     def _continue(self, conversation: Conversation) -> list[Step]:
@@ -200,8 +200,8 @@ class TryPage:
         return sorted(self.entry.component.scopes | self.server.scopes)
 
     @cached_property
-    def tried(self) -> list[history.Tried]:
-        return history.of_component(self.request, self.entry.identity)
+    def tried(self) -> list[Tried]:
+        return tried_calls(self.request, self.entry.identity)
 
     @property
     def _copies(self) -> list[tuple[str, str]]:

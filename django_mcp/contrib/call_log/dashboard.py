@@ -18,8 +18,7 @@ from django.db.models.functions import Concat
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.contrib.call_log.durations import percentile
-from django_mcp.contrib.call_log.models import Call, CallQuerySet
+from django_mcp.contrib.call_log.models import Call, CallQuerySet, percentile
 
 MOST = 50
 """Lines of a table: those with the most calls."""

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
+from math import ceil, log2
 
 from django.conf import settings
 from django.db import models, router
@@ -37,6 +39,10 @@ OUTCOMES = (
 FAILURES = frozenset({"error", "client_error", "server_error"})
 """The outcomes that are counted as errors."""
 KINDS = (("tool", _("tool")), ("resource", _("resource")), ("prompt", _("prompt")))
+PER_OCTAVE = 8
+"""Classes from a duration to the double of it."""
+SHORTEST = 1e-6
+"""Seconds: the lower bound of the first class."""
 
 
 class CallQuerySet(models.QuerySet["Call"]):
@@ -98,7 +104,7 @@ class Call(models.Model):
     outcome = models.CharField(_("outcome"), max_length=20, choices=OUTCOMES)
     is_error = models.BooleanField(_("error"))
     duration = models.FloatField(_("duration"))
-    # Its class: see ``durations``.
+    # Its class: see ``class_of``.
     duration_class = models.PositiveSmallIntegerField(_("class of the duration"))
     # JSON of the arguments that the tool names in log_arguments. No JSON column: see McpSession.
     arguments = models.TextField(_("arguments"), blank=True)
@@ -139,3 +145,32 @@ class Call(models.Model):
 
     def __str__(self) -> str:
         return f"{self.server}: {self.target}"
+
+
+# Classes of durations: each row has the number of its class, so that databases count them.
+#
+# A class is 9 % wide, so a percentile is exact to 4.5 %. Percentiles of any number of rows are then
+# those of about a hundred counts, on every database.
+
+
+def class_of(seconds: float) -> int:
+    """The class of a duration; shorter ones than SHORTEST are in the first."""
+    if seconds <= SHORTEST:
+        return 0
+    return int(log2(seconds / SHORTEST) * PER_OCTAVE)
+
+
+def middle_of_class(number: int) -> float:
+    """The duration in the middle of a class, in seconds."""
+    octaves = (number + 0.5) / PER_OCTAVE
+    return float(SHORTEST * 2**octaves)
+
+
+def percentile(counts: Mapping[int, int], share: float) -> float | None:
+    """The duration that this share of calls does not exceed (nearest rank); None without calls."""
+    rank = max(ceil(share * sum(counts.values())), 1)
+    for number in sorted(counts):
+        rank -= counts[number]
+        if rank <= 0:
+            return middle_of_class(number)
+    return None

@@ -1,5 +1,8 @@
 """From calls that are over to rows: a queue in memory, and a batch of rows once a second.
 
+An entry has the size of the arguments, and the values that the tool allows to be stored, as bounded
+JSON.
+
 The event loop appends values that it has; everything else happens on the thread that writes. A
 batch that cannot be written goes back to the front of the queue, and is tried again. The queue is
 bounded: when the database is away for long, the oldest calls are dropped.
@@ -11,23 +14,25 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import register_at_fork
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import connections
 from django.db.utils import InterfaceError, OperationalError, ProgrammingError
 
-from django_mcp.contrib.call_log import arguments, rows
+from django_mcp.contrib.call_log import rows
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.core.dispatch.call_records import TARGETS
 from django_mcp.core.log import log_repeated
+from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, pools
 from django_mcp.runtime.store_operations import StoreUnavailable
@@ -49,6 +54,15 @@ THREADS = "call log"
 """The threads that write: a database that hangs holds up nothing else."""
 EXIT_WITHIN = 5.0
 """Seconds that a process that exits waits for a batch that another thread writes."""
+MAX_TEXT = 200
+"""Characters of one string."""
+MAX_VALUES = 50
+"""Values of all arguments together."""
+MAX_JSON = 4000
+"""Characters of the JSON; beyond, each value is replaced by CUT."""
+CUT = "…"
+SECRET = ("download_url",)
+"""Members that are never stored: whoever has the signed URL of a file has the file."""
 
 # PostgreSQL reports a missing table as a ProgrammingError: the migration may follow.
 AWAY = (OperationalError, InterfaceError, ProgrammingError, StoreUnavailable)
@@ -84,11 +98,7 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
     params = request.params
     target = params.get(TARGETS[method])
     sent = params.get("arguments")
-    logged = ""
-    if method == "tools/call":
-        names = _logged_names(frame, target)
-        if names:
-            logged = arguments.logged(names, sent)
+    names = _logged_names(frame, target) if method == "tools/call" else ()
     if len(_waiting) == MAX_WAITING:
         log_repeated(logging.WARNING, DROPPED)
     _waiting.append(
@@ -103,8 +113,8 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
             frame.user,
             frame.revision.version,
             frame.private.get("client_info"),
-            logged,
-            arguments.size_of(sent),
+            logged(names, sent) if names else "",
+            size_of(sent),
             response_size,
             "" if outcome == "ok" else _text_of_error(frame),
             frame.exchange.exception,
@@ -129,6 +139,52 @@ def _logged_names(frame: Frame, name: Any) -> tuple[str, ...]:
         return ()
     tool = frame.server.components.find(ToolComponent.kind, name)
     return () if tool is None else tool.options.get(LOG_ARGUMENTS, ())
+
+
+def size_of(arguments: Any) -> int | None:
+    """The bytes of arguments as compact JSON; None without any, or if they are not JSON."""
+    if not arguments:
+        return None
+    try:
+        return len(jsonrpc.encode(arguments))
+    except ValueError:
+        return None
+
+
+def logged(names: Iterable[str], arguments: Any) -> str:
+    """The JSON of the arguments with these names; "" if none of them was sent."""
+    if not isinstance(arguments, dict):
+        return ""
+    values = _Values()
+    chosen = {name: values.cut(arguments[name]) for name in names if name in arguments}
+    if not chosen:
+        return ""
+    text = json.dumps(chosen)
+    return text if len(text) <= MAX_JSON else json.dumps(dict.fromkeys(chosen, CUT))
+
+
+class _Values:
+    """Copies JSON values, up to MAX_VALUES of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def cut(self, value: Any) -> Any:
+        self._count += 1
+        if self._count > MAX_VALUES:
+            return CUT
+        if isinstance(value, str):
+            return _cut(value)
+        if isinstance(value, list):
+            return [self.cut(item) for item in value[: MAX_VALUES + 1]]
+        if isinstance(value, dict):
+            names = list(value)[: MAX_VALUES + 1]
+            return {_cut(n): CUT if n in SECRET else self.cut(value[n]) for n in names}
+        return value
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + CUT
 
 
 class Writer:

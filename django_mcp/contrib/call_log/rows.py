@@ -17,8 +17,7 @@ from django.db import connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
-from django_mcp.contrib.call_log.durations import class_of
-from django_mcp.contrib.call_log.models import FAILURES, Call
+from django_mcp.contrib.call_log.models import FAILURES, Call, class_of
 from django_mcp.core.components.prompt import PromptComponent
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.core.components.tool import ToolComponent

@@ -6,17 +6,25 @@ single-use: of two that are given at the same time, the database keeps one.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import IntegrityError, models, router, transaction
 from django.utils import timezone
+from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp import conf
 from django_mcp.models import delete_in_steps
 from django_mcp.runtime import signing
 
 Action = Literal["accept", "decline", "cancel"]
+MAX_FILE_BYTES = 5_000_000
+"""All files of an answer: encrypted, they take twice as much, and databases bound a statement at
+16 MB."""
 
 
 class PageAnswerManager(models.Manager["PageAnswer"]):
@@ -78,3 +86,39 @@ class PageAnswer(models.Model):
     @property
     def _place(self) -> str:
         return f"{self.pk} of {self.user_key}"
+
+
+# The files of an answer: they are stored in its row, encrypted, and deleted with it.
+
+
+def max_file_bytes() -> int:
+    """Return the limit of this site for all files of an answer."""
+    return min(MAX_FILE_BYTES, conf.get().max_upload_size)
+
+
+def stored_files(lists: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return uploaded files, which are listed by the names of their inputs, as JSON."""
+    return {
+        name: [
+            {
+                "name": file.name,
+                "type": file.content_type,
+                "content": b64encode(file.read()).decode(),
+            }
+            for file in files
+        ]
+        for name, files in lists
+    }
+
+
+def restored_files(content: Mapping[str, Any]) -> MultiValueDict[str, Any]:
+    """Return the uploaded files of what ``stored_files`` returned."""
+    return MultiValueDict(
+        {
+            name: [
+                SimpleUploadedFile(file["name"], b64decode(file["content"]), file["type"])
+                for file in files
+            ]
+            for name, files in content.items()
+        }
+    )

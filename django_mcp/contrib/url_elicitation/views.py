@@ -18,9 +18,9 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.views.generic import FormView
 
-from django_mcp.contrib.url_elicitation import files, links
+from django_mcp.contrib.url_elicitation import links
 from django_mcp.contrib.url_elicitation.links import Link
-from django_mcp.contrib.url_elicitation.models import PageAnswer
+from django_mcp.contrib.url_elicitation.models import PageAnswer, max_file_bytes, stored_files
 from django_mcp.runtime.around import tenants
 from django_mcp.runtime.pages import ProtectedPage
 
@@ -108,7 +108,7 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
     def form_valid(self, form: forms.BaseForm) -> HttpResponseBase:  # type: ignore[override]
         names = {form.add_prefix(name) for name in form.fields}
         uploaded = [(key, sent) for key, sent in self.request.FILES.lists() if key in names]
-        most = files.max_bytes()
+        most = max_file_bytes()
         if sum(file.size or 0 for _, sent in uploaded for file in sent) > most:
             form.add_error(
                 None, _("The files have more than %(size)s.") % {"size": filesizeformat(most)}
@@ -120,7 +120,7 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
             for key, values in self.request.POST.lists()
             if _belongs_to_field(key, names)
         }
-        return self.complete({"data": data, "files": files.stored(uploaded)})
+        return self.complete({"data": data, "files": stored_files(uploaded)})
 
 
 def _belongs_to_field(key: str, names: set[str]) -> bool:

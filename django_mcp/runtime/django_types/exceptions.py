@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.core.exceptions import (
+    NON_FIELD_ERRORS,
+    ObjectDoesNotExist,
+    PermissionDenied,
+    ValidationError,
+)
 from django.db import IntegrityError
 from django.http import Http404
 
 from django_mcp.core.server.failures import Failure
-from django_mcp.runtime.django_types.values import describe_validation_error
 
 CONFLICT = "The change conflicts with other data of the site."
-
-
 MAX_DEPTH = 8
 """Levels of nested validation errors."""
 NON_FIELD = ("non_field_errors", "detail", "__all__")
 """Keys of messages that concern no single field."""
+
+
+def describe_validation_error(error: ValidationError) -> str:
+    """Return one clause for each message, with its field if it has one."""
+    if not hasattr(error, "error_dict"):
+        return "; ".join(error.messages)
+    return "; ".join(
+        str(message) if name == NON_FIELD_ERRORS else f"{name}: {message}"
+        for name, messages in error.message_dict.items()
+        for message in messages
+    )
 
 
 def detail_lines(details: Any, path: str = "", depth: int = 0) -> Iterator[str]:

@@ -10,7 +10,6 @@ from urllib.parse import urljoin, urlsplit
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import (
-    NON_FIELD_ERRORS,
     ImproperlyConfigured,
     SynchronousOnlyOperation,
     ValidationError,
@@ -56,17 +55,6 @@ TOOLSET = "declare a ModelToolset (django_mcp.toolsets)"
 def messages_by_field(errors: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the messages of a form or of a ValidationError, as strings, by field."""
     return {str(name): [str(each) for each in listed] for name, listed in errors.items()}
-
-
-def describe_validation_error(error: ValidationError) -> str:
-    """Return one clause for each message, with its field if it has one."""
-    if not hasattr(error, "error_dict"):
-        return "; ".join(error.messages)
-    return "; ".join(
-        str(message) if name == NON_FIELD_ERRORS else f"{name}: {message}"
-        for name, messages in error.message_dict.items()
-        for message in messages
-    )
 
 
 def _validation_error(error: ValidationError) -> Any:

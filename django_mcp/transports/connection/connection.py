@@ -48,8 +48,7 @@ from django_mcp.transports.connection.request import (
     Send,
     yield_once,
 )
-from django_mcp.transports.keepalive import Keepalive
-from django_mcp.transports.session_engine import InFlightRequests, SessionEngine
+from django_mcp.transports.session_engine import InFlightRequests, Keepalive, SessionEngine
 
 Task = asyncio.Task[None]
 

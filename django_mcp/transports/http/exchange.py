@@ -50,7 +50,6 @@ from django_mcp.transports import frames
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import django_middleware, sse_stream
 from django_mcp.transports.http.django_middleware import View
-from django_mcp.transports.http.listen_stream import ListenStream, TooManyStreams
 from django_mcp.transports.http.request import (
     JSON,
     STREAM,
@@ -64,6 +63,7 @@ from django_mcp.transports.http.request import (
     Send,
     accepts,
 )
+from django_mcp.transports.http.sse_stream import ListenStream, TooManyStreams
 from django_mcp.transports.http.stream_writer import StreamWriter
 
 logger = logging.getLogger("django_mcp")

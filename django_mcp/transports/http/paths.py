@@ -1,22 +1,42 @@
-"""The paths of endpoints, which may capture values as URL patterns of Django do.
+"""The paths of endpoints, and what to do when a request for one of them reaches Django instead.
 
-``/orgs/<slug:org>/mcp`` is one endpoint for each organisation: a session of one of them does not
-exist at the others.
+A path may capture values as URL patterns of Django do: ``/orgs/<slug:org>/mcp`` is one endpoint for
+each organisation, where a session of one of them does not exist at the others.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from django.core import mail
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest
 from django.urls.resolvers import RoutePattern
 
+from django_mcp import registry
 from django_mcp.auth.resource import PATH_KEY
 
 T = TypeVar("T")
 
 MAX_LENGTH = 200
 """Characters of a path with captured values, which become a part of the caller's key."""
+LOGGER = "django.request"
+"""Where Django logs each response with the status 404."""
+
+NOT_MOUNTED = (
+    "the ASGI application does not mount it. In asgi.py, write: from django_mcp.routing import "
+    "mount, and application = mount(get_asgi_application())."
+)
+WSGI = (
+    "the WSGI application does not mount it. In wsgi.py, write: from django_mcp.routing import "
+    "mount, and application = mount(get_wsgi_application())."
+)
+TEST_CLIENT = (
+    "Django's test clients do not pass through mount(). Use Client or SyncClient of "
+    'django_mcp.testing, with transport="http" for a test of the transport.'
+)
 
 
 class Match(NamedTuple, Generic[T]):
@@ -85,3 +105,33 @@ class Paths(Generic[T]):
             if not rest:
                 return Match(value, bare, captured)
         return None
+
+
+# The application that ``mount`` returns answers the requests for MCP servers, so that Django sees
+# them only where something passes it by: a file without ``mount``, or a test client of Django.
+
+
+class NotMountedFilter(logging.Filter):
+    """Adds the remedy to the record of a 404 at the path of an MCP server."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        request = getattr(record, "request", None)
+        if getattr(record, "status_code", None) != 404 or not isinstance(request, HttpRequest):
+            return True
+        servers = registry.servers()
+        endpoints = Paths({"/" + registry.path(each).strip("/"): each.name for each in servers})
+        endpoint = endpoints.find(request.path_info)
+        if endpoint is None:
+            return True
+        remedy = NOT_MOUNTED if isinstance(request, ASGIRequest) else WSGI
+        if hasattr(mail, "outbox"):  # Only within Django's test environment.
+            remedy = TEST_CLIENT
+        record.msg = f"{record.msg} is the path of the MCP server {endpoint.value!r}, but {remedy}"
+        return True
+
+
+def name_remedies() -> None:
+    """Let Django's own log record of such a request name the remedy."""
+    logger = logging.getLogger(LOGGER)
+    if not any(isinstance(present, NotMountedFilter) for present in logger.filters):
+        logger.addFilter(NotMountedFilter())

@@ -26,8 +26,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django_mcp import conf
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.frame.frame import Frame
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import sse
+from django_mcp.core.protocol.errors import TooManyRequests
+from django_mcp.core.protocol.subscriptions import Filter
+from django_mcp.core.server.extensions import Serve
 from django_mcp.runtime import background, request_scope
 from django_mcp.transports.http.request import HeaderPairs, HttpError
 from django_mcp.transports.http.stream_writer import StreamWriter
@@ -52,9 +56,17 @@ TOO_MANY = "Too many streams are open: close one of them first"
 RETRY_AFTER = 2
 """Seconds until a rejected stream may be requested again."""
 RETRY_HEADERS: HeaderPairs = ((b"retry-after", b"%d" % RETRY_AFTER),)
+LISTEN = "subscriptions/listen"
 PROBES = (0.0, 0.5, 1.0)
 """Seconds after which the streams of a WSGI server are written to, when one has no thread. The
 first write to a client that has gone succeeds, and its network answers that it has gone."""
+
+
+class TooManyStreams(TooManyRequests):
+    """The caller has as many streams as it may have, or a WSGI server has no thread for another."""
+
+    default_message = TOO_MANY
+    retry_after = RETRY_AFTER
 
 
 class State(Enum):
@@ -225,6 +237,42 @@ class SseStream:
             log_repeated(logging.ERROR, text, exc_info=True)
             return None
         return principal if principal.key == self.principal.key else None
+
+
+class ListenStream(SseStream):
+    """The stream that carries a ``subscriptions/listen`` request.
+
+    | state of the request | its response | who moves it |
+    |---|---|---|
+    | not accepted | JSON, an error | ``listen``, after the checks of dispatch: accepted |
+    | accepted | the last event of a ``ListenStream`` | nobody |
+
+    Its filter has the states of ``Subscription``.
+    """
+
+    kind = "listen"
+
+    def __init__(self, http: HttpExchange, frame: Frame, wanted: Filter | Serve) -> None:
+        # Imported by a process that a client listens to.
+        from django_mcp.transports import subscription
+
+        super().__init__(http)
+        self._subscription = subscription.of(frame, wanted, self._send_message, self.end)
+
+    def _send_message(self, message: bytes) -> None:
+        self.enqueue(sse.event(message))
+
+    async def serve(self) -> None:
+        try:
+            await self._subscription.open()
+            await self.wait_until_closed()
+        finally:
+            self._subscription.close()
+
+    async def check(self) -> None:
+        """Close the stream if access was revoked, else use the current permissions."""
+        await super().check()
+        self._subscription.reauthenticated(self.principal)
 
 
 class _Streams:

@@ -23,8 +23,7 @@ from django_mcp.contrib.call_log import admin as calls_admin
 from django_mcp.contrib.call_log import dashboard, export
 from django_mcp.contrib.call_log.chart import HEIGHT, chart
 from django_mcp.contrib.call_log.dashboard import Counts, in_words, size_in_words
-from django_mcp.contrib.call_log.durations import class_of
-from django_mcp.contrib.call_log.models import FAILURES, Call
+from django_mcp.contrib.call_log.models import FAILURES, Call, class_of
 
 pytestmark = pytest.mark.django_db
 

@@ -15,10 +15,9 @@ from django.db import DataError, OperationalError, connection
 from django.utils import timezone
 
 from django_mcp import Server
-from django_mcp.contrib.call_log import arguments, recording
+from django_mcp.contrib.call_log import recording
 from django_mcp.contrib.call_log import rows as rows_module
-from django_mcp.contrib.call_log.durations import class_of, middle, percentile
-from django_mcp.contrib.call_log.models import Call
+from django_mcp.contrib.call_log.models import Call, class_of, middle_of_class, percentile
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.dispatch import call_records
@@ -200,17 +199,17 @@ async def test_arguments_are_stored_where_the_tool_names_them(server: Server) ->
 
 def test_stored_arguments_are_bounded() -> None:
     names = ("a", "b")
-    long = arguments.logged(names, {"a": "x" * 10_000, "b": [1] * 10_000})
-    deep = arguments.logged(names, {"a": {"x" * 10_000: ["y" * 10_000] * 100}})
-    assert json.loads(long)["a"] == "x" * arguments.MAX_TEXT + "…"
+    long = recording.logged(names, {"a": "x" * 10_000, "b": [1] * 10_000})
+    deep = recording.logged(names, {"a": {"x" * 10_000: ["y" * 10_000] * 100}})
+    assert json.loads(long)["a"] == "x" * recording.MAX_TEXT + "…"
     assert len(long) < 1000
     assert json.loads(deep) == {"a": "…"}
-    assert arguments.logged(names, ["no", "object"]) == arguments.logged(names, {"c": 1}) == ""
+    assert recording.logged(names, ["no", "object"]) == recording.logged(names, {"c": 1}) == ""
 
 
 def test_signed_url_of_a_file_is_not_stored() -> None:
     file = {"download_url": "https://a.example/f?sig=x", "file_id": "1"}
-    stored = arguments.logged(("a", "b"), {"a": file, "b": [file]})
+    stored = recording.logged(("a", "b"), {"a": file, "b": [file]})
     hidden = {"download_url": "…", "file_id": "1"}
     assert json.loads(stored) == {"a": hidden, "b": [hidden]}
 
@@ -419,7 +418,7 @@ def test_old_rows_are_deleted_in_steps(server: Server, monkeypatch: pytest.Monke
 
 def test_classes_of_durations_are_exact_to_five_percent() -> None:
     for seconds in (1e-6, 3.3e-5, 0.0127, 1, 59.9, 86_400):
-        assert middle(class_of(seconds)) == pytest.approx(seconds, rel=0.05)
+        assert middle_of_class(class_of(seconds)) == pytest.approx(seconds, rel=0.05)
     assert class_of(0) == class_of(-1) == 0
 
 

@@ -16,21 +16,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from django_mcp import signals, stores
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.dispatch import visibility
-from django_mcp.core.frame.session import Session, address
+from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.core.protocol import headers, jsonrpc, request_meta
 from django_mcp.core.protocol.errors import InvalidRequest, McpError
 from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, Response
 from django_mcp.core.protocol.limits import quoted
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
 from django_mcp.core.protocol.sse import EventId
-from django_mcp.pubsub import publisher
+from django_mcp.pubsub import channel_layer, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
@@ -39,7 +39,6 @@ from django_mcp.transports.http.exchange import HttpExchange
 from django_mcp.transports.http.request import WAITING_THREAD, HttpError
 from django_mcp.transports.http.session import (
     batch,
-    cancellation,
     event_log,
     response,
     standalone_stream,
@@ -101,7 +100,7 @@ class SessionHttp:
         elif message.method == INITIALIZED:
             await self._initialized(message, session)
         elif message.method == CANCELLED:
-            await cancellation.cancel(session, [message.params])
+            await cancel(session, [message.params])
         else:
             await _engine().notified(self._notification(session), message, session)
 
@@ -168,7 +167,7 @@ class SessionHttp:
                 is_initialized_taken = True
             elif not isinstance(message, Request):
                 await self._accept(message, session)
-        await cancellation.cancel(session, cancelled)
+        await cancel(session, cancelled)
 
     def _notification(self, session: Session) -> SessionExchange:
         return SessionExchange(self.http, session, is_notification=True)
@@ -378,3 +377,33 @@ def _engine() -> SessionEngine:
 
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
+
+
+# Cancelling the calls of a session, on whichever worker they run: a note, then a hint.
+
+
+async def cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
+    """Cancel the requests that ``notifications/cancelled`` name.
+
+    One that names nothing is ignored (CANC-11), and so is one that overtakes its request.
+    """
+    calls = response.here()
+    elsewhere: dict[str, str] = {}
+    for cancelled in params:
+        request = session_engine.read_cancellation(cancelled)
+        if request is not None:
+            key, given = request
+            reason = given or session_engine.CLIENT_CANCELLED
+            if not calls.cancel(session.address, key, reason):
+                elsewhere[key] = reason
+    if elsewhere and channel_layer.shared() is not None:
+        # First the note, then the event: a call first subscribes and then reads the note.
+        await note(session, elsewhere)
+        await publisher.send_to_session(session.address, "cancelled", reasons=elsewhere)
+
+
+async def note(session: Session, keys: Iterable[str]) -> None:
+    """Let calls on other workers find it when they next read their session."""
+    now = stores.sessions().now()
+    notes = [Change("cancelled", "note", key, now) for key in keys]
+    await stores.sessions().update(session.id, notes)

@@ -58,7 +58,7 @@ from django_mcp.transports.http.session.active_stream import (
 )
 from django_mcp.transports.http.session.response import RETRY
 from django_mcp.transports.http.session.stream import SessionStream, method_of
-from django_mcp.transports.keepalive import Keepalive
+from django_mcp.transports.session_engine import Keepalive
 
 if TYPE_CHECKING:
     from django_mcp.transports.http.exchange import HttpExchange
