@@ -163,8 +163,8 @@ def steps(_: str) -> str:
     """The forgotten or wrong steps that the tests try, and the words that a developer gets."""
     lines = ["| what was done | where it shows | words |", "|---|---|---|"]
     for it in STEPS:
-        # The messages of ``manage.py check`` name the remedy, and readers are told to run it.
-        if it.is_shown and it.noticed != "`manage.py check`":
+        # What ``manage.py check`` and clients say names the remedy.
+        if it.is_shown and it.noticed not in ("`manage.py check`", "a client"):
             words = textwrap.shorten(it.words, MAX_MESSAGE, placeholder=" …")
             lines.append(f"| {it.mistake} | {it.noticed} | `{words}` |")
     return "\n".join(lines)

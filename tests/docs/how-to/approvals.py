@@ -25,3 +25,9 @@ class RestockTests(TestCase):
             result = client.call_tool("approval_status", {"id": str(approval.pk)})
             assert result.text == "1 products were restocked.", result
         assert Product.objects.get().stock == 5
+
+    def test_few_pieces_need_no_approval(self):
+        pk = Product.objects.create(name="Green tea", price="4.50", stock=12).pk
+        with SyncClient(user=User.objects.create_user("ann")) as client:
+            result = client.call_tool("give_away", {"pk": pk, "pieces": 2})
+        self.assertEqual(result.text, "There are 10 pieces left.")

@@ -1,6 +1,7 @@
 # shop/tests.py
 from django.contrib.auth import get_user_model
 from django.test import TestCase
+from notes.models import Note
 from shop.models import Product
 
 from django_mcp.testing import SyncClient
@@ -33,3 +34,16 @@ class ProductTests(TestCase):
     def test_users_without_permission_see_no_tools(self):
         with SyncClient(user=get_user_model().objects.create_user("bob")) as client:
             assert client.list_tools() == []
+
+
+class NoteTests(TestCase):
+    def test_owner_is_the_caller_and_deleted_notes_are_kept(self):
+        ann = get_user_model().objects.create_superuser("ann")
+        with SyncClient(user=ann) as client:
+            created = client.call_tool("create_note", {"text": "Buy tea"}).structured
+            other = client.call_tool("create_note", {"text": "Buy tea", "owner": 1})
+            client.call_tool("delete_note", {"pk": created["pk"]})
+            assert client.call_tool("get_note", {"pk": created["pk"]}).is_error
+        assert "owner: unknown argument" in other.text
+        note = Note.objects.get(pk=created["pk"])
+        assert note.owner == ann and note.is_deleted
