@@ -190,10 +190,10 @@ def claim(most: int) -> list[Subscription]:
     claimed: list[Subscription] = []
     # Others look at the same rows at the same time.
     for key in candidates[: 2 * most]:
-        holder = secrets.token_urlsafe(16)
+        owner = secrets.token_urlsafe(16)
         row = Subscription.objects.current().due().order_by().filter(pk=key)
-        if row.update(lease_by=holder, lease_until=clock.after(LEASE)):
-            claimed += Subscription.objects.current().filter(pk=key, lease_by=holder)
+        if row.update(lease_owner=owner, lease_until=clock.after(LEASE)):
+            claimed += Subscription.objects.current().filter(pk=key, lease_owner=owner)
         if len(claimed) == most:
             break
     return claimed
@@ -208,7 +208,7 @@ class Turn:
     def __init__(self, subscription: Subscription, is_over: Callable[[], bool]) -> None:
         self.row = subscription
         self._is_over = is_over
-        self._holder = subscription.lease_by
+        self._lease_owner = subscription.lease_owner
         self._renewed_at = time.monotonic()
         self._left = TURN
 
@@ -321,7 +321,9 @@ class Turn:
         return (
             Subscription.objects.current()
             .unexpired()
-            .filter(pk=row.pk, lease_by=self._holder, status=row.status, position=row.position)
+            .filter(
+                pk=row.pk, lease_owner=self._lease_owner, status=row.status, position=row.position
+            )
         )
 
     def _update(self, **changes: Any) -> None:
@@ -352,7 +354,7 @@ class Turn:
         else:
             until = clock.after(timedelta(seconds=delay))
             changes |= {"attempts": attempts, "next_attempt_at": until}
-            changes |= {"lease_by": "", "lease_until": None}
+            changes |= {"lease_owner": "", "lease_until": None}
         with transaction.atomic(using=_alias()):
             if occurrence is not None:
                 self._store_delivery(occurrence, outcome, attempts, delay)
@@ -399,8 +401,8 @@ class Turn:
     def _release(self, rest: timedelta | None = None) -> None:
         """Give the lease back; the others have their turn before the next one of this one."""
         until = clock.after(rest) if rest is not None else Now()
-        rows = Subscription.objects.current().filter(pk=self.row.pk, lease_by=self._holder)
-        rows.update(lease_by="", lease_until=None, next_attempt_at=until)
+        rows = Subscription.objects.current().filter(pk=self.row.pk, lease_owner=self._lease_owner)
+        rows.update(lease_owner="", lease_until=None, next_attempt_at=until)
 
     def _terminate(self, error: dict[str, Any]) -> None:
         if self._own().exists():

@@ -175,7 +175,7 @@ class Subscription(models.Model):
     # Up to here, all occurrences are acknowledged, abandoned, or not for the receiver.
     position = models.PositiveBigIntegerField(_("position"), default=0)
     # Of the deliverer: its lease, and the state of the receiver.
-    lease_by = models.CharField(max_length=64, blank=True)
+    lease_owner = models.CharField(max_length=64, blank=True)
     lease_until = models.DateTimeField(null=True)
     next_attempt_at = models.DateTimeField(_("next attempt"), null=True, blank=True)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)

@@ -100,7 +100,7 @@ async def test_events_are_delivered_in_order_with_the_headers(
     assert await statuses() == [("delivered", 1, "")] * 3
     subscription = await row()
     assert subscription.last_delivery_at is not None
-    assert (subscription.lease_by, subscription.lease_until) == ("", None)
+    assert (subscription.lease_owner, subscription.lease_until) == ("", None)
 
 
 async def test_nothing_is_sent_twice_and_nothing_without_work(
@@ -317,7 +317,7 @@ async def test_leased_subscription_is_left_to_its_deliverer(
 ) -> None:
     await subscribed(server, ann, receiver)
     await emit(noted, "one")
-    await change(lease_by="another", lease_until=timezone.now() + timedelta(seconds=30))
+    await change(lease_owner="another", lease_until=timezone.now() + timedelta(seconds=30))
     await delivery.run()
     assert receiver.events == []
 
@@ -345,7 +345,7 @@ async def test_deliverer_that_lost_its_lease_changes_nothing(
     await emit(noted, "one", "two")
 
     def take_over(_: Any) -> int:
-        Subscription.objects.update(lease_by="another")
+        Subscription.objects.update(lease_owner="another")
         return 200
 
     receiver.status = take_over
@@ -353,7 +353,7 @@ async def test_deliverer_that_lost_its_lease_changes_nothing(
 
     assert texts(receiver) == ["one"]
     assert await statuses() == []
-    assert (await row()).lease_by == "another"
+    assert (await row()).lease_owner == "another"
 
 
 async def test_fault_of_the_site_does_not_repeat_at_once(
@@ -376,7 +376,7 @@ async def test_fault_of_the_site_does_not_repeat_at_once(
     assert "A fault" in caplog.text
     assert subscription.next_attempt_at is not None
     assert subscription.next_attempt_at > timezone.now() + timedelta(seconds=30)
-    assert subscription.lease_by == ""
+    assert subscription.lease_owner == ""
 
 
 # Cursors, gaps, ends.
@@ -583,7 +583,7 @@ async def test_worker_that_stops_begins_nothing_more(
     await delivery.run()
 
     assert texts(receiver) == ["one"]
-    assert (await row()).lease_by == ""
+    assert (await row()).lease_owner == ""
     await delivery.start()
     receiver.status = 200
     await delivery.run()
