@@ -123,7 +123,7 @@ class Migration(migrations.Migration):
                     models.DateTimeField(blank=True, null=True, verbose_name="verified"),
                 ),
                 ("position", models.PositiveBigIntegerField(default=0, verbose_name="position")),
-                ("lease_owner", models.CharField(blank=True, max_length=64)),
+                ("lease_by", models.CharField(blank=True, max_length=64)),
                 ("lease_until", models.DateTimeField(null=True)),
                 (
                     "next_attempt_at",
