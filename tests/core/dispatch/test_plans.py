@@ -91,6 +91,23 @@ async def test_middleware_that_is_added_later_is_called() -> None:
     assert seen == ["tools/call"]
 
 
+async def test_first_step_is_kept_for_methods_and_not_for_names_that_clients_invent() -> None:
+    server = shop()
+
+    async def passing(frame: Frame, call_next: Any) -> Any:
+        return await call_next(frame)
+
+    server.middleware += (passing,)
+    async with Client(server, version="2025-11-25") as client:
+        await client.call_tool("stock", {"item": "tea"})
+        with pytest.raises(ErrorResponse, match="Method not found"):
+            await client.request("tools/invented", {})
+
+    methods = {key[0] for key in server.plans if len(key) == 2}
+    assert "tools/call" in methods
+    assert "tools/invented" not in methods
+
+
 async def test_replaced_tool_is_called_at_once() -> None:
     server = shop()
     async with Client(server) as client:
