@@ -16,7 +16,7 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 COSTS = ROOT / "docs" / "what-guarantees-cost.md"
 MODULE = re.compile(r"`((?:[a-z_]+/)+(?:[a-z_]+(?:\.py)?)?|[a-z_]+\.py)`")
 PACKAGE = ROOT / "django_mcp"
-MAX_WORDS = 5500
+MAX_WORDS = 5000
 METHODS = {"tools/call", "prompts/get", "resources/read", "tasks/result"}
 NO_MODULES = {"build/site", "mcp.py", "notifications/initialized", *METHODS}
 
