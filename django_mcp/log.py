@@ -51,8 +51,7 @@ class RequestFilter(logging.Filter):
     """Adds to each record which call it belongs to; it drops none.
 
     ``request_id`` is the ``X-Request-ID`` of the HTTP request, else the id of the message;
-    ``mcp_method`` and ``mcp_name`` say what is called. Outside of handlers, each is "-". What a
-    record already has is kept.
+    ``mcp_method`` and ``mcp_name`` say what is called. Outside of handlers, each is "-".
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

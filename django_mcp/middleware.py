@@ -48,11 +48,10 @@ class RateLimit:
     """Limits the calls of one caller in a period, and refuses the rest.
 
     ``per`` is the period in seconds, or "day" of TIME_ZONE. ``by`` says which calls are counted
-    together: those of a "caller", a "user", a "token", a "program", a "tool", or several of them;
-    or ``key`` returns an identity. ``tools`` limits calls of these tools only. All workers must
-    share the Django cache with the alias ``cache``; while it is away, calls are answered with 503.
-    A refused tool call tells the model how long to wait, as ``Retry-After`` does. Other methods are
-    refused with an McpError.
+    together: of a "caller", "user", "token", "program", "tool", or several of them; or ``key``
+    returns an identity. ``tools`` limits calls of these tools only. All workers must share the
+    Django cache with the alias ``cache``; while it is away, calls are answered with 503. A refused
+    tool call tells the model how long to wait; other methods raise an McpError.
     """
 
     def __init__(

@@ -162,9 +162,8 @@ def mount(django_application: Wsgi) -> Wsgi: ...
 def mount(django_application: Any) -> Any:
     """Return an application with every MCP server at its path, and Django elsewhere.
 
-    It is an ASGI or a WSGI application, as ``django_application`` is. Under ASGI, it also handles
-    the lifespan messages, and passes them on. It ends open streams and finishes running calls when
-    the process is told to stop.
+    It is an ASGI or a WSGI application, as ``django_application`` is. When the process is told to
+    stop, it ends open streams and finishes running calls.
     """
     mounts: dict[Interface, Callable[[Any], Any]] = {"ASGI": _mount_asgi, "WSGI": _mount_wsgi}
     return mounts[_interface_of(django_application)](django_application)

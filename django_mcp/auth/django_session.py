@@ -50,8 +50,8 @@ def _session_cookie(scope: Mapping[str, Any]) -> str | None:
 class DjangoSessionAuthentication(BaseAuthentication):
     """Accepts callers whose session cookie belongs to an active, logged-in Django user.
 
-    Requests from pages of other sites are refused, because browsers attach cookies to them, unless
-    the origin is in ``CSRF_TRUSTED_ORIGINS``; ``ALLOWED_ORIGINS`` is for pages without cookies.
+    Requests from pages of other sites are refused, unless the origin is in
+    ``CSRF_TRUSTED_ORIGINS``; ``ALLOWED_ORIGINS`` is for pages without cookies.
     """
 
     # A response 401 must have a challenge (RFC 9110, section 15.5.2), and no registered scheme

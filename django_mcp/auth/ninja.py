@@ -50,9 +50,9 @@ class NinjaAuthentication(BaseAuthentication):
     """Accepts callers whom one of these callbacks of an API of Django Ninja accepts.
 
     The callbacks are given as for ``auth=``, as classes or as dotted paths, or in ``callbacks`` of
-    a subclass. They run in order with the headers of the request, without body, query and cookies:
-    use ``DjangoSessionAuthentication`` for browsers. ``headers`` names what a callback reads that
-    is no class of Django Ninja, by default ``Authorization``.
+    a subclass. They run in order with the headers of the request, without body, query and cookies.
+    ``headers`` names what a callback reads that is no class of Django Ninja, by default
+    ``Authorization``.
     """
 
     callbacks: Sequence[Any] = ()

@@ -74,8 +74,7 @@ class RESTFrameworkAuthentication(BaseAuthentication):
 
     The classes, or those in ``authentication_classes`` of a subclass, run in order in a thread.
     They get the headers, without body and query, and without cookies beside a token or from a page
-    of another origin. The challenge is "Bearer" if one says so in ``authenticate_header``, else
-    that of the first. Bearer tokens that they refuse are tried with the next authenticators. Their
+    of another origin. Bearer tokens that they refuse are tried with the next authenticators. Their
     credentials name no server: they are accepted wherever this authenticator is.
     """
 

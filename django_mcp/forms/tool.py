@@ -42,13 +42,12 @@ def form_tool(
 ) -> None:
     """Register a Django form as a tool, on the default server unless ``server`` is another.
 
-    The arguments are the fields of the class that are neither disabled nor hidden. A call
-    constructs the form with them and ``form_kwargs(frame)``, such as the ``instance`` of a
-    ModelForm, refuses fields that it does not have, and returns the result of ``on_valid(form,
-    frame)``; by default it saves a ModelForm and returns the key and the text of the object. All
-    run in a transaction. An invalid form is an error with the messages of each field. Other options
-    are those of ``tool``: the name is that of the class without ``Form``, the description its
-    docstring. Raises ConfigurationError for a form that cannot be a tool.
+    The arguments are the fields that are neither disabled nor hidden. A call constructs the form
+    with them and ``form_kwargs(frame)``, such as the ``instance`` of a ModelForm, and returns the
+    result of ``on_valid(form, frame)``; by default it saves a ModelForm and returns the key and the
+    text of the object. All run in a transaction. An invalid form is an error with the messages of
+    each field. Other options are those of ``tool``: the name is that of the class without ``Form``.
+    Raises ConfigurationError for a form that cannot be a tool.
     """
     check_form(form_class, on_valid)
     runner = FormRunner(form_class, on_valid or save, form_kwargs or no_kwargs)

@@ -59,8 +59,8 @@ def admin_tools(
     each of at most twelve models has its own tools, with its fields and filters in their schemas.
 
     ``options`` has the options of each tool by its name without the prefix; further keywords are
-    for all tools. With ``approval``, the call that confirms a deletion or an action waits for it.
-    Raises ConfigurationError for unknown names or too many models.
+    for all. With ``approval``, the call that confirms a deletion or an action waits for it. Raises
+    ConfigurationError.
     """
     shared: dict[str, Any] = {**common}
     reads_only = shared.pop("read_only", None) is True

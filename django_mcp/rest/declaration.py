@@ -56,16 +56,14 @@ def rest_tools(
     A tool sends a request in the name of the caller to the URL of the view, so all that the view
     declares applies. Of a view set, ``actions`` become tools, by default ``list`` and ``retrieve``;
     of a router or a list of URL patterns, those of GET, with ``read_only=False`` all, and
-    ``include=["*_list"]`` and ``exclude`` choose by name. ``one_tool_per_view`` makes one tool of
-    each view set, with an argument ``action``. ``options`` has options of ``tool`` for each action,
-    or each name of a router, and ``serializer`` for the data of an extra action (None: no data),
-    ``query`` for the JSON Schemas of further parameters, and ``answer``; other keywords are for all
-    tools.
+    ``include=["*_list"]`` and ``exclude`` choose by name. ``options`` has options of ``tool`` for
+    each action, or each name of a router, and ``serializer`` for the data of an extra action (None:
+    no data), ``query`` for the JSON Schemas of further parameters, and ``answer``.
 
     ``prefix`` chooses another URL than the first of a view, in a router by patterns of names, and
     ``version`` the version of the API. ``auth(frame)`` returns ``request.auth`` for callers without
-    a token of the API, whom the classes in ``authenticated_by`` accept. ``kwargs``, ``prepare`` and
-    ``answer`` are those of ``openapi_tools``.
+    a token of the API, whom the classes in ``authenticated_by`` accept. Other parameters are those
+    of ``openapi_tools``.
 
     A view that cannot be a tool is a warning at the first use of the server. Raises
     ConfigurationError for unknown actions of a view set.

@@ -61,7 +61,7 @@ LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListCha
 class Client(ReceivedNotifications):
     """One client of one server.
 
-    ``server`` is a Server or the name of one; None is the default server. ``version`` is the
+    ``server`` is a Server or the name of one, by default the default server. ``version`` is the
     protocol version, by default the newest. ``user`` and ``scopes`` set the principal; over HTTP,
     the authenticators run if neither is given. ``elicitation``, ``sampling`` and ``roots`` are
     responses to input requests, or functions of their parameters; the client declares these
@@ -222,9 +222,8 @@ class Client(ReceivedNotifications):
     async def call(self, name: str, /, **arguments: Any) -> CallResult:
         """Return the result of a call of a tool, for assertions.
 
-        ``(await client.call("add", a=1, b=2)).assert_ok()``. No answer of the server raises: an
-        error of the protocol is in ``error``. A test that asserts nothing of the result cannot
-        fail.
+        ``(await client.call("add", a=1, b=2)).assert_ok()``. No answer of the server raises, so a
+        test has to assert something: an error of the protocol is in ``error``.
         """
         began = self._position()
         try:

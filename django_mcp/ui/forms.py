@@ -58,9 +58,9 @@ def form_view(
 
     ``TicketForm`` becomes the tool ``ticket_form``, which shows the form with the arguments as
     initial values, and the tool ``submit_ticket``, which only the view calls. ``fragment`` is the
-    template of the form, and ``done`` that of the result. Options of ``tool`` apply to both tools;
-    ``on_valid`` and ``form_kwargs`` are those of ``form_tool``. Raises ConfigurationError for forms
-    with files, for instance.
+    template of the form, and ``done`` that of the result. Options of ``tool`` apply to both;
+    ``on_valid`` and ``form_kwargs`` are those of ``form_tool``. Raises ConfigurationError, such as
+    for forms with files.
     """
     form_tools.check_form(form_class, on_valid)
     check_fields(form_class)

@@ -131,11 +131,10 @@ def template_view(
 
     ``template`` is the page, with ``{% mcp_app %}`` in its head; by default it has nothing but the
     ``fragment``, a template of a result, with its members, the whole as ``result``, and
-    ``arguments``. The page of ``shop/mcp/cart.html`` is at ``ui://shop/cart`` and a hash. ``csp``
-    names the origins that it needs, by "connect", "resource", "frame" and "base_uri";
-    ``permissions`` are "camera", "microphone", "geolocation" and "clipboard_write". ``domain`` is
-    the origin that a host gives to the page; ``prefers_border`` is whether it draws a border.
-    Raises ConfigurationError.
+    ``arguments``. ``csp`` names the origins that it needs, by "connect", "resource", "frame" and
+    "base_uri"; ``permissions`` are "camera", "microphone", "geolocation" and "clipboard_write".
+    ``domain`` is the origin that a host gives to the page; ``prefers_border`` is whether it draws a
+    border. Raises ConfigurationError.
     """
     name = template or fragment
     if name is None:

@@ -1,4 +1,4 @@
-"""The page on the design seeds: its names can be imported, and the tests of ``seeds.toml`` exist."""
+"""The page on the design seeds: its names can be imported, and the tests in seeds.toml exist."""
 
 from __future__ import annotations
 

@@ -56,10 +56,9 @@ def skill(
     """Say who may use the skills with these paths, and the skills in their folders.
 
     A skill has the options of a resource, and is served by ``server``, one or several, by default
-    the default server. With ``prompt``, users of clients that know no skills find them as prompts.
-    For a skill without a declaration, that of the nearest one above applies.
-
-    Raises ConfigurationError for a path that no folder of skills has.
+    the default server. With ``prompt``, clients that know no skills have them as prompts. The
+    nearest declaration above a skill applies to it. Raises ConfigurationError for a path without
+    skills.
     """
     SKILLS.declare(paths, server, prompt, options)
 

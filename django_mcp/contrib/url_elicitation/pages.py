@@ -67,7 +67,7 @@ def elicit_page(
     ``ElicitationMixin``. The content is the cleaned data of the form, or what the view completed
     with. ``message`` is cut to 1000 characters. ``key`` distinguishes two pages with the same
     message; ``timeout`` is in seconds, by default 300. Raises ToolError for a caller without a
-    user, MissingClientCapability for a client without URL elicitation, and TimeoutError.
+    user, MissingClientCapability and TimeoutError.
     """
     steps = _steps(frame, message, page, key, timeout)
     client = frame.client

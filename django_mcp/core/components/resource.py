@@ -46,9 +46,9 @@ class Resource(ComponentAttributes):
 class ResourceTemplate(ComponentAttributes):
     """Many resources written as a class: give ``uri_template`` and ``name``, write ``read``.
 
-    ``read`` takes the variables of the template, converted to the types of its parameters. If a
-    value cannot be converted, there is no such resource. If ``read`` raises ResourceNotFound, the
-    next template that matches is read.
+    ``read`` takes the variables of the template, converted to the types of its parameters. If that
+    fails, there is no such resource. If ``read`` raises ResourceNotFound, the next template that
+    matches is read.
     """
 
     uri_template: Any = None

@@ -57,8 +57,7 @@ class Approval:
 
     ``permission`` names the approvers, or is a function of the validated arguments and the Frame
     that returns it, or None for no approval. With ``four_eyes``, the approver is somebody else than
-    the caller. ``subject`` returns the object that a call with these arguments is about, which the
-    pages show.
+    the caller. ``subject`` returns the object that the call is about, which the pages show.
     """
 
     permission: Approvers

@@ -14,8 +14,7 @@ Json = Mapping[str, Any]
 class ToolError(Exception):
     """Raised by a tool to report a failure to the model, which can act on it.
 
-    Write the message for the model: what did not work, and what to try instead. It is sent in a
-    result with ``isError`` (specification, server/tools, "Error handling").
+    Write the message for the model: what did not work, and what to try instead.
     """
 
 
@@ -183,8 +182,8 @@ class TransportError(McpError):
 class ClientError(McpError):
     """The client answered a request of the server with an error: ``message``, ``data``, ``code``.
 
-    The code has no meaning in a response to the client. If a handler does not catch the error, a
-    tool reports it to the model, and any other handler fails with an internal error.
+    If a handler does not catch it, a tool reports it to the model, and any other handler fails with
+    an internal error.
     """
 
     @property

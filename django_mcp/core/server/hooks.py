@@ -138,7 +138,7 @@ class Hooks:
         """Called for a failure that no caller receives: of a transport, a hook, a keepalive.
 
         It is called on the thread which found the failure, so it must be synchronous and quick. The
-        failure has already been logged.
+        failure has been logged.
         """
 
     def report(self, message: str, error: BaseException | None = None) -> None:

@@ -56,7 +56,7 @@ class InProcessCalls:
     token. Hidden components do not exist; challenged ones raise AuthenticationRequired or
     InsufficientScope. With ``frame``, a handler calls with its own caller, assigns and client. A
     failing tool returns a result with ``isError``; an McpError is raised. The methods without ``a``
-    run synchronous handlers on their own thread, and so in their own transaction.
+    run synchronous handlers on their own thread, in their own transaction.
     """
 
     def __init__(self, server: Server) -> None:

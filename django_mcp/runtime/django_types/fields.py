@@ -30,10 +30,9 @@ def register_field_kind(
     """Let toolsets, form tools and forms of elicitation use fields of ``field_class``.
 
     ``field_class`` is a class of model or form fields, with its subclasses. ``annotation`` is the
-    type of an argument, such as ``str``, which the lookup or the form gets; ``schema`` is the JSON
-    Schema of arguments and values, by default that of ``annotation``. ``register_serializer`` says
-    what a row has. A later call replaces an earlier one. Raises ConfigurationError for a wrong
-    class or annotation.
+    type of an argument, such as ``str``, which the lookup or the form gets; ``schema`` is its JSON
+    Schema, by default that of ``annotation``. ``register_serializer`` says what a row has. A later
+    call replaces an earlier one. Raises ConfigurationError.
     """
     if not isinstance(field_class, type):
         raise ConfigurationError(
