@@ -105,8 +105,8 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         """Return the Django user of verified claims; None refuses the request with 403.
 
         By default, the user whose ``user_field`` is equal to ``user_claim``. Return
-        ``AnonymousUser()`` for callers without an account, such as programs. A user who is not
-        active is always refused. The claim "email" counts only if "email_verified" is true.
+        ``AnonymousUser()`` for callers without an account. A user who is not active is always
+        refused. The claim "email" counts only if "email_verified" is true.
         """
         value = claims.get(self.user_claim)
         if not isinstance(value, str) or not value or "\0" in value:

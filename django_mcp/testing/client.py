@@ -258,8 +258,8 @@ class Client(ReceivedNotifications):
     async def render_app(self, name: str, arguments: Json | None = None) -> RenderedApp:
         """Return the view of a tool with the result of a call, as hosts show them.
 
-        It has ``html``, ``meta``, ``result``, and ``blocked``, which a host would block. Raises
-        AssertionError if the tool is not listed, or has no view.
+        It has ``html``, ``meta``, ``result``, and ``blocked``. Raises AssertionError if the tool is
+        not listed, or has no view.
         """
         host = self._app_host()
         tools = {tool["name"]: tool for tool in await host.list_tools()}
@@ -335,10 +335,7 @@ class Client(ReceivedNotifications):
             await self.connection.notify(jsonrpc.notification(method, params))
 
     async def send(self, data: bytes | Any) -> dict[str, Any] | None:
-        """Send bytes or any JSON value without changes, and return the response or None.
-
-        The response may be an error.
-        """
+        """Send bytes or any JSON value without changes, and return the response or None."""
         await self.open()
         raw = data if isinstance(data, bytes) else jsonrpc.encode(data)
         async with asyncio.timeout(self._timeout):

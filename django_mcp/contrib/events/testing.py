@@ -45,8 +45,7 @@ class Emitted:
 def assert_event_sent(event: Event | type, times: int = 1) -> Iterator[Emitted]:
     """Fail unless the block emits an event so many times, as if somebody listened.
 
-    Emissions that are rolled back in the block do not count. Type checkers may take an event that a
-    decorator declares for the class below it.
+    Emissions that are rolled back in the block do not count.
     """
     if not isinstance(event, Event):
         raise TypeError(f"{event!r} is no event")

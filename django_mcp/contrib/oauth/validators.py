@@ -118,7 +118,7 @@ class ResourceValidator(OAuth2Validator):
         """Return the user whom the assertion of a trusted issuer names, or None to refuse it.
 
         By default, the user who is linked to the subject, or who is linked or created now, as the
-        issuer's row says. A user who is not active is always refused.
+        issuer's row says. Users who are not active are refused.
         """
         return machines.user_of(claims, trusted)
 

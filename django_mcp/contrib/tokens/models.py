@@ -41,9 +41,9 @@ class TokenQuerySet(models.QuerySet["PersonalAccessToken"]):
     ) -> tuple[PersonalAccessToken, str]:
         """Create a token for ``owner``; return its row and the token, to be shown once.
 
-        Without ``servers``, it is for every server of the site. ``groups`` and ``read_only`` limit
-        it to these groups of components, and to those that change nothing. With ``made_by_owner``,
-        it ends with the password of its owner (TOKENS_END_WITH_PASSWORD).
+        Without ``servers``, it is for every server. ``groups`` and ``read_only`` limit its
+        components. With ``made_by_owner``, it ends with the password of its owner
+        (TOKENS_END_WITH_PASSWORD).
         """
         row = self.model(
             owner=owner,

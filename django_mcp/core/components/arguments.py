@@ -46,7 +46,7 @@ class Lookup:
     """How an argument finds a row of a model: ``Annotated[Book, Lookup(Book.objects.public())]``.
 
     ``queryset`` is a query set or a manager, or a function of the Frame that returns one; by
-    default all rows. A row outside of it does not exist for the caller. ``field`` is unique.
+    default all rows. Other rows do not exist for the caller. ``field`` is unique.
     """
 
     queryset: Any = None
@@ -60,8 +60,8 @@ MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 class FileLimits:
     """The limits of a file: ``Annotated[UploadedFile, FileLimits(content_types=["image/*"])]``.
 
-    ``max_size`` is in bytes, for each file of a list, within MAX_UPLOAD_SIZE. ``content_types`` are
-    compared with what client and host say, which proves nothing about the contents.
+    ``max_size`` is in bytes, for each file of a list. ``content_types`` are compared with what
+    client and host say, which proves nothing about the contents.
     """
 
     max_size: int | None = None

@@ -159,7 +159,7 @@ class UnserializableResult(TypeError):
 class CacheHint:
     """The cache hints of a response: a time in milliseconds, and a scope.
 
-    Use "public" only where all callers get the same response: shared caches return it to others.
+    Use "public" only where all callers get the same response.
     """
 
     ttl_ms: int

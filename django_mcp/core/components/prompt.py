@@ -29,7 +29,7 @@ class Prompt(ComponentAttributes):
     """A prompt written as a class: derive from it and write ``get_messages``.
 
     With an inner pydantic model ``Input``, or ``arguments``, write ``get_messages(self, params,
-    frame)``; otherwise the parameters are the arguments: ``get_messages(self, topic: str)``.
+    frame)``; otherwise the parameters are the arguments.
     """
 
     arguments: Any = None

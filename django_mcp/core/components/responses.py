@@ -82,8 +82,8 @@ class Response:
 
         ``file`` is the value of a FileField, an open file, an image of Pillow, a path or bytes. It
         is read at once: call this where code may block. The MIME type is derived from the name.
-        ``uri`` is the address of the file for a client. Raises UnserializableResult for a file
-        above MAX_RESULT_SIZE, and an empty FileField.
+        ``uri`` is its address for a client. Raises UnserializableResult above MAX_RESULT_SIZE, and
+        for an empty FileField.
         """
         return _read_file(file, mime_type, name, uri)
 

@@ -41,8 +41,8 @@ class Cancellation:
     def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call ``callback`` when cancellation is requested, or at once if it already was.
 
-        It runs in the thread that requests cancellation, so it must be quick; its exceptions are
-        logged. Returns a function that removes the callback.
+        It runs in the thread that requests cancellation, so it must be quick. Returns a function
+        that removes the callback.
         """
         with self._lock:
             if not self.is_cancelled:

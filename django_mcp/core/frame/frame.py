@@ -299,7 +299,7 @@ class Frame:
 
         Options: description, input_schema, output_schema, title, read_only, destructive,
         idempotent, open_world, meta, task_support, icons, and ``handler``, a module-level function
-        or its dotted path; without one, the server's ``handle_tool_call`` is called.
+        or its dotted path; without one, ``handle_tool_call`` is called.
         """
         return self._register(ToolComponent.kind, {"name": name, **options})
 

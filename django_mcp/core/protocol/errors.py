@@ -331,8 +331,7 @@ class InsufficientScope(AuthenticationRequired):
 class UrlElicitationRequired(ProtocolError):
     """The user has to visit a URL first; ``data.elicitations`` lists the URLs.
 
-    A client without the capability receives MissingClientCapability. In a revision with multi
-    round-trip requests, it receives an input request.
+    A client without the capability receives MissingClientCapability.
     """
 
     reason = "url_elicitation_required"

@@ -101,14 +101,14 @@ class Hooks:
         """Called when a client reports that its session is ready, before its next request.
 
         It may return a Frame, with assigns or components of this session alone. An exception ends
-        the session. It is not called in revisions without sessions.
+        the session. Revisions without sessions do not call it.
         """
 
     def around_call(self, frame: Frame) -> AbstractContextManager[Any]:
         """Return a context manager around each handler, such as a change log's.
 
         It is entered in the thread of a synchronous handler, also in a task, and gets the handler's
-        exceptions. Decorate a generator with ``contextlib.contextmanager``.
+        exceptions.
         """
         return nullcontext()
 

@@ -123,8 +123,8 @@ class InProcessCalls:
     ) -> dict[str, Any] | None:
         """Return the response to a JSON-RPC message, also an error; None for a notification.
 
-        A message without a protocol version is answered in the newest revision with sessions. No
-        ``initialize`` is needed, and no notifications are sent.
+        The default protocol version is the newest one with sessions. No ``initialize`` is needed,
+        and no notifications are sent.
         """
         return await self.port.handle(self._server, message, user=user, scopes=scopes)
 

@@ -165,8 +165,7 @@ class Server(Hooks):
     def tool(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
         """Register a function or a Tool class as a tool; a decorator, with or without options.
 
-        The function itself is returned unchanged. Raises ConfigurationError, which names the
-        remedy, when it cannot be a tool.
+        The function is returned unchanged. Raises ConfigurationError, which names the remedy.
         """
         return self._decorate(tool_component, target, options)
 
@@ -206,8 +205,7 @@ class Server(Hooks):
         """Add a tool, or replace the one of its name, and notify clients.
 
         ``handler`` is a function, a Tool class, or the dotted path of either; without one,
-        ``handle_tool_call`` is called. The options are those of ``tool``. Only this process has the
-        tool.
+        ``handle_tool_call`` is called. Only this process has the tool.
         """
         self._register(ToolComponent, tool_component, handler, {**options, "name": name})
 
@@ -278,7 +276,7 @@ class Server(Hooks):
     ) -> Frame:
         """Return the Frame of a client with these capabilities, to be passed as ``frame``.
 
-        No session is opened, no hook is called, and no notification is sent.
+        No session is opened, and no hook is called.
         """
         return self.in_process.port.frame(self, client_info, capabilities, user=user)
 
@@ -415,16 +413,16 @@ class Server(Hooks):
     def get_capabilities(self) -> dict[str, Any]:
         """Return the capabilities that the next client receives.
 
-        They are computed from components and hooks, then amended by ``capabilities`` of the
-        constructor, where None removes one. ``server.capabilities.replace`` declares others.
+        They are amended by ``capabilities`` of the constructor, where None removes one.
+        ``server.capabilities.replace`` declares others.
         """
         return self.capabilities.current()
 
     def set_keepalive(self, interval_ms: int | None, failure_threshold: int = 3) -> None:
         """Send sessions ``notifications/keepalive`` at this interval; None or 0 stops it.
 
-        It is advertised as an experimental capability. After ``failure_threshold`` failures in
-        succession, the session is ended and ``handle_error`` is called.
+        After ``failure_threshold`` failures in succession, the session is ended and
+        ``handle_error`` is called.
         """
         where = f"keepalive_ms of the Server {self.name!r}"
         interval = checked_number(where, interval_ms or 0, least=0)

@@ -121,9 +121,8 @@ class Client(ABC):
         """Send a log message, unless its level is below the client's.
 
         ``level`` is one of ``LEVELS`` or ``ALIASES``, in any case; an unknown one is the least
-        severe. ``data`` is sent instead of ``message``; a value without a JSON form becomes a
-        string. Messages above the server's rate limit are dropped. Never send secrets or personal
-        data.
+        severe. ``data`` is sent instead of ``message``. Messages above the server's rate limit are
+        dropped. Never send secrets or personal data.
         """
         warn_deprecated(self._revision, "notifications/message")
         name = level_name(level) or LEAST_SEVERE
@@ -182,8 +181,8 @@ class Client(ABC):
     def close_stream(self, *, retry: int = 1000) -> None:
         """Close this request's connection while the handler keeps running.
 
-        The client reconnects for the response after ``retry`` milliseconds. Nothing happens where
-        streams cannot be resumed.
+        The client reconnects for the response after ``retry`` milliseconds, where streams can be
+        resumed.
         """
         self._exchange.wait_for(self.aclose_stream(retry=retry))
 
@@ -227,8 +226,7 @@ class Client(ABC):
         """Request a form from the user; see ``input_requests.form``.
 
         ``key`` names the input request within this handler; ``timeout`` is in seconds. Raises
-        MissingClientCapability before anything is sent, ClientError if the client responds with an
-        error, and TimeoutError if it does not respond.
+        MissingClientCapability, ClientError if the client responds with an error, and TimeoutError.
         """
         return self._one(input_requests.form(message, schema), key, timeout)
 

@@ -55,7 +55,7 @@ class ElicitResult(Generic[Content]):
     """A user's response to a form or a page.
 
     ``content`` has the values of an accepted form: an instance of the model, or a mapping.
-    Otherwise, and for a page, it is None.
+    Otherwise it is None.
     """
 
     action: Literal["accept", "decline", "cancel"]
