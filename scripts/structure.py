@@ -1,10 +1,10 @@
 """Prints the structure of the package, and fails where it exceeds its bounds.
 
-It counts the lines of the package and of its rooms, which may grow by a tenth before their row in
-docs/design.md has to say why; the modules of each folder, functions that are too long, import
-circles (at run time, and with the imports for type checkers). It shows the modules that carry one
-request, how often it enters the module that answers it, and how fine the pieces are.
-``scripts/lint`` runs it.
+It counts the lines of the package and of its rooms, which may grow by a tenth before a commit has
+to change their row in docs/design.md and to say why; the modules of each folder, functions that
+are too long, import circles (at run time, and with the imports for type checkers). It shows the
+modules that carry one request, how often it enters the module that answers it, and how fine the
+pieces are. ``scripts/lint`` runs it.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def compare_rooms(sources: Mapping[str, Path]) -> Iterator[str]:
             yield f"the room {each} has no row in docs/design.md"
         elif lines[each] > MAX_GROWTH * stated[each]:
             yield (
-                f"{lines[each]} lines in {each}, {stated[each]} in docs/design.md: say there what "
-                "came in, why, and what went out"
+                f"{lines[each]} lines in {each}, {stated[each]} in docs/design.md: change it, "
+                "and say in the commit what came in, why, and what went out"
             )
     yield from (f"no room {each}, which docs/design.md names" for each in stated.keys() - lines)
 
