@@ -902,7 +902,7 @@ def test_checks_do_not_query_the_database(server: Server) -> None:
 
 MODULES = [
     *(ROOT / "django_mcp" / "checks").glob("*.py"),
-    *(ROOT / "django_mcp" / extension / "checks.py" for extension in ("tasks", "ui")),
+    *(ROOT / "django_mcp" / module for module in ("tasks/extension.py", "ui/checks.py")),
 ]
 
 
