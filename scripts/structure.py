@@ -3,8 +3,9 @@
 It counts the lines of the package and of its rooms, which may grow by a tenth before a commit has
 to change their row in docs/design.md and to say why; the modules of each folder, functions that
 are too long, import circles (at run time, and with the imports for type checkers). It shows the
-modules that carry one request, how often it enters the module that answers it, and how fine the
-pieces are. ``scripts/lint`` runs it.
+modules that carry one request, how often it enters the module that answers it, how fine the
+pieces are, and how many names of modules change; with ``--verbose``, which they are.
+``scripts/lint`` runs it.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def main() -> None:
     ]
     problems += find_private_attributes(trees)
     describe_grain(trees, sources)
+    describe_state(trees, verbose="--verbose" in sys.argv)
     problems += trace_requests()
     for problem in problems:
         print(f"Too much: {problem}", file=sys.stderr)
@@ -390,6 +392,176 @@ def body_of(node: Any) -> list[ast.stmt]:
     has_docstring = ast.get_docstring(node) is not None
     body: list[ast.stmt] = node.body[1:] if has_docstring else node.body
     return body or node.body
+
+
+# State: the names of modules whose objects change after the import.
+
+CHANGING = {
+    *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem"),
+    *("popleft", "remove", "setdefault", "sort", "update"),
+}
+"""Methods that change a collection."""
+OF_LOOPS = "PerLoop"
+WEAK = ("WeakKeyDictionary", "WeakSet", "WeakValueDictionary")
+FILLED_ONCE = "Port"
+BEFORE_USE = ("__init__", "__new__", "__post_init__")
+"""Methods whose assignments make an object, and do not change it."""
+
+
+def describe_state(trees: Mapping[str, ast.Module], *, verbose: bool = False) -> None:
+    """Print how many names of modules change, by kind."""
+    names = State(trees).by_kind()
+    counted = sum(len(names[kind]) for kind in KINDS)
+    kinds = ", ".join(f"{len(names[kind])} {kind}" for kind in KINDS)
+    print(f"Names of modules that change: {counted} ({kinds})")
+    print(f"Objects of classes that change: {len(names[OBJECT])}; ports: {len(names[PORT])}")
+    if verbose:
+        for kind, listed in names.items():
+            print(f"  {kind}: {', '.join(sorted(listed)) or 'none'}")
+
+
+REASSIGNED = "assigned again"
+PER_LOOP = "per event loop"
+REFERENCES = "weak references"
+COLLECTION = "collections"
+OBJECT = "objects"
+PORT = "ports"
+KINDS = (REASSIGNED, PER_LOOP, REFERENCES, COLLECTION)
+
+
+class State:
+    """The names of modules that change, and why.
+
+    A name is *assigned again* by a function with ``global``. A *collection* is changed by a
+    function of any module. An *object* is of a class of the package, and a method or a function
+    changes it: its class says what its states are. A *port* is filled once, when the site starts.
+    """
+
+    def __init__(self, trees: Mapping[str, ast.Module]) -> None:
+        self.trees = trees
+        self.values = {module: top_level(tree) for module, tree in trees.items()}
+        self.classes: dict[str, list[ast.ClassDef]] = {}
+        for node in (node for tree in trees.values() for node in find(tree, ast.ClassDef)):
+            self.classes.setdefault(node.name, []).append(node)
+
+    def by_kind(self) -> dict[str, list[str]]:
+        names: dict[str, list[str]] = {kind: [] for kind in (*KINDS, OBJECT, PORT)}
+        again = {each for module in self.trees for each in self.assigned_again(module)}
+        changed = {each for module in self.trees for each in self.changed_by(module)}
+        changed_in_part = {each.removesuffix(".*") for each in changed if each.endswith(".*")}
+        for module, values in self.values.items():
+            for name, value in values.items():
+                full = f"{module}.{name}"
+                kind = self.kind(value)
+                if full in again:
+                    names[REASSIGNED].append(full)
+                elif kind is not None:
+                    names[kind].append(full)
+                elif class_of(value) not in self.classes:
+                    names[COLLECTION] += [full] * (full in changed)
+                elif full in changed_in_part:
+                    names[OBJECT].append(full)
+        return names
+
+    def kind(self, value: ast.expr) -> str | None:
+        """What a value is by the classes that are called for it."""
+        called = {last_name(call.func) for call in find(value, ast.Call)}
+        if FILLED_ONCE in called:
+            return PORT
+        if OF_LOOPS in called:
+            return PER_LOOP
+        if called & {*WEAK}:
+            return REFERENCES
+        return OBJECT if self.changes_itself(class_of(value)) else None
+
+    def changes_itself(self, name: str) -> bool:
+        """Whether a class of the package, or a base of it, has a method that changes its object.
+
+        Classes of one name are taken for one.
+        """
+        classes = self.classes.get(name, [])
+        methods = [each for node in classes for each in node.body if isinstance(each, FUNCTIONS)]
+        if any(changes_self(each) for each in methods if each.name not in BEFORE_USE):
+            return True
+        bases = {last_name(base) for node in classes for base in node.bases}
+        return any(self.changes_itself(base) for base in bases - {name})
+
+    def assigned_again(self, module: str) -> Iterator[str]:
+        for node in find(self.trees[module], ast.Global):
+            yield from (f"{module}.{name}" for name in node.names)
+
+    def changed_by(self, module: str) -> Iterator[str]:
+        """The names, of any module, whose collections a function of ``module`` changes.
+
+        A name ends with ".*" if it is an attribute of its object that changes.
+        """
+        imported = {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in find(self.trees[module], ast.ImportFrom)
+            for alias in node.names
+        }
+        for function in find(self.trees[module], *FUNCTIONS, ast.Lambda):
+            own = local_names(function)
+            for changed in changed_in(function):
+                part = ""
+                if isinstance(changed, ast.Attribute):
+                    yield f"{imported.get(last_name(changed.value))}.{changed.attr}"
+                    changed = without_subscripts(changed.value)
+                    part = ".*"
+                if isinstance(changed, ast.Name) and changed.id not in own:
+                    yield imported.get(changed.id, f"{module}.{changed.id}") + part
+
+
+def top_level(tree: ast.Module) -> dict[str, ast.expr]:
+    """The names that a module assigns at its top level, with their values."""
+    values = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+            for target in find(statement, ast.Name):
+                if isinstance(target.ctx, ast.Store):
+                    values[target.id] = statement.value
+    return values
+
+
+def local_names(function: Any) -> set[str]:
+    """The names that are those of a function, and not of its module."""
+    declared = {name for node in find(function, ast.Global) for name in node.names}
+    assigned = {each.id for each in find(function, ast.Name) if isinstance(each.ctx, ast.Store)}
+    return (assigned | {each.arg for each in find(function.args, ast.arg)}) - declared
+
+
+def changed_in(function: ast.AST) -> Iterator[ast.expr]:
+    """What a function changes: ``x``, in ``x[1] = 2``, ``del x[1]`` or ``x[1].append(2)``."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            yield without_subscripts(node)
+        elif isinstance(node, ast.Attribute) and node.attr in CHANGING:
+            yield without_subscripts(node.value)
+
+
+def changes_self(method: ast.AST) -> bool:
+    assigned = [each for each in find(method, ast.Attribute) if not isinstance(each.ctx, ast.Load)]
+    return any(
+        isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self"
+        for each in (*assigned, *changed_in(method))
+    )
+
+
+def without_subscripts(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
+def class_of(value: ast.expr) -> str:
+    """The class that a value is an instance of, if it is a call."""
+    return last_name(value.func) if isinstance(value, ast.Call) else ""
+
+
+def last_name(node: ast.expr) -> str:
+    """``c``, for ``c``, ``a.c`` and ``c[T]``; "" for what has no name."""
+    node = without_subscripts(node)
+    return str(getattr(node, "id", getattr(node, "attr", "")))
 
 
 PRIVATE = ("django_mcp.core.private", "django_mcp.runtime.private")
