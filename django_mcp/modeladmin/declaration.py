@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import isawaitable
 from typing import Any, Unpack
-from weakref import WeakKeyDictionary
 
 from django.contrib import admin
 from django.contrib.admin import AdminSite
@@ -37,7 +36,9 @@ most 128 tools to a model, and a check warns of lists with more than 25,000 toke
 MAX_LABELS = 10
 """Models that a schema lists: nine tools have the list, so each model adds nine labels."""
 
-_declared: WeakKeyDictionary[Server, list[Models]] = WeakKeyDictionary()
+
+class _Admins(list[Models]):
+    """The admins that a server has tools of."""
 
 
 def admin_tools(
@@ -84,7 +85,7 @@ def admin_tools(
         sets.check_number()
         # The admins of other apps may not be registered yet.
         server.components.defer(sets.build, sets.expected)
-    _declared.setdefault(server, []).append(models)
+    server.state(_Admins).append(models)
 
 
 def _check_known(options: Iterable[str], names: Sequence[str]) -> None:
@@ -97,7 +98,7 @@ def _check_known(options: Iterable[str], names: Sequence[str]) -> None:
 
 def of_server(server: Server) -> Sequence[Models]:
     """Return the admins that a server has tools of."""
-    return _declared.get(server, ())
+    return server.state(_Admins)
 
 
 @dataclass(frozen=True)

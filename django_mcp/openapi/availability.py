@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
-from weakref import WeakKeyDictionary
 
 from django_mcp import registry
 from django_mcp.core.auth.base import Authenticator
-from django_mcp.core.server.server import Server
+from django_mcp.core.server.server import Server, created
 from django_mcp.openapi.document import Described
 
 logger = logging.getLogger("django_mcp")
@@ -51,9 +50,6 @@ class _Operations:
     """The names of operations and fields for credentials."""
 
 
-_by_server: WeakKeyDictionary[Server, _Operations] = WeakKeyDictionary()
-
-
 SECRET_WORDS = re.compile(
     r"(^|_)(password|passwd|passphrase|secret|token|api_?key|private_key|credential)s?(_|$)"
 )
@@ -89,7 +85,7 @@ class LeftOut(NamedTuple):
 
 def record_tool(server: Server, where: str, credentials: Credentials, secret: str = "") -> None:
     """Remember that an operation is a tool, and which part of its answers may be a credential."""
-    operations = _by_server.setdefault(server, _Operations())
+    operations = server.state(_Operations)
     operations.missing.pop(where, None)
     operations.tools[where] = credentials
     if secret:
@@ -98,12 +94,11 @@ def record_tool(server: Server, where: str, credentials: Credentials, secret: st
 
 def record_missing(server: Server, where: str, reason: str, *, is_check: bool) -> None:
     """Remember why an operation is not a tool; log a cause once, unless a check reports it."""
-    operations = _by_server.setdefault(server, _Operations())
+    operations = server.state(_Operations)
     if operations.missing.get(where) == reason:
         return
     cause = cause_of(where, reason)
-    servers = _by_server.values()
-    recorded = (each for of_server in servers for each in of_server.missing.items())
+    recorded = (each for one in tuple(created) for each in one.state(_Operations).missing.items())
     is_known = any(cause_of(*each) == cause for each in recorded)
     operations.missing[where] = reason
     if not is_check:
@@ -120,23 +115,24 @@ def cause_of(where: str, reason: str) -> str:
 
 def has_views(server: Server) -> bool:
     """Whether views are declared as tools of a server."""
-    return server in _by_server
+    operations = server.state(_Operations)
+    return bool(operations.missing or operations.tools)
 
 
 def missing(server: Server) -> Mapping[str, str]:
     """Return why operations of a server are not tools, by where they are."""
-    return _of(server).missing
+    return server.state(_Operations).missing
 
 
 def secrets(server: Server) -> Mapping[str, str]:
     """Return the possible credentials in the answers of tools, by the places of the tools."""
-    return _of(server).secrets
+    return server.state(_Operations).secrets
 
 
 def without_token(server: Server) -> Iterator[LeftOut]:
     """Yield the tools that callers without a token of the API do not have, and why."""
     authenticators = _authenticators(server)
-    for where, credentials in _of(server).tools.items():
+    for where, credentials in server.state(_Operations).tools.items():
         accepted = [each for each in authenticators if not credentials.asks_for_class(each)]
         refused = _names(filter(credentials.asks_for_token, accepted))
         if refused:
@@ -147,7 +143,7 @@ def without_token(server: Server) -> Iterator[LeftOut]:
 def without_class(server: Server) -> Iterator[LeftOut]:
     """Yield the tools that callers do not have because of the authentication classes of a view."""
     authenticators = _authenticators(server)
-    for where, credentials in _of(server).tools.items():
+    for where, credentials in server.state(_Operations).tools.items():
         refused = _names(filter(credentials.asks_for_class, authenticators))
         if refused:
             yield LeftOut(where, ", ".join(credentials.accepted), refused)
@@ -162,7 +158,3 @@ def _authenticators(server: Server) -> Sequence[Authenticator]:
 
 def _names(authenticators: Iterable[Authenticator]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(type(each).__name__ for each in authenticators))
-
-
-def _of(server: Server) -> _Operations:
-    return _by_server.get(server, _Operations())

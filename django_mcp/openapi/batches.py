@@ -19,7 +19,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
-from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connections
 from django.urls import get_resolver
@@ -113,15 +112,19 @@ class Declared:
         return (self,)
 
 
-_open_batches: WeakKeyDictionary[Server, list[Declaration]] = WeakKeyDictionary()
-"""The operations that are not built yet."""
+@dataclass
+class _Waiting:
+    """The operations of a server that are not built yet."""
+
+    batch: list[Declaration] | None = None
 
 
 def defer(server: Server, declared: Iterable[Declaration]) -> None:
     """Add operations to those that are built when the components of ``server`` are first read."""
-    batch = _open_batches.get(server)
+    waiting = server.state(_Waiting)
+    batch = waiting.batch
     if batch is None:
-        batch = _open_batches[server] = []
+        batch = waiting.batch = []
         build = partial(_build, server, batch)
         expected = partial(_expected, batch)
         server.components.defer(partial(_outside_event_loop, build), expected)
@@ -140,7 +143,7 @@ def _expected(batch: Iterable[Declaration]) -> Iterator[Expected]:
 
 def examine(server: Server) -> None:
     """Record the known facts about the operations before they are built: without any schema."""
-    batch = _open_batches.get(server, ())
+    batch = server.state(_Waiting).batch or ()
     for declared, operation in _operations(server, batch, is_check=True):
         with _recorded(server, declared, is_check=True):
             of_caller, secret = declared.source.examine(declared, operation)
@@ -149,7 +152,7 @@ def examine(server: Server) -> None:
 
 def _build(server: Server, batch: list[Declaration]) -> list[Component]:
     """Return the tools of a batch; may be called again after it raised."""
-    _open_batches.pop(server, None)
+    server.state(_Waiting).batch = None
     components: list[Component] = []
     groups: dict[str, Combination] = {}
     with _without_collection(), ExitStack() as stack:

@@ -24,7 +24,7 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol import jsonrpc, request_meta
 from django_mcp.core.protocol.errors import Json, McpError
 from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
-from django_mcp.core.server import failures
+from django_mcp.core.server.failures import Observers
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import pools
 from django_mcp.testing import catalogue, queries, rendered_app
@@ -169,7 +169,7 @@ class Client(ReceivedNotifications):
     async def connect(self) -> None:
         """Open the connection without ``initialize``: for tests of the initialization itself."""
         self._is_open = True
-        failures.OBSERVERS.append(self._note_unexpected)
+        self.server.state(Observers).append(self._note_unexpected)
         with self._threads():
             await self.connection.open()
 
@@ -179,7 +179,7 @@ class Client(ReceivedNotifications):
             await self._others.pop().close()
         if self._is_open:
             self._is_open = False
-            failures.OBSERVERS.remove(self._note_unexpected)
+            self.server.state(Observers).remove(self._note_unexpected)
             with self._threads():
                 await self.connection.close()
 
@@ -514,8 +514,7 @@ class Client(ReceivedNotifications):
 
     def _note_unexpected(self, frame: Frame, error: BaseException) -> None:
         """Store an exception of a handler until its request completes."""
-        if frame.server is self.server:
-            self._unexpected[frame.message.id] = error
+        self._unexpected[frame.message.id] = error
 
     @contextmanager
     def _threads(self) -> Iterator[None]:

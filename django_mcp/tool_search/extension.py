@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Annotated, Any
-from weakref import WeakKeyDictionary
 
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
@@ -22,8 +21,6 @@ from django_mcp.core.protocol.jsonrpc import Request
 from django_mcp.core.server.server import Server, server_of
 from django_mcp.extensions import Extension
 from django_mcp.tool_search.index import ToolIndexes
-
-INDEXES: WeakKeyDictionary[Server, ToolIndexes] = WeakKeyDictionary()
 
 FIND = "find_tools"
 CALL = "call_tool"
@@ -61,7 +58,7 @@ async def find_tools(
     if not selected.is_public:
         tools = await visibility.listed(frame, tools, len(tools))
     # In a thread: for thousands of tools, building the index takes a second.
-    index = await frame.exchange.run_hook(indexes_of(server_of(frame)).of, tools)
+    index = await frame.exchange.run_hook(server_of(frame).state(ToolIndexes).of, tools)
     matching: list[Component] = []
     for part in index.ranked(query):
         for tool in part:
@@ -73,10 +70,6 @@ async def find_tools(
             break
     described = [components.descriptor(frame.revision, tool) for tool in matching[:limit]]
     return {"tools": [{name: it[name] for name in SHOWN if name in it} for it in described]}
-
-
-def indexes_of(server: Server) -> ToolIndexes:
-    return INDEXES.setdefault(server, ToolIndexes())
 
 
 async def call_tool(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from django.contrib.auth import get_permission_codename
 from django.db.models import Model, QuerySet
@@ -37,16 +36,18 @@ ACTIONS = {
 }
 """The permission of Django for each operation."""
 
-_toolsets: WeakKeyDictionary[Server, list[BaseToolset]] = WeakKeyDictionary()
+
+class _Toolsets(list[BaseToolset]):
+    """The toolsets of a server."""
 
 
 def add(server: Server, toolset: BaseToolset) -> None:
-    _toolsets.setdefault(server, []).append(toolset)
+    server.state(_Toolsets).append(toolset)
 
 
 def of_server(server: Server) -> Sequence[BaseToolset]:
     """Return the toolsets of a server."""
-    return _toolsets.get(server, ())
+    return server.state(_Toolsets)
 
 
 def of_model(server: Server, model: type[Model]) -> list[BaseToolset]:

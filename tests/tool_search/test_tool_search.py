@@ -14,8 +14,7 @@ from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.tool import tool_component
 from django_mcp.testing import Client
 from django_mcp.testing.results import ErrorResponse
-from django_mcp.tool_search.extension import indexes_of
-from django_mcp.tool_search.index import ToolIndex, words_of
+from django_mcp.tool_search.index import ToolIndex, ToolIndexes, words_of
 from tests.core.dispatch.guarded import Member
 from tests.tool_search.catalogue import MORE_QUESTIONS, QUESTIONS, catalogue, few_tools
 from tests.wire.messages import STATELESS
@@ -26,7 +25,7 @@ BOTH = ["call_tool", "find_tools"]
 
 
 def index_of(server: Server) -> ToolIndex:
-    return indexes_of(server).of(server.components.of_kind("tool"))
+    return server.state(ToolIndexes).of(server.components.of_kind("tool"))
 
 
 @pytest.fixture

@@ -140,8 +140,8 @@ def _message_of(error: BaseException) -> str:
         return "(it has no text)"
 
 
-OBSERVERS: list[Callable[[Frame, BaseException], None]] = []
-"""Told of each unexpected exception of a handler. The test client raises it."""
+class Observers(list[Callable[["Frame", BaseException], None]]):
+    """Told of each unexpected exception of a handler of a server. The test client raises it."""
 
 
 def report_unexpected(frame: Frame, error: BaseException, message: str, *args: object) -> None:
@@ -153,7 +153,7 @@ def report_unexpected(frame: Frame, error: BaseException, message: str, *args: o
 def observe_unexpected(frame: Frame, error: BaseException) -> None:
     if not frame.exchange.has_ended:
         frame.exchange.exception = summarised(error)
-    for observe in OBSERVERS:
+    for observe in frame.server.state(Observers):
         observe(frame, error)
 
 

@@ -55,6 +55,7 @@ DEFAULT_PAGE_SIZE = 50
 """Entries per page of a list."""
 
 Target = TypeVar("Target")
+S = TypeVar("S")
 Handler = Callable[..., Any] | type | str | None
 """A function, a component class, the dotted path of either, or None."""
 
@@ -137,6 +138,7 @@ class Server(Hooks):
 
     def _make_parts(self, capabilities: Json | None) -> None:
         self._info_by_version: dict[str, dict[str, Any]] = {}
+        self._state: dict[type, Any] = {}
         created.add(self)
         self.components: ComponentCollection = ComponentCollection(self)
         self.capabilities = Capabilities(self, capabilities)
@@ -156,6 +158,17 @@ class Server(Hooks):
 
     def __repr__(self) -> str:
         return f"<Server {self.name!r}>"
+
+    def state(self, kind: type[S], /) -> S:
+        """Return the object of the class ``kind`` that belongs to this server.
+
+        It is made at its first use, without arguments, and ends with the server. Toolsets and
+        extensions keep in it what they know of a server.
+        """
+        existing: S | None = self._state.get(kind)
+        # Of two threads that make one, both get the first.
+        made: S = self._state.setdefault(kind, kind()) if existing is None else existing
+        return made
 
     @overload
     def tool(self, target: Target, /) -> Target: ...

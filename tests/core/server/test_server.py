@@ -41,3 +41,19 @@ def test_unconfigured_server_signs_nothing_and_names_the_remedy() -> None:
         server.sign("cursor", "test:1", "text")
     with pytest.raises(RuntimeError, match=r"registry\.configure"):
         server.unsign("cursor", "test:1", "text")
+
+
+def test_object_of_a_class_is_made_once_for_each_server() -> None:
+    class Notes(list[str]):
+        pass
+
+    class Marks(list[str]):
+        pass
+
+    shop = Server("shop")
+
+    shop.state(Notes).append("open")
+
+    assert shop.state(Notes) == ["open"]
+    assert shop.state(Marks) == []
+    assert Server("shop").state(Notes) == []
