@@ -6,12 +6,12 @@ import functools
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from inspect import ismethod
 from types import ModuleType
 from typing import Any, Literal, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from django.apps import apps
 from django.conf import settings as django_settings
@@ -39,9 +39,6 @@ tool = default.tool
 resource = default.resource
 prompt = default.prompt
 
-_servers: dict[str, Server] = {default.name: default}
-_registrants: list[object] = []
-
 
 class Registrant(Protocol):
     """An object, or a class with a class method, that registers components of its own."""
@@ -53,8 +50,9 @@ class Registrant(Protocol):
 Interface = Literal["ASGI", "WSGI"]
 """The interface between a web server and an application."""
 
-_mounted: dict[Interface, WeakSet[Server]] = {"ASGI": WeakSet(), "WSGI": WeakSet()}
-"""The servers that have an endpoint in this process."""
+
+class _Mounts(set[Interface]):
+    """The interfaces through which a server has an endpoint in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +66,26 @@ class Broken:
         return f"{self.module} cannot be imported: {type(self.error).__name__}: {self.error}"
 
 
-_broken: list[Broken] = []
-_forgotten: WeakSet[Server] = WeakSet()
-"""The servers that the import of the modules has created, and not registered."""
+@dataclass(slots=True)
+class Registered:
+    """What the ``mcp`` modules of the apps have, and what they lack.
+
+    ``discover`` fills it when the site starts. ``add``, ``register`` and ``remember`` add to it at
+    any time. No server is removed.
+    """
+
+    servers: dict[str, Server]
+    """By name, the default one first."""
+    registrants: list[object] = field(default_factory=list)
+    """Those that have registered their components."""
+    broken: list[Broken] = field(default_factory=list)
+    forgotten: WeakSet[Server] = field(default_factory=WeakSet)
+    """The servers that the import of the modules has created, and not registered."""
+    remembered: WeakValueDictionary[str, Server] = field(default_factory=WeakValueDictionary)
+    """Servers by name that need not be registered, as in a test."""
+
+
+registered = Registered({default.name: default})
 
 
 def discover() -> None:
@@ -79,7 +94,7 @@ def discover() -> None:
     A module that cannot be imported stops everything that uses the servers (``raise_broken``), but
     not other commands, such as ``migrate``.
     """
-    _broken.clear()
+    registered.broken.clear()
     before = set(created)
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, "mcp"):
@@ -89,11 +104,11 @@ def discover() -> None:
                 for server in servers():
                     check_decorators(server)
             except Exception as error:
-                _broken.append(Broken(name, error))
+                registered.broken.append(Broken(name, error))
                 watch_dir = functools.partial(_watch, app.path)
                 autoreload_started.connect(watch_dir, weak=False, dispatch_uid=f"{name} is broken")
-    _forgotten.clear()
-    _forgotten.update(set(created) - before - set(servers()))
+    registered.forgotten.clear()
+    registered.forgotten.update(set(created) - before - set(servers()))
 
 
 def _watch(folder: str, sender: Any, **_: Any) -> None:
@@ -106,28 +121,32 @@ def unregistered() -> tuple[Server, ...]:
 
     Servers that are created later, by a test for instance, are left out.
     """
-    left = (server for server in _forgotten if _servers.get(server.name) is not server)
+    left = (
+        server
+        for server in registered.forgotten
+        if registered.servers.get(server.name) is not server
+    )
     with_components = (server for server in left if any(server.components.registered()))
     return tuple(sorted(with_components, key=lambda server: server.name))
 
 
 def broken() -> tuple[Broken, ...]:
-    return tuple(_broken)
+    return tuple(registered.broken)
 
 
 def raise_broken() -> None:
     """Raise ImproperlyConfigured if a module ``mcp`` could not be imported."""
-    if _broken:
-        raise ImproperlyConfigured(str(_broken[0])) from _broken[0].error
+    if registered.broken:
+        raise ImproperlyConfigured(str(registered.broken[0])) from registered.broken[0].error
 
 
 def note_mounted(server: Server, interface: Interface) -> None:
-    _mounted[interface].add(server)
+    server.state(_Mounts).add(interface)
 
 
 def is_mounted(server: Server, interface: Interface) -> bool:
     """Whether an application of this process has an endpoint of ``server``."""
-    return server in _mounted[interface]
+    return interface in server.state(_Mounts)
 
 
 def register_module(module: ModuleType) -> None:
@@ -147,8 +166,8 @@ def register_module(module: ModuleType) -> None:
 
 def register(registrant: Registrant) -> None:
     """Let an object register its components; nothing happens if it has done so before."""
-    if not any(registrant is each for each in _registrants):
-        _registrants.append(registrant)
+    if not any(registrant is each for each in registered.registrants):
+        registered.registrants.append(registrant)
         registrant.__mcp_register__(default)
 
 
@@ -165,16 +184,26 @@ def _is_registrant(value: Any) -> bool:
 
 def add(server: Server) -> None:
     """Register a server; raises ImproperlyConfigured when another one has its name."""
-    if _servers.setdefault(server.name, server) is not server:
+    if registered.servers.setdefault(server.name, server) is not server:
         raise ImproperlyConfigured(
             f"Two MCP servers are named {server.name!r}. Give one of them another name."
         )
     server.extend()
 
 
+def remember(server: Server) -> None:
+    """Let ``find`` return this server, also if it is not registered, as in a test."""
+    registered.remembered[server.name] = server
+
+
+def find(name: str) -> Server | None:
+    """Return the server of this name that was remembered last, else the registered one, or None."""
+    return registered.remembered.get(name) or registered.servers.get(name)
+
+
 def servers() -> tuple[Server, ...]:
     """Return every server, the default one first."""
-    return tuple(_servers.values())
+    return tuple(registered.servers.values())
 
 
 def mountable() -> tuple[Server, ...]:
@@ -200,9 +229,9 @@ def published() -> tuple[Server, ...]:
 def get(name: str) -> Server:
     """Return the server of this name; raises LookupError, which lists the registered names."""
     try:
-        return _servers[name]
+        return registered.servers[name]
     except KeyError:
-        known = ", ".join(_servers)
+        known = ", ".join(registered.servers)
         raise LookupError(f"There is no MCP server {name!r}; there are: {known}") from None
 
 

@@ -76,7 +76,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
         """Add up."""
         return 0
 
-    monkeypatch.setattr(registry, "_servers", {"shop": shop, "till": till})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": shop, "till": till})
     return shop
 
 
@@ -143,7 +143,7 @@ def test_components_are_listed_with_server_kind_name_and_permission(browser: Bro
 def test_app_column_names_the_app_that_registered_the_component(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_servers", {"mcp": registry.default})
+    monkeypatch.setattr(registry.registered, "servers", {"mcp": registry.default})
     apps = {row["name"]: row["app_name"] for row in rows(page(browser, COMPONENTS))}
     assert apps["search_tickets"] == "helpdesk"
 

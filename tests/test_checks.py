@@ -67,7 +67,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
         """Return the number in stock."""
         return len(item)
 
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     monkeypatch.setattr(registry, "is_mounted", lambda server, interface: True)
     return server
 
@@ -136,7 +136,7 @@ def test_module_that_cannot_be_imported_stops_only_what_serves(
     monkeypatch: pytest.MonkeyPatch, command: str, is_error: bool
 ) -> None:
     broken = registry.Broken("shop.mcp", ImportError("No module named 'tea'"))
-    monkeypatch.setattr(registry, "_broken", [broken])
+    monkeypatch.setattr(registry.registered, "broken", [broken])
     monkeypatch.setattr(sys, "argv", ["manage.py", command])
     databases = [] if is_error else ["default"]
     found = checks.run_checks(tags=[ours.TAG], databases=databases)
@@ -391,7 +391,7 @@ def only_wsgi(server: Server, settings: Settings, monkeypatch: pytest.MonkeyPatc
     """A site as startproject makes it, without daphne; only the WSGI application is mounted."""
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "daphne"]
     # The apps are discovered again, with the servers of the example site.
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     settings.ASGI_APPLICATION = None
     settings.WSGI_APPLICATION = "tests.wsgi.pair.wsgi.application"
     monkeypatch.setattr(registry, "is_mounted", lambda server, interface: interface == "WSGI")
@@ -445,7 +445,7 @@ def test_site_without_servers_needs_no_asgi(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "daphne"]
-    monkeypatch.setattr(registry, "_servers", {})
+    monkeypatch.setattr(registry.registered, "servers", {})
     assert get_findings() == {}
 
 
@@ -1034,11 +1034,11 @@ def test_server_of_an_imported_module_that_is_no_attribute_of_mcp_is_reported(
         """Looks at something."""
         return "seen"
 
-    monkeypatch.setattr(registry, "_forgotten", {server, forgotten, empty})
+    monkeypatch.setattr(registry.registered, "forgotten", {server, forgotten, empty})
     assert set(get_findings()) == {"W073"}
     assert "'forgotten'" in get_findings()["W073"].msg
 
-    monkeypatch.setitem(registry._servers, "forgotten", forgotten)
+    monkeypatch.setitem(registry.registered.servers, "forgotten", forgotten)
     assert "W073" not in get_findings()
 
 
@@ -1072,8 +1072,8 @@ def test_discovery_knows_the_servers_that_its_modules_have_made(
         return ModuleType(name)
 
     monkeypatch.setattr(registry, "import_module", import_module)
-    monkeypatch.setattr(registry, "_forgotten", WeakSet())
+    monkeypatch.setattr(registry.registered, "forgotten", WeakSet())
     registry.discover()
     assert made
-    assert set(made) == set(registry._forgotten)
-    assert earlier not in registry._forgotten
+    assert set(made) == set(registry.registered.forgotten)
+    assert earlier not in registry.registered.forgotten

@@ -16,8 +16,8 @@ def default(monkeypatch: pytest.MonkeyPatch) -> Server:
     """A default server, and a registry, of the test's own."""
     server = Server("mcp")
     monkeypatch.setattr(registry, "default", server)
-    monkeypatch.setattr(registry, "_servers", {"mcp": server})
-    monkeypatch.setattr(registry, "_registrants", [])
+    monkeypatch.setattr(registry.registered, "servers", {"mcp": server})
+    monkeypatch.setattr(registry.registered, "registrants", [])
     return server
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakValueDictionary
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
@@ -20,7 +19,7 @@ from django_mcp.core.auth.base import Principal
 from django_mcp.core.auth.selection import Selection
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import HttpTransport
-from django_mcp.core.server.server import Server, server_of
+from django_mcp.core.server.server import server_of
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.stores.base import digest
 from django_mcp.tasks.store import NewTask
@@ -68,7 +67,7 @@ def describe(frame: Frame, ttl_ms: int | None, *, is_task: bool = True) -> NewTa
 
     Its ``call`` has what ``execution.restore`` makes a Frame of.
     """
-    remember(server_of(frame))
+    registry.remember(server_of(frame))
     principal = frame.principal
     private = frame.private
     params = frame.message.params
@@ -183,21 +182,3 @@ async def caller_of(key: str, facts: Mapping[str, Any]) -> Principal:
         tenant=facts.get("tenant", ""),
         selection=None if selection is None else Selection.from_json(selection),
     )
-
-
-def remember(server: Server) -> None:
-    """Find this server by its name, also if it is not registered, as in a test."""
-    _servers[server.name] = server
-
-
-def server_named(name: str) -> Server | None:
-    server = _servers.get(name)
-    if server is not None:
-        return server
-    try:
-        return registry.get(name)
-    except LookupError:
-        return None
-
-
-_servers: WeakValueDictionary[str, Server] = WeakValueDictionary()

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
+from django_mcp import registry
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
@@ -19,7 +20,7 @@ from django_mcp.core.server.notifications import PUBLISHER
 from django_mcp.models import McpTask
 from django_mcp.pubsub import bus
 from django_mcp.pubsub.publisher import of_task
-from django_mcp.tasks import calls, store
+from django_mcp.tasks import store
 from django_mcp.tasks.store import UNAVAILABLE, Changed
 
 POLL = 1.0
@@ -97,7 +98,7 @@ async def _notify_session(task: Task) -> None:
     if not call["is_task"]:
         return
     session_id = call.get("session_id")
-    server = calls.server_named(row.server)
+    server = registry.find(row.server)
     publisher = PUBLISHER.get()
     if session_id is None or server is None or publisher is None:
         return

@@ -29,6 +29,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
+from django_mcp import registry
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.errors import ClientError, Json
@@ -39,7 +40,6 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import background
 from django_mcp.tasks import changes, store
-from django_mcp.tasks.calls import server_named
 from django_mcp.tasks.store import UNAVAILABLE
 
 logger = logging.getLogger("django_mcp")
@@ -192,7 +192,7 @@ async def offer(task_id: str) -> None:
         return
     call = store.call_of(row)
     session_id = call.get("session_id")
-    server = server_named(row.server)
+    server = registry.find(row.server)
     if session_id is None or server is None or not call["is_task"]:
         return
     if CONNECTION_BOUND not in session_id:

@@ -123,7 +123,7 @@ async def restore(row: McpTask, run: Run) -> tuple[Frame, Mapping[str, Any]]:
     that this process does not have, and ValueError for a row that was changed, or not approved.
     """
     call = store.call_of(row)
-    server = calls.server_named(row.server)
+    server = registry.find(row.server)
     if server is None:
         raise LookupError(f"This process has no MCP server {row.server!r}")
     registry.make_ready(server)

@@ -17,7 +17,7 @@ STOCK = f"{COMPONENTS}{quote('shop:tool:stock')}/change/"
 @pytest.fixture(autouse=True)
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = shop()
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     for outcome in ("ok", "ok", "error"):
         call(outcome=outcome, is_error=outcome == "error")
     call(kind="resource", component="shop://news", target="shop://news")

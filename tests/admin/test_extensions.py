@@ -43,7 +43,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             """Do nothing."""
             return ""
 
-        monkeypatch.setattr(registry, "_servers", {"shop": server})
+        monkeypatch.setattr(registry.registered, "servers", {"shop": server})
         yield server
 
 

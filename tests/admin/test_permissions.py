@@ -38,7 +38,7 @@ WITH_GET = [page for page in PAGES if not page.endswith(("/examine/", "/switch/"
 @pytest.fixture(autouse=True)
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = shop()
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     return server
 
 

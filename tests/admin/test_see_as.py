@@ -27,7 +27,7 @@ ROW = re.compile(r"<tr>\s*<th scope=\"row\">(.*?)</tr>", re.DOTALL)
 @pytest.fixture(autouse=True)
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = shop()
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     return server
 
 

@@ -26,7 +26,7 @@ EXAMINE = f"{SERVERS}shop/examine/"
 @pytest.fixture(autouse=True)
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = shop()
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     return server
 
 

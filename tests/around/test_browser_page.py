@@ -29,7 +29,7 @@ def server(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Server:
     def secret_tool() -> str:
         return "secret"
 
-    monkeypatch.setattr(registry, "_servers", {server.name: server})
+    monkeypatch.setattr(registry.registered, "servers", {server.name: server})
     return server
 
 

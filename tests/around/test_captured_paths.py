@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
     for number in range(3):
         server.register_tool(f"t{number}", org, description="Another tool")
-    monkeypatch.setattr(registry, "_servers", {server.name: server})
+    monkeypatch.setattr(registry.registered, "servers", {server.name: server})
     return server
 
 

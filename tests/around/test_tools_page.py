@@ -78,7 +78,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
         """What a view calls."""
         return ""
 
-    monkeypatch.setattr(registry, "_servers", {server.name: server})
+    monkeypatch.setattr(registry.registered, "servers", {server.name: server})
     return server
 
 

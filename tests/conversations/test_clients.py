@@ -101,7 +101,7 @@ def site(
     options |= {"AUTHENTICATORS": PUBLIC, "SCOPES": []}
     if recording.server == "protected":
         options |= {"AUTHENTICATORS": PROTECTED, "SCOPES": ["mcp"]}
-        monkeypatch.setitem(registry._servers, office.name, office)
+        monkeypatch.setitem(registry.registered.servers, office.name, office)
     if recording.versions is not None:
         options["PROTOCOL_VERSIONS"] = recording.versions
     settings.DJANGO_MCP = options

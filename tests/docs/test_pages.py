@@ -86,7 +86,7 @@ def project(
     for name in ("tool", "resource", "prompt"):
         monkeypatch.setattr(registry, name, getattr(default, name))
     monkeypatch.setattr(registry, "default", default)
-    monkeypatch.setattr(registry, "_servers", {default.name: default})
+    monkeypatch.setattr(registry.registered, "servers", {default.name: default})
     public = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
     settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY}
     product = importlib.import_module("shop.models").Product

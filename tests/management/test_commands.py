@@ -67,7 +67,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
         """Haggle."""
         return Response.prompt().user(f"Sell me {item}").user("Cheaply")
 
-    monkeypatch.setattr(registry, "_servers", {"mcp": registry.default, "shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"mcp": registry.default, "shop": server})
     return server
 
 

@@ -43,7 +43,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     def wide(arguments: dict[str, Any]) -> str:
         return ""
 
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     return server
 
 

@@ -67,7 +67,7 @@ def serve_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Server]:
             return "Seen."
 
         monkeypatch.setattr(registry, "default", server)
-        monkeypatch.setattr(registry, "_servers", {"mcp": server})
+        monkeypatch.setattr(registry.registered, "servers", {"mcp": server})
         return server
 
     return use

@@ -26,7 +26,7 @@ JSON_CLIENTS = ["claude-code", "claude-desktop", "cursor", "vscode", "opencode"]
 @pytest.fixture(autouse=True)
 def _shop(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     server = Server("shop", path="/our/shop", authenticators=[AnonymousAuthentication()])
-    monkeypatch.setattr(registry, "_servers", {"mcp": registry.default, "shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"mcp": registry.default, "shop": server})
     settings.DJANGO_MCP = {"NAME": "my site", "BASE_URL": "https://shop.example"}
 
 

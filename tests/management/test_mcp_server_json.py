@@ -16,7 +16,7 @@ from tests.core.server.card_schemas import errors_of_registry
 @pytest.fixture(autouse=True)
 def shop(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Server:
     server = Server("shop", path="/our/shop", title="The shop", description="Orders.")
-    monkeypatch.setattr(registry, "_servers", {"mcp": registry.default, "shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"mcp": registry.default, "shop": server})
     settings.DJANGO_MCP = {"NAME": "my site", "BASE_URL": "https://shop.example"}
     return server
 

@@ -46,7 +46,7 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> None:
         """Name a price."""
         return "1.00"
 
-    monkeypatch.setattr(registry, "_servers", {"mcp": registry.default, "shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"mcp": registry.default, "shop": server})
 
 
 def call(

@@ -60,7 +60,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> None:
     def count() -> dict[str, int]:
         return {"number": 1}
 
-    monkeypatch.setattr(registry, "_servers", {"mcp": registry.default, "shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"mcp": registry.default, "shop": server})
 
 
 def call(capsys: pytest.CaptureFixture[str], name: str) -> tuple[str, str]:

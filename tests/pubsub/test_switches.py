@@ -15,6 +15,7 @@ from django.utils import timezone
 from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.core.components.base import Component
+from django_mcp.core.concurrency import loops
 from django_mcp.core.concurrency.thread_pool import PoolEnded
 from django_mcp.core.protocol.errors import McpError
 from django_mcp.models import SwitchedOff
@@ -38,7 +39,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
     server.resource("shop://news", name="news")(lambda: "Nothing new")
     server.resource("shop://item/{number}", name="item")(lambda number: number)
     server.prompt(name="greet")(lambda: "Hello")
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     return server
 
 
@@ -51,7 +52,8 @@ def refund(shop: Server) -> Entry:
 def _short_interval(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(catch_up, "INTERVAL", 0.02)
     yield
-    switches._followers.clear()
+    for _, objects in loops.STATE.items():
+        objects.pop(switches.Follower, None)
 
 
 def component(server: Server, kind: str, key: str) -> Component:

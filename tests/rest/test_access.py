@@ -158,7 +158,7 @@ def test_check_of_public_writes_names_those_whose_view_admits_everybody(
     rest_tools(
         api.TicketViewSet, ["create"], one_tool_per_view=True, server=server, read_only=False
     )
-    monkeypatch.setattr(registry, "_servers", {"api": server})
+    monkeypatch.setattr(registry.registered, "servers", {"api": server})
     any(server.components.all())
 
     (message,) = authentication.public_writes()

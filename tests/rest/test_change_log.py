@@ -71,7 +71,7 @@ def test_check_names_middleware_that_tools_skip(
         found = run_checks(tags=[checks.TAG])
         return [each.msg.rpartition(": ")[2] for each in found if each.id == ID]
 
-    monkeypatch.setattr(registry, "_servers", {"api": server})
+    monkeypatch.setattr(registry.registered, "servers", {"api": server})
     settings.MIDDLEWARE = ["django.middleware.common.CommonMiddleware", CHANGE_LOG]
     assert names() == []
     rest_tools(api.TicketViewSet, server=server)

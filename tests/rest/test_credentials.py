@@ -476,7 +476,7 @@ def test_view_that_asks_for_the_class_of_the_authenticator_is_not_offered(
 
 def found(server: Server, id: str) -> list[CheckMessage]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_servers", {server.name: server})
+        patch.setattr(registry.registered, "servers", {server.name: server})
         return [each for each in run_checks(tags=[checks.TAG]) if each.id == id]
 
 

@@ -340,7 +340,7 @@ def test_view_that_cannot_be_offered_leaves_the_others(
     rest_tool(api.Caller, "post", server=server)
     rest_tool(api.ping, server=server, name="ping")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_servers", {"api": server})
+        patch.setattr(registry.registered, "servers", {"api": server})
         for _ in range(2):
             found = run_checks(tags=[checks.TAG], include_deployment_checks=True)
             messages = [each for each in found if each.id == "django_mcp_openapi.W001"]
@@ -408,7 +408,7 @@ def test_serializer_without_its_tables_is_read_later(
 
     rest_tools(api.TicketViewSet, ["create"], server=server)
     with monkeypatch.context() as patch:
-        patch.setattr(registry, "_servers", {"api": server})
+        patch.setattr(registry.registered, "servers", {"api": server})
         patch.setattr(api.TicketSerializer, "get_fields", no_table)
         with pytest.raises(OperationalError):
             server.components.of_kind("tool")

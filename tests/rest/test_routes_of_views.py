@@ -189,7 +189,7 @@ class PasswordView(views.APIView):  # type: ignore[misc]
 
 def found(server: Server, id: str) -> list[CheckMessage]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_servers", {server.name: server})
+        patch.setattr(registry.registered, "servers", {server.name: server})
         return [each for each in run_checks(tags=[checks.TAG]) if each.id == id]
 
 
@@ -224,7 +224,7 @@ def test_one_cause_is_one_message_for_all_servers(routed: Any) -> None:
         rest_tools(Growing, server=server)
         rest_tool(PasswordView, server=server)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_servers", servers)
+        patch.setattr(registry.registered, "servers", servers)
         messages = [
             it for it in run_checks(tags=[checks.TAG]) if it.id == "django_mcp_openapi.W001"
         ]

@@ -315,7 +315,7 @@ def test_checks_name_views_without_generating_a_schema(
     rest_tools(DescribedTickets, ALL, server=server)
     rest_tools(api.Things, server=server)
     with monkeypatch.context() as patch:
-        patch.setattr(registry, "_servers", {"api": server})
+        patch.setattr(registry.registered, "servers", {"api": server})
         patch.setattr(SchemaGenerator, "get_schema", get_schema)
         messages = [each.msg for each in run_checks(tags=[checks.TAG])]
 

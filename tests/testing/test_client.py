@@ -481,7 +481,7 @@ def test_client_raises_what_mount_raises_for_a_broken_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broken = registry.Broken("shop.mcp", SyntaxError("invalid syntax"))
-    monkeypatch.setattr(registry, "_broken", [broken])
+    monkeypatch.setattr(registry.registered, "broken", [broken])
     for client in (Client, SyncClient):
         with pytest.raises(ImproperlyConfigured, match="shop.mcp cannot be imported: SyntaxError"):
             client()

@@ -25,7 +25,7 @@ def found(
     for toolset in toolsets:
         toolset.__mcp_register__(server)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_servers", {"desk": server})
+        patch.setattr(registry.registered, "servers", {"desk": server})
         messages = run_checks(tags=["django_mcp"])
     return [each for each in messages if each.id == id]
 

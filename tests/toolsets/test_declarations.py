@@ -92,7 +92,7 @@ def test_all_toolsets_of_a_module_are_reported_at_once(
     from types import ModuleType
 
     monkeypatch.setattr(registry, "default", Server("mcp"))
-    monkeypatch.setattr(registry, "_registrants", [])
+    monkeypatch.setattr(registry.registered, "registrants", [])
     module = ModuleType("desk.mcp")
     module.first = tickets(desk_app, page_sise=3)  # type: ignore[attr-defined]
     module.second = tickets(desk_app, queryset=None)  # type: ignore[attr-defined]
@@ -142,7 +142,7 @@ def test_managers_that_need_a_tenant_are_not_asked_while_a_toolset_is_declared(
 def test_toolset_is_found_by_discovery(desk_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server("mcp")
     monkeypatch.setattr(registry, "default", server)
-    monkeypatch.setattr(registry, "_registrants", [])
+    monkeypatch.setattr(registry.registered, "registrants", [])
     own = Server("own")
     from types import ModuleType
 

@@ -15,7 +15,7 @@ from tests.try_it.workshop import add_components
 def workshop(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = Server("workshop", authenticators=[AnonymousAuthentication()])
     add_components(server)
-    monkeypatch.setattr(registry, "_servers", {"workshop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"workshop": server})
     return server
 
 

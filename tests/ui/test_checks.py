@@ -14,7 +14,7 @@ from tests.ui.conftest import Templates
 
 @pytest.fixture(autouse=True)
 def _only_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
 
 
 def findings(*ids: str) -> list[str]:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from django.db import models, router, transaction
 from django.db.models import Exists, F, OuterRef
 
-from django_mcp import Frame, InvalidParams, conf
+from django_mcp import Frame, InvalidParams, conf, registry
 from django_mcp.contrib.events.models import Counter, Occurrence, Subscription
 from django_mcp.core.protocol.limits import MAX_CURSOR
 from django_mcp.models import PRINCIPAL_LENGTH, delete_in_steps
-from django_mcp.tasks import calls, clock
+from django_mcp.tasks import clock
 
 AT_ONCE = 500
 """Occurrences that get their positions in one transaction."""
@@ -130,7 +130,7 @@ def cursor_of_frame(frame: Frame, event: str, position: int) -> str:
 
 def cursor_of_subscription(subscription: Subscription, position: int) -> str:
     """Return the cursor for the caller of a subscription; raises LookupError without its server."""
-    server = calls.server_named(subscription.server)
+    server = registry.find(subscription.server)
     if server is None:
         raise LookupError(f"This process has no MCP server {subscription.server!r}")
     return server.sign(CURSOR, subscription.principal, str(position), subscription.event)

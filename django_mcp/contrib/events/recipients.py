@@ -174,7 +174,7 @@ async def bodies(
 
 async def frame_of(subscription: Subscription) -> Frame:
     """Return a Frame with the caller of a subscription as they are now; raises Terminated."""
-    server = calls.server_named(subscription.server)
+    server = registry.find(subscription.server)
     if server is None:
         raise Terminated(NotFound.of(KIND))
     registry.make_ready(server)

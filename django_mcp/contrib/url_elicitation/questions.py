@@ -19,6 +19,7 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.views import View
 
+from django_mcp import registry
 from django_mcp.contrib.url_elicitation.views import DECLINE, OwnLink
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.errors import Json
@@ -26,7 +27,7 @@ from django_mcp.core.protocol.tasks import Status, TaskEnded
 from django_mcp.models import McpTask
 from django_mcp.runtime.around import tenants
 from django_mcp.runtime.pages import ProtectedPage
-from django_mcp.tasks import calls, store, submission
+from django_mcp.tasks import store, submission
 
 PREFIX = "answer"
 """Before the names of fields: that of a question may be that of a button."""
@@ -70,7 +71,7 @@ class QuestionView(ProtectedPage, LoginRequiredMixin, View):
         self, request: HttpRequest, row: McpTask, key: str, form: forms.Form
     ) -> HttpResponseBase:
         question = store.inputs_of(row)[key]["params"]
-        server = calls.server_named(row.server)
+        server = registry.find(row.server)
         info = {} if server is None else server.info
         message = str(question.get("message", ""))
         if question.get("mode") == "url":

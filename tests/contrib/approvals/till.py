@@ -101,7 +101,7 @@ def till() -> Server:
 def register(server: Server, monkeypatch: Any) -> None:
     """Let the site know the server."""
     known = {registry.default.name: registry.default, server.name: server}
-    monkeypatch.setattr(registry, "_servers", known)
+    monkeypatch.setattr(registry.registered, "servers", known)
 
 
 def user(name: str, *permissions: str) -> User:

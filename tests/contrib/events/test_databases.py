@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 def by_hand(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver when the test says so, for the only server of the site."""
     monkeypatch.setattr(delivery, "wake", lambda: None)
-    monkeypatch.setattr(registry, "_servers", {server.name: server})
+    monkeypatch.setattr(registry.registered, "servers", {server.name: server})
 
 
 APPS = ("helpdesk", "django_mcp_events")

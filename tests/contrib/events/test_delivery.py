@@ -47,7 +47,7 @@ def receiver(configure: Any) -> Iterator[FakeReceiver]:
 def by_hand(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver when the test says so, for a server of the site."""
     monkeypatch.setattr(delivery, "wake", lambda: None)
-    monkeypatch.setattr(registry, "_servers", {server.name: server})
+    monkeypatch.setattr(registry.registered, "servers", {server.name: server})
 
 
 async def subscribed(

@@ -26,9 +26,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def registered(server: Server) -> Iterator[Server]:
-    registry._servers["desk"] = server
+    registry.registered.servers["desk"] = server
     yield server
-    del registry._servers["desk"]
+    del registry.registered.servers["desk"]
 
 
 @pytest.fixture

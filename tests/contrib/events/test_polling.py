@@ -257,12 +257,12 @@ async def test_page_of_the_workbench_and_mcp_show_have_events(
 ) -> None:
     from django_mcp import registry
 
-    registry._servers["desk"] = server
+    registry.registered.servers["desk"] = server
     try:
         await sync_to_async(call_command)("mcp_show")
         await sync_to_async(call_command)("mcp_show", "note.added")
     finally:
-        del registry._servers["desk"]
+        del registry.registered.servers["desk"]
     out = capsys.readouterr().out
     assert "note.added" in out
     assert "payloadSchema" in out

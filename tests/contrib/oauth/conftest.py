@@ -74,7 +74,7 @@ def site(
     default = Server("mcp")
     servers = {each.name: each for each in (default, shop, public)}
     monkeypatch.setattr(registry, "default", default)
-    monkeypatch.setattr(registry, "_servers", servers)
+    monkeypatch.setattr(registry.registered, "servers", servers)
     cache.clear()
     yield
     cache.clear()

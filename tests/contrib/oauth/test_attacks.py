@@ -280,7 +280,7 @@ def till(shop: Server) -> Server:
         """Say that it is the till."""
         return "till"
 
-    registry._servers["till"] = till
+    registry.registered.servers["till"] = till
     return till
 
 

@@ -17,7 +17,7 @@ from tests.spec import spec
 
 @pytest.fixture
 def server(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     monkeypatch.setattr(registry, "default", server)
     return server
 

@@ -25,7 +25,7 @@ def ann(monkeypatch: pytest.MonkeyPatch) -> User:
     bare = Server("bare", authenticators=[])
     shop.tool(name="refund", group="orders")(lambda: None)
     found = {each.name: each for each in (registry.default, shop, bare)}
-    monkeypatch.setattr(registry, "_servers", found)
+    monkeypatch.setattr(registry.registered, "servers", found)
     return User.objects.create_user("ann")
 
 

@@ -37,7 +37,9 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> None:
         """Open the drawer."""
 
     monkeypatch.setattr(
-        registry, "_servers", {each.name: each for each in (registry.default, shop, till, bare)}
+        registry.registered,
+        "servers",
+        {each.name: each for each in (registry.default, shop, till, bare)},
     )
 
 

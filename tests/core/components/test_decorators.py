@@ -201,8 +201,8 @@ class TestReplacedFunction:
         self, module: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.register(module, login_required)
-        monkeypatch.setattr(registry, "_servers", {"desk": module.server})
-        monkeypatch.setattr(registry, "_broken", [])
+        monkeypatch.setattr(registry.registered, "servers", {"desk": module.server})
+        monkeypatch.setattr(registry.registered, "broken", [])
         registry.discover()
         assert "bypass the decorator" in str(registry.broken()[0])
         with pytest.raises(ImproperlyConfigured, match="bypass the decorator"):

@@ -134,7 +134,7 @@ def test_command_reports_an_iterator_that_is_empty(
     tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = server_raising(StopIteration)
-    monkeypatch.setattr(registry, "_servers", {"control": server})
+    monkeypatch.setattr(registry.registered, "servers", {"control": server})
     with pytest.raises(CommandError):
         call_command("mcp_call", tool, server="control")
 

@@ -109,7 +109,7 @@ print("announced" if appended else "silent")
 async def test_lifespan_messages_reach_the_wrapped_application(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(registry, "_servers", {})
+    monkeypatch.setattr(registry.registered, "servers", {})
     monkeypatch.setattr(signal, "signal", lambda *args: None)
     seen: list[str] = []
 

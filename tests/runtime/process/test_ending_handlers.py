@@ -143,7 +143,7 @@ async def test_http_worker_ends_while_a_handler_runs(tmp_path: Path, tool: str) 
 async def test_running_call_is_cancelled_when_the_lifespan_ends(
     version: str, tool: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_servers", {})
+    monkeypatch.setattr(registry.registered, "servers", {})
     monkeypatch.setattr(signal, "signal", lambda *args: None)
     configure(SHUTDOWN_TIMEOUT=0.05)
     server, go_on = Server("shop"), threading.Event()

@@ -52,7 +52,7 @@ class FailingEvents(MemoryEventStore):
 def site(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A site with one server, and stores in memory."""
     server = Server("shop", path="/shop/mcp", authenticators=[AnonymousAuthentication()])
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
     use(settings)
     monkeypatch.setattr(SlowSessions, "loads", 0)
     monkeypatch.setattr(SlowSessions, "go_on", None)
@@ -108,7 +108,7 @@ async def test_other_methods_are_not_allowed() -> None:
 
 async def test_server_at_such_a_path_is_served_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server("own", path="/shop/mcp/healthz", authenticators=[AnonymousAuthentication()])
-    monkeypatch.setitem(registry._servers, "own", server)
+    monkeypatch.setitem(registry.registered.servers, "own", server)
 
     status, _, _ = await get("/shop/mcp/healthz")
 

@@ -287,7 +287,7 @@ async def test_setting_names_the_published_servers(
     monkeypatch: pytest.MonkeyPatch, configure: Configure
 ) -> None:
     servers = {"shop": shop(), "desk": private()}
-    monkeypatch.setattr(registry, "_servers", {**registry._servers, **servers})
+    monkeypatch.setattr(registry.registered, "servers", {**registry.registered.servers, **servers})
     configure(SERVER_CARDS=["desk"])
     application = site(monkeypatch, "mount", *servers.values())
     assert (await get(application, "/shop/server-card")).media_type == "text/html"

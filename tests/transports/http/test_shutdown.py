@@ -11,6 +11,7 @@ import pytest
 
 from django_mcp import Server, registry, routing
 from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.core.concurrency import loops
 from django_mcp.runtime.process import stop_signals
 from django_mcp.testing import asgi
 from django_mcp.transports.http import shutdown
@@ -29,7 +30,7 @@ def server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Server:
     settings.DJANGO_MCP = {"STORES": MEMORY, "SHUTDOWN_TIMEOUT": 10}
     settings.ALLOWED_HOSTS = ["testserver"]
     server = Server("shop", path="/mcp", authenticators=[AnonymousAuthentication()])
-    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry.registered, "servers", {"shop": server})
 
     @server.tool
     async def add(a: int, b: int) -> int:
@@ -50,7 +51,7 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handlers]:
     monkeypatch.setattr(signal, "getsignal", found.get)
     monkeypatch.setattr(signal, "signal", found.__setitem__)
     yield found
-    stop_signals._watchers.clear()
+    loops.STATE.clear()
 
 
 async def page(scope: Any, receive: Any, send: Any) -> None:

@@ -12,7 +12,7 @@ from django.db import IntegrityError, router
 from django.utils import timezone
 from pydantic import Field
 
-from django_mcp import Frame, InvalidParams, conf
+from django_mcp import Frame, InvalidParams, conf, registry
 from django_mcp.contrib.events import (
     delivery,
     interest,
@@ -200,7 +200,7 @@ def _save(
     frame: Frame, params: SubscribeParams, key: str, start: int | None, ttl: timedelta
 ) -> tuple[Subscription, bool]:
     """Store a subscription, or refresh it; return it, and whether events are missing."""
-    calls.remember(server_of(frame))
+    registry.remember(server_of(frame))
     now = timezone.now()
     alias = router.db_for_write(Subscription)
     present = Subscription.objects.current().filter(pk=key).first()
