@@ -37,7 +37,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from django_mcp import stores
-from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.concurrency import loops
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.subscriptions import UPDATED
@@ -279,10 +279,7 @@ def _key(server: Server, uri: str | None) -> tuple[Server, str]:
 
 def here() -> Announcements:
     """The receivers of the running event loop."""
-    return _announcements.here()
-
-
-_announcements = PerLoop(Announcements)
+    return loops.here(Announcements)
 
 
 class Coalescer:

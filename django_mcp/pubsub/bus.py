@@ -27,7 +27,8 @@ from hashlib import sha256
 from typing import Any, ParamSpec
 
 from django_mcp import conf
-from django_mcp.core.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.concurrency import loops
+from django_mcp.core.concurrency.loops import running_loop
 from django_mcp.core.log import log_repeated
 from django_mcp.pubsub import channel_layer
 from django_mcp.pubsub.channel_layer import HintSender, envelope, process
@@ -118,7 +119,7 @@ class MessageBus:
 
 def here() -> MessageBus:
     """The bus of the running event loop."""
-    return _buses.here()
+    return loops.here(MessageBus)
 
 
 def any_loop() -> asyncio.AbstractEventLoop | None:
@@ -129,7 +130,9 @@ def any_loop() -> asyncio.AbstractEventLoop | None:
     if (running := running_loop()) is not None:
         return running
     lasting = [
-        (loop, bus) for loop, bus in _buses.items() if loop.is_running() and not bus.is_temporary
+        (loop, bus)
+        for loop, bus in loops.everywhere(MessageBus)
+        if loop.is_running() and not bus.is_temporary
     ]
     used = (loop for loop, bus in lasting if bus.is_used)
     return next(used, lasting[0][0] if lasting else None)
@@ -174,7 +177,7 @@ async def publish(name: str, message: Message) -> None:
 
 async def flush() -> None:
     """Wait until published messages are sent, in an event loop without receivers."""
-    bus = _buses.get(asyncio.get_running_loop())
+    bus = loops.here_if_any(MessageBus)
     if bus is not None and not bus.is_used:
         await bus.sender.flush()
 
@@ -188,7 +191,8 @@ def publish_soon(name: str, message: Message) -> None:
 
 def publish_here(name: str, message: Message) -> bool:
     """Send ``message`` to the subscribers in this process; whether there are any."""
-    subscribed = [(loop, bus) for loop, bus in _buses.items() if bus.has_subscribers(name)]
+    buses = loops.everywhere(MessageBus)
+    subscribed = [(loop, bus) for loop, bus in buses if bus.has_subscribers(name)]
     for loop, bus in subscribed:
         if loop is running_loop():
             bus.receive(name, message)
@@ -221,6 +225,3 @@ def deliver(receiver: Receiver, message: Message) -> None:
         receiver(message)
     except Exception:
         log_repeated(logging.ERROR, "A receiver failed", exc_info=True)
-
-
-_buses = PerLoop(MessageBus)

@@ -22,7 +22,7 @@ import random
 from collections.abc import Callable
 
 from django_mcp import stores
-from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.concurrency import loops
 from django_mcp.core.log import log_repeated
 from django_mcp.runtime import background
 
@@ -107,7 +107,4 @@ class Follower:
 
 def here() -> Follower:
     """The follower of the running event loop."""
-    return _followers.here()
-
-
-_followers = PerLoop(Follower)
+    return loops.here(Follower)

@@ -32,13 +32,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync
 
 from django_mcp import registry, signals, stores
-from django_mcp.core.concurrency.loops import PerLoop, result_of, running_loop
+from django_mcp.core.concurrency import loops
+from django_mcp.core.concurrency.loops import result_of, running_loop
 from django_mcp.core.frame.client.base import current_frame
 from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.core.log import log_repeated
@@ -111,7 +111,7 @@ class ChannelsPublisher:
         connected now, and only if the bus works.
         """
         if method in METHODS and not params:
-            await _queues.here().publish(server, [Announcement(method)])
+            await loops.here(_Queue).publish(server, [Announcement(method)])
         else:
             await _broadcast(server, {method: _encoded(method, params)})
 
@@ -130,7 +130,7 @@ class ChannelsPublisher:
     async def resource_updated(self, server: Server, *uris: str) -> None:
         """Notify the sessions and the listen streams which subscribed to the resources."""
         updates = [Announcement(UPDATED, uri) for uri in uris]
-        await _queues.here().publish(server, updates)
+        await loops.here(_Queue).publish(server, updates)
 
     async def ping(self, server: Server, session_id: str, timeout: float) -> None:
         if CONNECTION_BOUND in session_id:
@@ -192,11 +192,11 @@ def _loop_of_test() -> asyncio.AbstractEventLoop | None:
 
 
 def _add(server: Server, announcement: Announcement) -> None:
-    _ = _queues.here().add(server, announcement)
+    _ = loops.here(_Queue).add(server, announcement)
 
 
 async def _publish_one(server: Server, announcement: Announcement) -> None:
-    await _queues.here().publish(server, [announcement])
+    await loops.here(_Queue).publish(server, [announcement])
 
 
 async def _publish_queued(server: Server, announcements: Sequence[Announcement]) -> None:
@@ -209,8 +209,11 @@ async def _publish_queued(server: Server, announcements: Sequence[Announcement])
         await _publish_updates(server, uris)
 
 
-_queues = PerLoop(partial(PublishQueue, _publish_queued))
-"""By loop, because a loop may end before it has published its queue."""
+class _Queue(PublishQueue):
+    """The queue of one event loop, which may end before it has published its queue."""
+
+    def __init__(self) -> None:
+        super().__init__(_publish_queued)
 
 
 def _encoded(method: str, params: Json | None = None) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakSet
 
 from asgiref.sync import async_to_sync
 from django.apps import apps
@@ -17,19 +14,24 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from django_mcp import conf
 from django_mcp.auth import cache
+from django_mcp.core.concurrency import loops
 from django_mcp.core.concurrency.loops import running_loop
 from django_mcp.pubsub import bus, channel_layer
 
 GROUP = bus.group("revocations")
 
-_subscribed: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+class Subscription:
+    """Whether an event loop receives the revocations of other workers."""
+
+    exists = False
 
 
 async def subscribe() -> None:
     """Receive the revocations of other workers from now on, as long as this event loop runs."""
-    loop = asyncio.get_running_loop()
-    if loop not in _subscribed and channel_layer.shared() is not None:
-        _subscribed.add(loop)
+    subscription = loops.here(Subscription)
+    if not subscription.exists and channel_layer.shared() is not None:
+        subscription.exists = True
         await bus.here().subscribe(GROUP, _receive)
 
 
@@ -159,6 +161,3 @@ def _connect_toolkit() -> None:
 def _on_token_changed(*, instance: Any, using: str, created: bool = False, **_: Any) -> None:
     if not created:
         publish(digest=instance.token_checksum, using=using)
-
-
-os.register_at_fork(after_in_child=_subscribed.clear)  # The loops exist only in the parent.

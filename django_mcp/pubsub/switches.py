@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
-import threading
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,7 +29,9 @@ from django.db import DatabaseError, connections, models, router, transaction
 from django.utils import timezone
 
 from django_mcp import registry
-from django_mcp.core.concurrency.loops import LoopTimer, PerLoop, running_loop
+from django_mcp.core.concurrency import loops
+from django_mcp.core.concurrency.forks import ProcessLock
+from django_mcp.core.concurrency.loops import LoopTimer, running_loop
 from django_mcp.core.concurrency.thread_pool import PoolEnded
 from django_mcp.core.log import log_repeated
 from django_mcp.pubsub import bus, catch_up, channel_layer
@@ -112,7 +112,7 @@ def refresh_safely(*, is_announced: bool = True) -> None:
 
 def follow() -> None:
     """Follow the table from now on, as long as the running event loop runs."""
-    _followers.here().start()
+    loops.here(Follower).start()
 
 
 async def read() -> None:
@@ -125,7 +125,7 @@ async def loaded() -> None:
 
     A database that hangs is waited for FIRST_READ seconds, like one that fails.
     """
-    follower = _followers.get(asyncio.get_running_loop())
+    follower = loops.here_if_any(Follower)
     if follower is None or follower.first_read is None:
         return
     _, still_reading = await asyncio.wait({follower.first_read}, timeout=FIRST_READ)
@@ -216,14 +216,5 @@ def _pause() -> float:
     return catch_up.INTERVAL * random.uniform(0.8, 1)
 
 
-def _reset() -> None:
-    """Forget in a forked child a lock that a thread of its parent may hold."""
-    global _reading
-    _reading = threading.Lock()
-
-
-_reading = threading.Lock()
-_followers = PerLoop(Follower)
+_reading = ProcessLock()
 _timer = LoopTimer(_refresh_in_thread, pause=_pause, context=pools.context_of_nobody)
-
-os.register_at_fork(after_in_child=_reset)

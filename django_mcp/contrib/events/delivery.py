@@ -90,7 +90,8 @@ from django_mcp.contrib.events.models import (
     Subscription,
 )
 from django_mcp.contrib.events.webhooks import Message, Outcome
-from django_mcp.core.concurrency.loops import LoopTimer, PerLoop
+from django_mcp.core.concurrency import loops
+from django_mcp.core.concurrency.loops import LoopTimer
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import ServerBusy
@@ -529,13 +530,10 @@ async def submit() -> None:
         log_repeated(logging.WARNING, text, exc_info=True)
 
 
-_deliverers: PerLoop[Deliverer] = PerLoop(Deliverer)
-
-
 async def run() -> None:
     """Deliver on the running event loop until nothing is due: the job of the runner."""
     with suppress(*AWAY):
-        await _deliverers.here().run()
+        await loops.here(Deliverer).run()
 
 
 def wake() -> None:
@@ -543,7 +541,7 @@ def wake() -> None:
 
     A process that serves no MCP endpoint does nothing: those that do look every POLL seconds.
     """
-    for loop, deliverer in _deliverers.items():
+    for loop, deliverer in loops.everywhere(Deliverer):
         with suppress(RuntimeError):  # The loop is closed.
             loop.call_soon_threadsafe(deliverer.submit_soon)
 
@@ -551,7 +549,7 @@ def wake() -> None:
 async def _look() -> None:
     """Submit the job if there is something to send, also after a time of BACKOFF."""
     try:
-        if _deliverers.here().is_stopping or not await _in_thread(has_work):
+        if loops.here(Deliverer).is_stopping or not await _in_thread(has_work):
             return
         # A message to a broker is for all workers.
         if runners.get().runs_here or await housekeeping.CLAIM.get()(JOB, POLL):
@@ -567,13 +565,13 @@ _timer = LoopTimer(
 
 async def start() -> None:
     """Begin to look for due deliveries on the running event loop."""
-    _deliverers.here().is_stopping = False
+    loops.here(Deliverer).is_stopping = False
     _timer.start()
 
 
 async def stop() -> None:
     """Begin no further turn on the running event loop. Undelivered occurrences stay due."""
-    _deliverers.here().is_stopping = True
+    loops.here(Deliverer).is_stopping = True
 
 
 def run_command(*, once: bool) -> None:

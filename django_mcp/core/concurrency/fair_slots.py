@@ -43,9 +43,9 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from enum import Enum, auto
-from os import register_at_fork
 from typing import ParamSpec, TypeVar
-from weakref import WeakSet
+
+from django_mcp.core.concurrency.forks import begin_anew
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class FairSlots:
         self._size = size
         self._max_aside = max_aside
         self._begin()
-        _all.add(self)
+        begin_anew(self._begin)  # What runs, runs in the parent.
 
     def _begin(self) -> None:
         """Set the initial state: nothing runs."""
@@ -237,12 +237,3 @@ class Slot:
 def _set(turn: asyncio.Future[None]) -> None:
     if not turn.done():
         turn.set_result(None)
-
-
-def _begin_all() -> None:
-    for slots in tuple(_all):
-        slots._begin()
-
-
-_all: WeakSet[FairSlots] = WeakSet()
-register_at_fork(after_in_child=_begin_all)  # What runs, runs in the parent.

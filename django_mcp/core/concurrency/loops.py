@@ -9,9 +9,10 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from functools import partial
-from os import register_at_fork
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakSet, finalize, ref
+
+from django_mcp.core.concurrency.forks import begin_anew
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class PerLoop(Generic[T]):
         self._make = make
         self._objects: dict[int, T] = {}
         self._loops: dict[int, ref[Loop]] = {}
-        _registries.add(self)
+        begin_anew(self.clear)
 
     def here(self) -> T:
         """Return the object of the running loop."""
@@ -105,13 +106,31 @@ class PerLoop(Generic[T]):
         self._objects.pop(identity, None)
 
 
-def _clear_all() -> None:
-    for registry in tuple(_registries):
-        registry.clear()
+STATE: PerLoop[dict[type, Any]] = PerLoop(dict)
+"""The objects of each event loop by their class: see ``here``."""
 
 
-_registries: WeakSet[PerLoop[Any]] = WeakSet()
-register_at_fork(after_in_child=_clear_all)
+def here(kind: type[T]) -> T:
+    """Return the object of the class ``kind`` of the running event loop, made at its first use.
+
+    The objects of a loop are made and end together, in one place. A ``PerLoop`` of its own is for
+    what most calls need: it saves a dict lookup.
+    """
+    objects = STATE.here()
+    existing: T | None = objects.get(kind)
+    if existing is None:
+        existing = objects[kind] = kind()
+    return existing
+
+
+def here_if_any(kind: type[T]) -> T | None:
+    """Return the object of the class ``kind`` of the running event loop, if there is one."""
+    return STATE.here().get(kind)
+
+
+def everywhere(kind: type[T]) -> list[tuple[Loop, T]]:
+    """The loops that have an object of the class ``kind``, each with its object."""
+    return [(loop, objects[kind]) for loop, objects in STATE.items() if kind in objects]
 
 
 class LoopTimer:

@@ -44,9 +44,9 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor, Future
 from math import inf
-from os import register_at_fork
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-from weakref import WeakSet
+
+from django_mcp.core.concurrency.forks import begin_anew
 
 if TYPE_CHECKING:
     from django_mcp.core.concurrency.loop_executor import LoopOutcome
@@ -116,7 +116,7 @@ class ThreadPool(Executor):
         self._not_started = not_started
         self._leave = leave
         self._begin()
-        _pools.add(self)
+        begin_anew(self._begin)  # The threads exist only in the parent.
 
     def _begin(self) -> None:
         """Set the state of a pool without threads."""
@@ -326,12 +326,3 @@ def _run(
         del future  # The traceback of the error refers to this frame.
     else:
         future.set_result(result)
-
-
-def _forget_threads() -> None:
-    for pool in tuple(_pools):
-        pool._begin()
-
-
-_pools: WeakSet[ThreadPool] = WeakSet()
-register_at_fork(after_in_child=_forget_threads)  # The threads exist only in the parent.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+from functools import cache
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -60,9 +61,7 @@ def check_threads() -> None:
         logger.error(NO_THREADS)
 
 
-_is_frozen = False
-
-
+@cache
 def freeze() -> None:
     """Exempt all that exists from later collections; only the first call does.
 
@@ -71,8 +70,5 @@ def freeze() -> None:
     calls make the collector begin full collections several times a second, which find nothing.
     Later objects are still collected.
     """
-    global _is_frozen
-    if not _is_frozen:
-        _is_frozen = True
-        gc.collect()
-        gc.freeze()
+    gc.collect()
+    gc.freeze()

@@ -15,7 +15,8 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from django_mcp.core.concurrency.loops import PerLoop, running_loop
+from django_mcp.core.concurrency import loops
+from django_mcp.core.concurrency.loops import running_loop
 from django_mcp.runtime.process import asgi_servers
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 
@@ -32,41 +33,9 @@ def watch(begin: Begin) -> None:
     It works in the main thread, and where something else handles the signal: without a handler it
     ends the process, and nothing could be finished.
     """
-    _watchers.here().begin = begin
+    loops.here(_Watcher).begin = begin
     if threading.current_thread() is threading.main_thread():
         handle_signals()
-
-
-def handle_signals() -> None:
-    """Pass the signals on to the event loops that watch them; to be called in the main thread."""
-    for number in NUMBERS:
-        handler = signal.getsignal(number)
-        if callable(handler) and handler not in (signal.default_int_handler, _handle):
-            _handlers[number] = handler
-            signal.signal(number, _handle)
-
-
-def _handle(number: int, frame: FrameType | None) -> Any:
-    """Tell the event loops; call the former handler now, or when its ASGI server may stop."""
-    handler = _handlers[number]
-    here = running_loop()  # Of the main thread, where Python calls the handlers of signals.
-    is_watched = here is not None and _watchers.get(here) is not None
-    # The second signal is passed on at once.
-    server = asgi_servers.find(handler) if is_watched and number not in _delayed else None
-    for loop, watcher in _watchers.items():
-        if loop is here and server is not None:
-            pass_on = partial(handler, number, None)
-            loop.call_soon_threadsafe(_begin, watcher.begin, server, pass_on)
-        elif not loop.is_closed():
-            loop.call_soon_threadsafe(watcher.begin, None)
-    if server is None:
-        return handler(number, frame)
-    _delayed.add(number)
-    return None
-
-
-def _begin(begin: Begin, server: AsgiServer, pass_on: Callable[[], Any]) -> None:
-    begin(server).add_done_callback(lambda _: pass_on())
 
 
 class _Watcher:
@@ -75,8 +44,50 @@ class _Watcher:
     begin: Begin
 
 
-_watchers = PerLoop(_Watcher)
-_handlers: dict[int, Handler] = {}
-"""The handlers that were there before, by signal."""
-_delayed: set[int] = set()
-"""The signals that the server receives later."""
+class StopSignals:
+    """The signals to stop of this process, and the handlers that were there before.
+
+    | a signal is | it tells the event loops, and then | who moves it there |
+    |---|---|---|
+    | not handled | (it calls another handler alone) | the process begins |
+    | handled | calls the former handler; that of an ASGI server later | ``handle`` |
+    | delayed | calls the former handler | the first signal of a server that waits |
+    """
+
+    def __init__(self) -> None:
+        self._former: dict[int, Handler] = {}
+        self._delayed: set[int] = set()
+
+    def handle(self) -> None:
+        """Pass the signals on to the event loops that watch them; for the main thread."""
+        for number in NUMBERS:
+            handler = signal.getsignal(number)
+            if callable(handler) and handler not in (signal.default_int_handler, self._receive):
+                self._former[number] = handler
+                signal.signal(number, self._receive)
+
+    def _receive(self, number: int, frame: FrameType | None) -> Any:
+        """Tell the event loops; call the former handler now, or when its ASGI server may stop."""
+        handler = self._former[number]
+        here = running_loop()  # Of the main thread, where Python calls the handlers of signals.
+        is_watched = here is not None and loops.here_if_any(_Watcher) is not None
+        may_wait = is_watched and number not in self._delayed
+        server = asgi_servers.find(handler) if may_wait else None
+        for loop, watcher in loops.everywhere(_Watcher):
+            if loop is here and server is not None:
+                pass_on = partial(handler, number, None)
+                loop.call_soon_threadsafe(_begin, watcher.begin, server, pass_on)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(watcher.begin, None)
+        if server is None:
+            return handler(number, frame)
+        self._delayed.add(number)
+        return None
+
+
+def _begin(begin: Begin, server: AsgiServer, pass_on: Callable[[], Any]) -> None:
+    begin(server).add_done_callback(lambda _: pass_on())
+
+
+_signals = StopSignals()
+handle_signals = _signals.handle

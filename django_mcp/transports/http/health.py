@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from django_mcp import stores
-from django_mcp.core.concurrency.loops import PerLoop
+from django_mcp.core.concurrency import loops
 from django_mcp.pubsub import channel_layer
 from django_mcp.runtime import background
 from django_mcp.transports.http import shutdown
@@ -92,16 +92,13 @@ class Readiness:
                 logger.warning("This process is not ready: %s %s", self._part, problem)
 
 
-_readiness = PerLoop(Readiness).of
-
-
 async def is_alive() -> bool:
     return True
 
 
 async def is_ready() -> bool:
     loop = asyncio.get_running_loop()
-    return not shutdown.here(loop).has_begun and await _readiness(loop).get()
+    return not shutdown.here(loop).has_begun and await loops.here(Readiness).get()
 
 
 def _endpoint(answer: Callable[[], Awaitable[bool]]) -> Asgi:

@@ -17,6 +17,7 @@ from django_mcp.auth import cache as caches
 from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.core.auth.base import Principal
+from django_mcp.core.concurrency import loops
 from django_mcp.pubsub import bus, channel_layer, revocations
 from tests.memory_stores import configure
 
@@ -109,11 +110,10 @@ async def keep(cache: PrincipalCache, digest: str, pk: int) -> None:
 @pytest.fixture
 async def subscribed(published: list[Any]) -> AsyncIterator[PrincipalCache]:
     cache = PrincipalCache()
-    loop = asyncio.get_running_loop()
     await keep(cache, "a", 1)
     await keep(cache, "b", 2)
     yield cache
-    revocations._subscribed.discard(loop)
+    loops.here(revocations.Subscription).exists = False
     bus.here().unsubscribe(revocations.GROUP, revocations._receive)
     await asyncio.sleep(0.01)
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from django_mcp.core.concurrency import loops
 from django_mcp.core.concurrency.loops import PerLoop, result_of, running_loop, start_task
 
 
@@ -49,6 +50,18 @@ async def test_cleared_registry_makes_another_object() -> None:
     registry.clear()
     assert registry.here() is not before
     assert len(registry.items()) == 1
+
+
+async def test_object_of_a_class_is_made_once_for_each_loop() -> None:
+    class Followed(list[str]):
+        pass
+
+    loop = asyncio.get_running_loop()
+    assert loops.here_if_any(Followed) is None
+    assert loops.everywhere(Followed) == []
+    loops.here(Followed).append("first")
+    assert loops.here(Followed) == loops.here_if_any(Followed) == ["first"]
+    assert loops.everywhere(Followed) == [(loop, ["first"])]
 
 
 def test_forked_child_has_no_objects_of_its_parent() -> None:
