@@ -236,6 +236,6 @@ async def test_call_is_recorded_once(
     server.tool(name="buy")(lambda: "bought")
     async with Client(server, user=ann) as client:
         await client.call_tool("buy")
-    await recording.write_waiting()
+    await recording.QUEUE.write()
     assert await Call.objects.using(PRIMARY).acount() == 1
     assert not await Call.objects.using(replica).aexists()

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from django_mcp.core.components.signature import is_async
@@ -33,67 +33,102 @@ STOP_FAILED = "The server {!r} could not be stopped properly"
 INTERRUPTED = "The event loop of this process ended while the server {!r} started"
 
 
-async def start(server: Server) -> None:
-    """Call the server's ``start`` unless it was called; raises its error, and may be retried."""
-    if server.is_running:
-        return
-    with _guard:
-        started = _starting.get(server)
-        if started is None:
-            started = _starting[server] = Future()
-            # In a task of its own: the request that comes first may be cancelled, and others wait.
-            _tasks[server] = task = asyncio.get_running_loop().create_task(
-                request_scope.run(_start, server), context=pools.context_of_nobody()
-            )
-            task.add_done_callback(partial(_on_done, server))
-    await asyncio.shield(asyncio.wrap_future(started))
+class _Start(NamedTuple):
+    """The start of a server, which requests on any event loop wait for."""
+
+    done: Future[None]
+    task: asyncio.Task[None]
+    """Of its own: the request that comes first may be cancelled, and others wait."""
 
 
-async def _start(server: Server) -> None:
-    if not server.is_running:
-        for extension in INSTALLED.all:
-            if extension.start is not None and extension not in _started:
-                await extension.start()
-                _started.add(extension)
-        if server.has_hook("start"):
-            await _call(server.start)
-        server.is_running = True
-        _running[server] = None
-        housekeeping.start()
+class Lifespan:
+    """The servers of this process that start or run, and the extensions that have started.
 
+    | a server is | requests | who moves it there |
+    |---|---|---|
+    | stopped | start it | the process begins; ``stop``; a start that raises |
+    | starting | wait for its one task | the first ``start`` |
+    | running | are served | the task |
 
-def _on_done(server: Server, task: asyncio.Task[None]) -> None:
-    del _tasks[server]
-    started = _starting.pop(server)
-    if task.cancelled():
-        started.set_exception(RuntimeError(INTERRUPTED.format(server.name)))
-    elif error := task.exception():
-        started.set_exception(error)
-    else:
-        started.set_result(None)
-
-
-async def stop(server: Server) -> None:
-    """Call the server's ``stop`` if it is running; exceptions are reported, not raised."""
-    if not server.is_running:
-        return
-    server.is_running = False
-    _running.pop(server, None)
-    try:
-        if server.has_hook("stop"):
-            await request_scope.run(_call, server.stop)
-    except Exception as error:
-        server.report(STOP_FAILED.format(server.name), error)
-
-
-async def stop_all() -> None:
-    """Stop all servers when no request is served any more, and write queued data.
-
-    A process may end by the signal itself, without ``atexit``.
+    An extension starts once in a process, before its first server.
     """
-    for server in reversed([*_running]):
-        await stop(server)
-    await background.finish()
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._starts: dict[Server, _Start] = {}
+        self._extensions: set[Extension] = set()
+        self._running: WeakKeyDictionary[Server, None] = WeakKeyDictionary()
+        """The running servers, in the order of their start."""
+
+    async def start(self, server: Server) -> None:
+        """Call the server's ``start`` unless it was called; raises its error.
+
+        It may be called again then.
+        """
+        if server.is_running:
+            return
+        with self._guard:
+            start = self._starts.get(server)
+            if start is None:
+                task = asyncio.get_running_loop().create_task(
+                    request_scope.run(self._start, server), context=pools.context_of_nobody()
+                )
+                start = self._starts[server] = _Start(Future(), task)
+                task.add_done_callback(partial(self._on_done, server))
+        await asyncio.shield(asyncio.wrap_future(start.done))
+
+    async def _start(self, server: Server) -> None:
+        if not server.is_running:
+            for extension in INSTALLED.all:
+                if extension.start is not None and extension not in self._extensions:
+                    await extension.start()
+                    self._extensions.add(extension)
+            if server.has_hook("start"):
+                await _call(server.start)
+            server.is_running = True
+            self._running[server] = None
+            housekeeping.start()
+
+    def _on_done(self, server: Server, task: asyncio.Task[None]) -> None:
+        done = self._starts.pop(server).done
+        if task.cancelled():
+            done.set_exception(RuntimeError(INTERRUPTED.format(server.name)))
+        elif error := task.exception():
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    async def stop(self, server: Server) -> None:
+        """Call the server's ``stop`` if it is running; exceptions are reported, not raised."""
+        if not server.is_running:
+            return
+        server.is_running = False
+        self._running.pop(server, None)
+        try:
+            if server.has_hook("stop"):
+                await request_scope.run(_call, server.stop)
+        except Exception as error:
+            server.report(STOP_FAILED.format(server.name), error)
+
+    async def stop_all(self) -> None:
+        """Stop all servers when no request is served any more, and write queued data.
+
+        A process may end by the signal itself, without ``atexit``.
+        """
+        for server in reversed([*self._running]):
+            await self.stop(server)
+        await background.finish()
+
+    def stop_at_exit(self) -> None:
+        """Stop running servers on this thread, since Python cannot start others any more."""
+        while self._running:
+            server, _ = self._running.popitem()
+            server.is_running = False
+            try:
+                if isawaitable(returned := server.stop()):
+                    asyncio.run(result_of(returned))
+            except Exception as error:
+                server.report(STOP_FAILED.format(server.name), error)
 
 
 async def _call(hook: Callable[[], Any]) -> None:
@@ -101,18 +136,6 @@ async def _call(hook: Callable[[], Any]) -> None:
         await hook()
     else:
         await pools.run_hook(hook)
-
-
-def _stop_at_exit() -> None:
-    """Stop running servers on this thread, since Python cannot start others any more."""
-    while _running:
-        server, _ = _running.popitem()
-        server.is_running = False
-        try:
-            if isawaitable(returned := server.stop()):
-                asyncio.run(result_of(returned))
-        except Exception as error:
-            server.report(STOP_FAILED.format(server.name), error)
 
 
 class WrappedLifespan:
@@ -159,10 +182,9 @@ class WrappedLifespan:
             self._answer.set_result(answer)
 
 
-_running: WeakKeyDictionary[Server, None] = WeakKeyDictionary()
-_starting: dict[Server, Future[None]] = {}
-_started: set[Extension] = set()
-_tasks: dict[Server, asyncio.Task[None]] = {}
-_guard = threading.Lock()
+_lifespan = Lifespan()
+start = _lifespan.start
+stop = _lifespan.stop
+stop_all = _lifespan.stop_all
 
-atexit.register(_stop_at_exit)
+atexit.register(_lifespan.stop_at_exit)

@@ -128,7 +128,7 @@ def test_first_request_in_uwsgi_without_threads_logs_the_missing_option(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(has_threads=has_threads))
-    monkeypatch.setattr(event_loop, "_current", None)
+    monkeypatch.setattr(event_loop.OF_PROCESS, "thread", None)
     application = routing.mount(wsgi_function)
     for _ in range(2):
         assert perform(application, environ("GET", "/mcp/healthz")).status == 200

@@ -42,6 +42,6 @@ CALL_LOG = Extension(
         )
     ],
     after_call=recording.record,
-    stop=recording.write_waiting,
+    stop=recording.QUEUE.write,
     prune=prune,
 )

@@ -16,11 +16,10 @@ import asyncio
 import atexit
 import json
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from os import register_at_fork
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import connections
@@ -29,6 +28,7 @@ from django.db.utils import InterfaceError, OperationalError, ProgrammingError
 from django_mcp.contrib.call_log import rows
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.concurrency.forks import ProcessLock, begin_anew
 from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.core.dispatch.call_records import TARGETS
 from django_mcp.core.log import log_repeated
@@ -99,9 +99,7 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
     target = params.get(TARGETS[method])
     sent = params.get("arguments")
     names = _logged_names(frame, target) if method == "tools/call" else ()
-    if len(_waiting) == MAX_WAITING:
-        log_repeated(logging.WARNING, DROPPED)
-    _waiting.append(
+    QUEUE.append(
         Entry(
             time.time(),
             duration,
@@ -120,11 +118,6 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
             frame.exchange.exception,
         )
     )
-    writer = _writers.here()
-    if not writer.is_running:
-        writer.start()
-    elif len(_waiting) >= BATCH:
-        writer.is_due.set()
 
 
 def _text_of_error(frame: Frame) -> str:
@@ -187,10 +180,82 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + CUT
 
 
+class Queue:
+    """The calls that wait for their rows, of all event loops of this process.
+
+    One thread at a time writes a batch. It takes the oldest calls out of the queue, and puts them
+    back if the database is away. The queue is bounded: what comes in then drops the oldest. A
+    writer of each event loop that appends runs as long as calls wait.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: deque[Entry] = deque(maxlen=MAX_WAITING)
+        self.writing = ProcessLock()
+        """Held while a batch is written, so that a process that exits knows the rest."""
+        self._writers = PerLoop(partial(Writer, self))
+        begin_anew(self._begin)
+
+    def append(self, entry: Entry) -> None:
+        """Append a call; the writer of the running event loop writes it soon."""
+        if len(self.waiting) == MAX_WAITING:
+            log_repeated(logging.WARNING, DROPPED)
+        self.waiting.append(entry)
+        writer = self._writers.here()
+        if not writer.is_running:
+            writer.start()
+        elif len(self.waiting) >= BATCH:
+            writer.is_due.set()
+
+    def _begin(self) -> None:
+        self.waiting.clear()  # In a forked child: the calls belong to its parent.
+
+    async def write(self) -> None:
+        """Write all calls that wait, unless the database is away."""
+        while self.waiting:
+            try:
+                await pools.run_in_threads_of(THREADS, self.write_batch)
+            except AWAY:
+                log_repeated(logging.WARNING, NOT_WRITTEN, exc_info=True)
+                return
+
+    def write_batch(self) -> None:
+        """Write the oldest calls. They are back in the queue if the database is away."""
+        with self.writing:
+            entries = [self.waiting.popleft() for _ in range(min(BATCH, len(self.waiting)))]
+            try:
+                _write(entries)
+            except BaseException:
+                self._put_back(entries)
+                raise
+
+    def _put_back(self, entries: list[Entry]) -> None:
+        # A full queue would drop its newest calls.
+        room = MAX_WAITING - len(self.waiting)
+        if len(entries) > room:
+            log_repeated(logging.WARNING, DROPPED, times=len(entries) - room)
+            del entries[: len(entries) - room]
+        self.waiting.extendleft(reversed(entries))
+
+    def write_at_exit(self) -> None:
+        """Write the queue on this thread, since Python cannot start others any more."""
+        try:
+            while self.waiting:
+                # A thread that is writing is waited for, but not if its database hangs.
+                if not self.writing.waits_until_free(EXIT_WITHIN):
+                    raise TimeoutError("another batch is still being written")
+                self.write_batch()
+        except Exception as error:
+            missing = len(self.waiting)
+            logger.warning("The last %d calls are missing in the call log: %s", missing, error)
+        finally:
+            connections.close_all()
+
+
 class Writer:
     """Writes what waits, from one event loop, as long as there is something."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
         self.is_running = False
         self.is_due = asyncio.Event()
 
@@ -200,9 +265,9 @@ class Writer:
 
     async def _run(self) -> None:
         try:
-            while _waiting:
+            while self.queue.waiting:
                 await self._wait()
-                await write_waiting()
+                await self.queue.write()
         finally:
             self.is_running = False
 
@@ -213,27 +278,6 @@ class Writer:
                 await self.is_due.wait()
         except TimeoutError:
             return
-
-
-async def write_waiting() -> None:
-    """Write all calls that wait, unless the database is away."""
-    while _waiting:
-        try:
-            await pools.run_in_threads_of(THREADS, _write_batch)
-        except AWAY:
-            log_repeated(logging.WARNING, NOT_WRITTEN, exc_info=True)
-            return
-
-
-def _write_batch() -> None:
-    """Write the oldest calls. They are back in the queue if the database is away."""
-    with _writing:
-        entries = [_waiting.popleft() for _ in range(min(BATCH, len(_waiting)))]
-        try:
-            _write(entries)
-        except BaseException:
-            _put_back(entries)
-            raise
 
 
 def _write(entries: list[Entry]) -> None:
@@ -253,41 +297,6 @@ def _write(entries: list[Entry]) -> None:
             del entries[0]
 
 
-def _put_back(entries: list[Entry]) -> None:
-    # A full queue would drop its newest calls.
-    room = MAX_WAITING - len(_waiting)
-    if len(entries) > room:
-        log_repeated(logging.WARNING, DROPPED, times=len(entries) - room)
-        del entries[: len(entries) - room]
-    _waiting.extendleft(reversed(entries))
+QUEUE = Queue()
 
-
-def _write_at_exit() -> None:
-    """Write the queue on this thread, since Python cannot start others any more."""
-    try:
-        while _waiting:
-            # A thread that is writing is waited for, but not if its database hangs.
-            if not _writing.acquire(timeout=EXIT_WITHIN):
-                raise TimeoutError("another batch is still being written")
-            _writing.release()
-            _write_batch()
-    except Exception as error:
-        logger.warning("The last %d calls are missing in the call log: %s", len(_waiting), error)
-    finally:
-        connections.close_all()
-
-
-def _forget() -> None:
-    """Begin anew in a forked process: the calls and the threads belong to its parent."""
-    global _writing
-    _waiting.clear()
-    _writing = threading.Lock()
-
-
-_waiting: deque[Entry] = deque(maxlen=MAX_WAITING)
-_writers = PerLoop(Writer)
-_writing = threading.Lock()
-"""Held while a batch is written, so that a process that exits knows the rest."""
-
-atexit.register(_write_at_exit)
-register_at_fork(after_in_child=_forget)
+atexit.register(QUEUE.write_at_exit)

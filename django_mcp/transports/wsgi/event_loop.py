@@ -18,10 +18,10 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from os import register_at_fork
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from django_mcp.core.concurrency.forks import ProcessLock, begin_anew
 from django_mcp.core.concurrency.shared_loop import SharedLoop
 from django_mcp.runtime.context_managers import move_locals
 from django_mcp.runtime.process import interpreter
@@ -107,34 +107,35 @@ class EventLoopThread:
                 waiting.loop_ended()
 
 
-_guard = threading.Lock()
-_current: EventLoopThread | None = None
+class EventLoopOfProcess:
+    """The event loop of this process: ``thread`` has its state. A forked child has none yet."""
+
+    thread: EventLoopThread | None = None
+
+    def __init__(self) -> None:
+        self._guard = ProcessLock()
+        begin_anew(self._begin)
+
+    def current(self) -> EventLoopThread:
+        """Return the event loop of this process, which is started unless it runs.
+
+        Raises ImproperlyConfigured in a process whose threads are greenlets: gunicorn makes them so
+        after it has loaded the application, with --preload.
+        """
+        running = self.thread
+        if running is not None and not running.has_ended:
+            return running
+        with self._guard:
+            if self.thread is None or self.thread.has_ended:
+                interpreter.refuse_greenlets(interpreter.FOR_SERVERS)
+                self.thread = EventLoopThread()
+            return self.thread
+
+    def _begin(self) -> None:
+        if self.thread is not None:
+            self.thread.has_ended = True  # Threads are not copied.
+        self.thread = None
 
 
-def current() -> EventLoopThread:
-    """Return the event loop of this process, which is started unless it runs.
-
-    Raises ImproperlyConfigured in a process whose threads are greenlets: gunicorn makes them so
-    after it has loaded the application, with --preload.
-    """
-    global _current
-    running = _current
-    if running is not None and not running.has_ended:
-        return running
-    with _guard:
-        if _current is None or _current.has_ended:
-            interpreter.refuse_greenlets(interpreter.FOR_SERVERS)
-            _current = EventLoopThread()
-        return _current
-
-
-def _forget() -> None:
-    """Begin anew in a forked process: threads are not copied, and a lock may be held for ever."""
-    global _current, _guard
-    if _current is not None:
-        _current.has_ended = True
-    _current = None
-    _guard = threading.Lock()
-
-
-register_at_fork(after_in_child=_forget)
+OF_PROCESS = EventLoopOfProcess()
+current = OF_PROCESS.current

@@ -38,9 +38,9 @@ def threads_of_decisions(monkeypatch: pytest.MonkeyPatch) -> Any:
     begin = submission._on_thread
 
     def begin_and_wait(*args: Any) -> None:
-        before = set(background._threads)
+        before = set(background.running.threads)
         begin(*args)
-        for future in background._threads - before:
+        for future in background.running.threads - before:
             future.result(SECONDS)
 
     def restore() -> None:

@@ -30,12 +30,12 @@ class Sure(BaseModel):
 @pytest.fixture(autouse=True)
 def recorded(_calls_are_not_recorded: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Record calls, of the test client as well, and forget what no test has written."""
-    recording._waiting.clear()  # A test that installs extensions may have recorded some.
+    recording.QUEUE.waiting.clear()  # A test that installs extensions may have recorded some.
     monkeypatch.setattr(INSTALLED, "after_call", (recording.record,))
     monkeypatch.setattr(Client, "records_calls", True)
     yield
-    with recording._writing:  # A batch that is being written may come back to the queue.
-        recording._waiting.clear()
+    with recording.QUEUE.writing:  # A batch that is being written may come back to the queue.
+        recording.QUEUE.waiting.clear()
 
 
 @pytest.fixture
@@ -96,5 +96,5 @@ def entry(server: Server, principal: Principal, **changes: Any) -> recording.Ent
 
 async def rows() -> list[Call]:
     """The rows of all calls so far, oldest first."""
-    await recording.write_waiting()
+    await recording.QUEUE.write()
     return [row async for row in Call.objects.order_by("pk").select_related("user")]

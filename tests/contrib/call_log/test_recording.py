@@ -172,16 +172,16 @@ def test_calls_of_one_client_and_tool_have_one_copy_of_their_columns(server: Ser
 
 def test_client_that_names_itself_by_a_list_has_a_row(server: Server) -> None:
     nobody = Principal(scheme="anonymous")
-    recording._waiting.append(entry(server, nobody, client={"name": ["x"], "version": {}}))
-    recording._write_batch()
+    recording.QUEUE.waiting.append(entry(server, nobody, client={"name": ["x"], "version": {}}))
+    recording.QUEUE.write_batch()
     row = Call.objects.get()
     assert (row.client_name, row.client_version) == ("(list)", "(dict)")
 
 
 def test_what_databases_refuse_is_left_out(server: Server) -> None:
     nobody = Principal(scheme="anonymous")
-    recording._waiting.append(entry(server, nobody, target="a\0\ud800" + "b" * 900))
-    recording._write_batch()
+    recording.QUEUE.waiting.append(entry(server, nobody, target="a\0\ud800" + "b" * 900))
+    recording.QUEUE.write_batch()
     row = Call.objects.get()
     assert row.target.startswith("a?bb")
     assert len(row.target) == 500
@@ -241,7 +241,7 @@ async def test_rows_are_written_soon_and_in_batches(
 
     monkeypatch.setattr(rows_module, "write", observed)
     monkeypatch.setattr(recording, "INTERVAL", 0.05)
-    recording._waiting.extend(calls(server, 2 * recording.BATCH))
+    recording.QUEUE.waiting.extend(calls(server, 2 * recording.BATCH))
     async with Client(server) as client:
         await client.call_tool("close", {"number": 1})
         assert sizes == []
@@ -256,11 +256,11 @@ async def test_full_batch_does_not_wait_for_the_interval(
     monkeypatch.setattr(recording, "INTERVAL", 600)
     async with Client(server) as client:
         await client.call_tool("close", {"number": 1})
-        recording._waiting.extend(calls(server, recording.BATCH))
+        recording.QUEUE.waiting.extend(calls(server, recording.BATCH))
         await client.call_tool("close", {"number": 2})
-        await until(lambda: not recording._waiting)
+        await until(lambda: not recording.QUEUE.waiting)
         # The thread may still write the last batch.
-        await recording.write_waiting()
+        await recording.QUEUE.write()
     assert await Call.objects.acount() == recording.BATCH + 2
 
 
@@ -273,9 +273,9 @@ async def test_calls_wait_while_the_database_is_away(
         raise OperationalError("away")
 
     monkeypatch.setattr(rows_module, "write", fail)
-    recording._waiting.extend(calls(server, 3))
-    await recording.write_waiting()
-    await recording.write_waiting()
+    recording.QUEUE.waiting.extend(calls(server, 3))
+    await recording.QUEUE.write()
+    await recording.QUEUE.write()
     assert [record.message for record in caplog.records] == [recording.NOT_WRITTEN]
 
     monkeypatch.setattr(rows_module, "write", write)
@@ -289,22 +289,22 @@ async def test_oldest_calls_are_dropped_when_the_queue_is_full(
 
     def fail(entries: Any) -> None:
         # They are added while a batch is being written.
-        recording._waiting.extend(calls(server, 2))
+        recording.QUEUE.waiting.extend(calls(server, 2))
         raise OperationalError("away")
 
-    recording._waiting.extend(calls(server, recording.MAX_WAITING))
+    recording.QUEUE.waiting.extend(calls(server, recording.MAX_WAITING))
     monkeypatch.setattr(rows_module, "write", fail)
-    await recording.write_waiting()
-    assert len(recording._waiting) == recording.MAX_WAITING
-    assert recording._waiting[0].target == "call 2"
+    await recording.QUEUE.write()
+    assert len(recording.QUEUE.waiting) == recording.MAX_WAITING
+    assert recording.QUEUE.waiting[0].target == "call 2"
     async with Client(server) as client:
         await client.call_tool("close", {"number": 1})
-    assert len(recording._waiting) == recording.MAX_WAITING
-    assert recording._waiting[0].target == "call 3"
+    assert len(recording.QUEUE.waiting) == recording.MAX_WAITING
+    assert recording.QUEUE.waiting[0].target == "call 3"
     assert recording.DROPPED in caplog.text
 
     monkeypatch.setattr(rows_module, "write", write)
-    await recording.write_waiting()
+    await recording.QUEUE.write()
     assert await Call.objects.acount() == recording.MAX_WAITING
 
 
@@ -319,7 +319,7 @@ async def test_refused_row_does_not_hold_up_the_others(
         write(entries)
 
     monkeypatch.setattr(rows_module, "write", refuse)
-    recording._waiting.extend(calls(server, 3))
+    recording.QUEUE.waiting.extend(calls(server, 3))
     assert [row.target for row in await rows()] == ["call 0", "call 2"]
     assert recording.REFUSED in caplog.text
 
@@ -327,7 +327,7 @@ async def test_refused_row_does_not_hold_up_the_others(
 async def test_what_waits_is_written_before_the_event_loop_ends(
     server: Server,
 ) -> None:
-    recording._waiting.extend(calls(server, 3))
+    recording.QUEUE.waiting.extend(calls(server, 3))
     await background.finish()
     assert await Call.objects.acount() == 3
 
@@ -335,16 +335,16 @@ async def test_what_waits_is_written_before_the_event_loop_ends(
 def test_what_waits_is_written_when_python_exits(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recording._waiting.extend(calls(server, 2 * recording.BATCH + 1))
-    recording._write_at_exit()
+    recording.QUEUE.waiting.extend(calls(server, 2 * recording.BATCH + 1))
+    recording.QUEUE.write_at_exit()
     assert Call.objects.count() == 1001
 
     def fail(entries: Any) -> None:
         raise OperationalError("away")
 
     monkeypatch.setattr(rows_module, "write", fail)
-    recording._waiting.extend(calls(server, 3))
-    recording._write_at_exit()
+    recording.QUEUE.waiting.extend(calls(server, 3))
+    recording.QUEUE.write_at_exit()
     assert "The last 3 calls are missing in the call log: away" in caplog.text
 
 
@@ -352,9 +352,9 @@ def test_process_that_exits_waits_a_limited_time_for_a_batch_that_hangs(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recording, "EXIT_WITHIN", 0.01)
-    recording._waiting.extend(calls(server, 3))
-    with recording._writing:  # As a thread does whose database hangs.
-        recording._write_at_exit()
+    recording.QUEUE.waiting.extend(calls(server, 3))
+    with recording.QUEUE.writing:  # As a thread does whose database hangs.
+        recording.QUEUE.write_at_exit()
     assert "The last 3 calls are missing in the call log: another batch" in caplog.text
 
 
@@ -370,12 +370,12 @@ async def test_calls_of_the_test_client_are_not_recorded_by_default(
 
 def test_user_who_was_deleted_leaves_the_row(server: Server, ann: User) -> None:
     principal = Principal(scheme="session", user=ann)
-    recording._waiting.extend([entry(server, principal)] * 2)
-    recording._write_batch()
+    recording.QUEUE.waiting.extend([entry(server, principal)] * 2)
+    recording.QUEUE.write_batch()
     key = ann.pk
     ann.delete()
-    recording._waiting.append(entry(server, principal, user=User(pk=key)))
-    recording._write_batch()
+    recording.QUEUE.waiting.append(entry(server, principal, user=User(pk=key)))
+    recording.QUEUE.write_batch()
     stored = Call.objects.select_related("user").order_by("pk")
     assert [(row.user, row.principal) for row in stored] == [(None, f"session:{key}")] * 3
 
@@ -386,7 +386,7 @@ async def test_old_rows_are_deleted_by_the_housekeeping(server: Server, configur
     nobody = Principal(scheme="anonymous")
     for age in (30, 3500, 3700, 100_000):
         moment = (now - timedelta(seconds=age)).timestamp()
-        recording._waiting.append(entry(server, nobody, ended_at=moment, target=str(age)))
+        recording.QUEUE.waiting.append(entry(server, nobody, ended_at=moment, target=str(age)))
     await rows()
     for step in housekeeping.steps_of_extensions():
         await step(0)
@@ -396,8 +396,8 @@ async def test_old_rows_are_deleted_by_the_housekeeping(server: Server, configur
 def test_rows_are_kept_for_ever_without_a_retention(server: Server, configure: Any) -> None:
     configure(CALL_LOG_RETENTION=None)
     nobody = Principal(scheme="anonymous")
-    recording._waiting.append(entry(server, nobody, ended_at=1e9))
-    recording._write_batch()
+    recording.QUEUE.waiting.append(entry(server, nobody, ended_at=1e9))
+    recording.QUEUE.write_batch()
     assert Call.objects.all().prune() == 0
     configure()
     assert Call.objects.all().prune() == 1
@@ -406,12 +406,12 @@ def test_rows_are_kept_for_ever_without_a_retention(server: Server, configure: A
 def test_old_rows_are_deleted_in_steps(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django_mcp.contrib.call_log.models.DELETED_AT_ONCE", 2)
     nobody = Principal(scheme="anonymous")
-    recording._waiting.extend([entry(server, nobody, ended_at=1e9)] * 5)
-    recording._write_batch()
+    recording.QUEUE.waiting.extend([entry(server, nobody, ended_at=1e9)] * 5)
+    recording.QUEUE.write_batch()
     assert Call.objects.all().prune() == 5
 
-    recording._waiting.extend([entry(server, nobody, ended_at=1e9)] * 5)
-    recording._write_batch()
+    recording.QUEUE.waiting.extend([entry(server, nobody, ended_at=1e9)] * 5)
+    recording.QUEUE.write_batch()
     monkeypatch.setattr("django_mcp.contrib.call_log.models.PRUNE_WITHIN", 0)
     assert Call.objects.all().prune() == 2
 
@@ -441,4 +441,4 @@ def test_log_line_is_written_beside_the_rows(
         asyncio.run(call())
     assert "tools/call 'close': ok" in caplog.text
     # After a second, it is written.
-    assert len(recording._waiting) + Call.objects.count() == 1
+    assert len(recording.QUEUE.waiting) + Call.objects.count() == 1

@@ -45,12 +45,12 @@ def test_process_that_is_patched_after_the_mount_refuses_requests(
     library: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     application = routing.mount(get_wsgi_application())
-    monkeypatch.setattr(event_loop, "_current", None)
+    monkeypatch.setattr(event_loop.OF_PROCESS, "thread", None)
     monkeypatch.setitem(sys.modules, *library)
     for _ in range(2):
         with pytest.raises(ImproperlyConfigured, match="has replaced the threads"):
             perform(application, environ("GET", "/mcp/healthz"))
-    assert event_loop._current is None
+    assert event_loop.OF_PROCESS.thread is None
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
