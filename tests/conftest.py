@@ -51,10 +51,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # It is not a strategy that does, but a timer on another thread, at the same moment.
     text = "ignore:Do not use the `random` module inside strategies"
     config.addinivalue_line("filterwarnings", text)
-    from django_mcp.testing.received import MESSAGE_CHECKS
+    from django_mcp.testing.received import CHECK_MESSAGE
     from tests import spec_schemas
 
-    MESSAGE_CHECKS.append(spec_schemas.check)
+    CHECK_MESSAGE.fill(spec_schemas.check)
 
 
 @pytest.hookimpl(trylast=True)

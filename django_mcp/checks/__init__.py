@@ -40,7 +40,8 @@ def run_deployment(app_configs: Any, **options: Any) -> list[checks.CheckMessage
 
 
 def _messages(deploy: bool, app_configs: Any, options: Any) -> list[checks.CheckMessage]:
-    for name in MODULES:
-        import_module(f"{__name__}.{name}")
-    registered = import_module(f"{__name__}.base").CHECKS[deploy]
-    return [message for check in registered for message in check(app_configs, **options)]
+    kind = import_module(f"{__name__}.base").Check
+    modules = [import_module(f"{__name__}.{name}") for name in MODULES]
+    values = (value for module in modules for value in vars(module).values())
+    chosen = [it for it in values if isinstance(it, kind) and it.is_for_deployment is deploy]
+    return [message for check in chosen for message in check(app_configs, **options)]

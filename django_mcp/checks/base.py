@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.apps import AppConfig
@@ -15,16 +16,25 @@ from django_mcp.core.components.base import ConfigurationError
 
 Found = Iterator[CheckMessage]
 Find = Callable[[], Found]
-Run = Callable[..., list[CheckMessage]]
+Messages = list[CheckMessage]
+Run = Callable[..., Messages]
 
-CHECKS: dict[bool, list[Run]] = {False: [], True: []}
-"""The checks of each command, and of ``check --deploy``."""
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check of each command, or one that only ``check --deploy`` runs."""
+
+    run: Run
+    is_for_deployment: bool
+
+    def __call__(self, app_configs: Sequence[AppConfig] | None, **options: Any) -> Messages:
+        return self.run(app_configs, **options)
 
 
 def check(
     *, requires_settings: bool = True, requires_components: bool = True, deploy: bool = False
-) -> Callable[[Find], Run]:
-    """Register a check. It is skipped if another check reports that its requirements are not met.
+) -> Callable[[Find], Check]:
+    """Make a function a check, which is skipped if others report that its requirements are not met.
 
     ``check_settings`` reports invalid settings, and ``check_components`` a server with components
     that cannot work as they are declared. No check builds components that are deferred, such as
@@ -32,8 +42,8 @@ def check(
     exception is ``check_deferred_components``, for ``check --deploy``.
     """
 
-    def decorate(find: Find) -> Run:
-        def run(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    def decorate(find: Find) -> Check:
+        def run(app_configs: Sequence[AppConfig] | None, **_: Any) -> Messages:
             try:
                 if requires_settings:
                     conf.get()
@@ -48,12 +58,11 @@ def check(
                 # Checks run before migrations, and the serializer of a view may read a table.
                 return []
 
-        return add(run, deploy=deploy)
+        return Check(run, deploy)
 
     return decorate
 
 
-def add(run: Run, *, deploy: bool = False) -> Run:
-    """Add a check that reads the arguments of Django's checks; ``check`` is for all others."""
-    CHECKS[deploy].append(run)
-    return run
+def add(run: Run) -> Check:
+    """Make a check of a function that reads the arguments of Django's checks."""
+    return Check(run, is_for_deployment=False)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
-from weakref import WeakSet
 
 from django import forms
 from django.apps import apps
@@ -30,7 +29,6 @@ NOTHING = "-"
 """The text of a page for a missing value, as in lists."""
 MAX_MATCHES = 20
 """The number of users that a search for a name finds."""
-_grouped: WeakSet[admin.AdminSite] = WeakSet()
 
 
 def group_apps(site: admin.AdminSite) -> None:
@@ -39,17 +37,22 @@ def group_apps(site: admin.AdminSite) -> None:
     Django has a section for each app. A site overrides ``get_app_list`` to list others, so the
     section stands where the first of them stood.
     """
-    if site in _grouped:
-        return
-    _grouped.add(site)
-    list_apps = site.get_app_list
+    if not isinstance(site.get_app_list, _GroupedApps):
+        site.get_app_list = _GroupedApps(site.get_app_list)  # type: ignore[method-assign]
 
-    def get_app_list(request: HttpRequest, app_label: str | None = None) -> list[Any]:
+
+class _GroupedApps:
+    """The ``get_app_list`` of an admin site, with one section for this package and its apps."""
+
+    def __init__(self, list_apps: Callable[..., list[Any]]) -> None:
+        self._list_apps = list_apps
+
+    def __call__(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         configs = apps.get_app_configs()
         labels = {app.label for app in configs if app.name.partition(".")[0] == PACKAGE}
         if app_label is not None and app_label not in labels:
-            return list_apps(request, app_label)
-        listed = list_apps(request)
+            return self._list_apps(request, app_label)
+        listed = self._list_apps(request)
         own = [app for app in listed if app["app_label"] in labels]
         if not own:
             return [] if app_label else listed
@@ -59,8 +62,6 @@ def group_apps(site: admin.AdminSite) -> None:
         if app_label is not None:
             return [section]
         return [section if app is own[0] else app for app in listed if app not in own[1:]]
-
-    site.get_app_list = get_app_list  # type: ignore[method-assign]
 
 
 class ListedLookups(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.

@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from django_mcp.core.ports import Port
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.revisions import Revision
 
-MESSAGE_CHECKS: list[Callable[[Revision, Json, str | None], None]] = []
-"""Port: each raises AssertionError for a message of a server that violates its revision. It is also
-given the method of the request if the message is a response. The tests of this package add one."""
+CHECK_MESSAGE: Port[Callable[[Revision, Json, str | None], None]] = Port(
+    "checks messages", default=lambda revision, message, method: None
+)
+"""Raises AssertionError for a message of a server that violates its revision. It is also given the
+method of the request if the message is a response. The tests of this package fill it."""
 
 
 class ReceivedNotifications:
@@ -64,11 +67,10 @@ class Violations:
         self._errors: list[AssertionError] = []
 
     def look_at(self, revision: Revision, message: Json, method: str | None) -> None:
-        for check in MESSAGE_CHECKS:
-            try:
-                check(revision, message, method)
-            except AssertionError as violation:
-                self._errors.append(violation)
+        try:
+            CHECK_MESSAGE.get()(revision, message, method)
+        except AssertionError as violation:
+            self._errors.append(violation)
 
     def raise_first(self) -> None:
         """Raise the first one that was not raised yet."""

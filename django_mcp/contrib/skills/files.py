@@ -14,6 +14,7 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from mimetypes import MimeTypes
 from pathlib import Path
 from typing import NamedTuple
@@ -62,15 +63,7 @@ class File(NamedTuple):
     @property
     def digest(self) -> str:
         """The hash of its bytes; it is computed again when the file has changed."""
-        key = str(self.path)
-        computed = _digests.get(key)
-        if computed is not None and computed[:2] == (self.modified, self.size):
-            return computed[2]
-        digest = f"sha256:{hashlib.sha256(self.read()).hexdigest()}"
-        if len(_digests) >= MAX_CACHED:
-            _digests.clear()
-        _digests[key] = (self.modified, self.size, digest)
-        return digest
+        return _digest(self)
 
     def read(self) -> bytes:
         """Return its bytes.
@@ -85,8 +78,9 @@ class File(NamedTuple):
         return data
 
 
-_digests: dict[str, tuple[int, int, str]] = {}
-"""By path: when the file was modified, its size, and the hash."""
+@lru_cache(maxsize=MAX_CACHED)
+def _digest(file: File) -> str:
+    return f"sha256:{hashlib.sha256(file.read()).hexdigest()}"
 
 
 @dataclass(slots=True)

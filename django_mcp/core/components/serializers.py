@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 from json import loads
 from math import isfinite
@@ -88,7 +88,6 @@ SITE_TABLE: Port[Callable[[], Table]] = Port("returns entries of the site", defa
 """Returns the entries of the site: the setting SERIALIZERS."""
 
 _registered: dict[type | str, Serializer] = {}
-_entries: dict[type, Serializer | None] = {}
 
 
 def register_serializer(kind: type[T], function: Callable[[T], Any]) -> None:
@@ -114,21 +113,13 @@ def unregister_serializer(kind: type) -> None:
 
 def clear_cache() -> None:
     """Look every type up again: an entry has changed."""
-    _entries.clear()
-    _walks.clear()
+    find.cache_clear()
+    must_walk.cache_clear()
 
 
+@cache
 def find(kind: type) -> Serializer | None:
     """Return the entry of the class ``kind``, or None."""
-    try:
-        return _entries[kind]
-    except KeyError:
-        entry = _find(kind)
-        _entries[kind] = entry
-        return entry
-
-
-def _find(kind: type) -> Serializer | None:
     tables = (_site_entries(), BUILT_IN.get())
     for base in kind.__mro__[:-1]:
         name = f"{base.__module__}.{base.__qualname__}"
@@ -148,21 +139,19 @@ NATIVE = (
     frozenset, dict, BaseModel,
 )  # fmt: skip
 """Types which pydantic serializes without asking."""
-_walks: list[bool] = []
 
 
+@cache
 def must_walk() -> bool:
     """Return whether the site has entries for types which pydantic serializes without asking."""
-    if not _walks:
-        entries = _site_entries()
-        classes_with_entry = [kind for kind in entries if isinstance(kind, type)]
-        _walks.append(any(issubclass(kind, NATIVE) for kind in classes_with_entry))
-    return _walks[0]
+    classes_with_entry = [kind for kind in _site_entries() if isinstance(kind, type)]
+    return any(issubclass(kind, NATIVE) for kind in classes_with_entry)
 
 
 def converted(value: Any) -> Any:
     """Convert ``value`` itself by its entry in the table, but not its members."""
-    serialize = find(type(value))
+    kind: type = type(value)
+    serialize = find(kind)
     if serialize is None:
         return value
     return (getattr(serialize, "as_content", None) or serialize)(value)
@@ -179,7 +168,8 @@ def deeply_converted(value: Any, *, rows: bool = False) -> Any:
 
 
 def _members_converted(value: Any, *, rows: bool) -> Any:
-    serialize = find(type(value))
+    kind: type = type(value)
+    serialize = find(kind)
     if rows and (as_rows := getattr(serialize, "as_rows", None)) is not None:
         return as_rows(value)
     if serialize is not None:
@@ -317,7 +307,7 @@ def json_fallback(value: Any) -> Any:
     """What pydantic serializes instead of ``value``; raises UnserializableResult."""
     if is_text(value):
         return str(value)
-    kind = type(value)
+    kind: type = type(value)
     serialize = find(kind)
     if serialize is not None:
         return serialize(value)
