@@ -150,13 +150,17 @@ class Event(Generic[ValueT]):
         return self
 
     def _arguments_of(self, declared: type) -> type[BaseModel]:
+        options = self.model._meta
+        if len(options.pk_fields) > 1:
+            raise self._wrong("has a model whose primary key has several columns: give payload=…")
         fields: dict[str, Any] = {
             name: (hint, getattr(declared, name, ...))
             for name, hint in get_type_hints(declared, include_extras=True).items()
             if not name.startswith("_")
         }
         if not hasattr(declared, "matches"):
-            field_names = {field.name for field in self.model._meta.get_fields()} | {"pk"}
+            # A relation to many rows has no value to compare.
+            field_names = {field.name for field in options.concrete_fields} | {"pk"}
             for name in fields.keys() - field_names:
                 raise self._wrong(
                     f"has the argument {name!r}, which is no field of {self.model.__name__}: "
@@ -262,7 +266,10 @@ class Event(Generic[ValueT]):
     def restore(self, stored: str, event_id: str) -> Any:
         """Return an object that was deleted; raises ValueError for a row that was changed."""
         values = signing.decrypt(TABLE, event_id, "data", stored)
-        fields = {field.attname: field for field in self.model._meta.concrete_fields}
+        fields = {
+            field.attname: getattr(field, "output_field", field)
+            for field in self.model._meta.concrete_fields
+        }
         return self.model(
             **{
                 name: None if value is None else fields[name].to_python(value)

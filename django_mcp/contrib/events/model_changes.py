@@ -66,8 +66,11 @@ def _loaded(sender: Any, instance: Any, **_: Any) -> None:
 
 def _remember(instance: Any) -> None:
     present = instance.__dict__
-    fields = instance._meta.concrete_fields
-    present[LOADED] = {f.attname: present[f.attname] for f in fields if f.attname in present}
+    present[LOADED] = {
+        field.attname: present[field.attname]
+        for field in instance._meta.concrete_fields
+        if field.attname in present and not _is_expression(present[field.attname])
+    }
 
 
 def _saving(sender: Any, instance: Any, using: str, raw: bool, **_: Any) -> None:
@@ -96,19 +99,38 @@ def _saved(
         return
     former = instance.__dict__.get(LOADED)
     before = None if created or not former else _with(instance, former)
+    has_conditions = any(event.when for event in events)
+    row: dict[str, Any] = {}
+    if has_conditions:
+        unsaved = _unsaved(instance, former or {}, update_fields)
+        row = {**_computed(sender, instance, using), **unsaved}
     for event in events:
         if event.on == "deleted" or (event.on == "created" and not created):
             continue
         if event.when is not None:
-            unsaved = {} if former is None else _unsaved(instance, former, update_fields)
-            is_true = event.when(_with(instance, unsaved) if unsaved else instance)
+            is_true = event.when(_with(instance, row) if row else instance)
             if not is_true or (before is not None and event.when(before)):
                 continue
         event.emit(instance, using=using)
-    if any(event.when for event in events):
-        unsaved = _unsaved(instance, former or {}, update_fields)
+    if has_conditions:
         _remember(instance)
-        instance.__dict__[LOADED].update(unsaved)
+        instance.__dict__[LOADED].update(row)
+
+
+def _is_expression(value: Any) -> bool:
+    return hasattr(value, "resolve_expression")
+
+
+def _computed(sender: Any, instance: Any, using: str) -> dict[str, Any]:
+    """Return the values in the row that the database has computed, and the object does not know."""
+    names = [
+        field.attname
+        for field in instance._meta.concrete_fields
+        if field.generated or _is_expression(instance.__dict__.get(field.attname))
+    ]
+    if not names:
+        return {}
+    return sender._base_manager.using(using).filter(pk=instance.pk).values(*names).first() or {}
 
 
 def _unsaved(instance: Any, known: Mapping[str, Any], update_fields: Any) -> dict[str, Any]:
@@ -131,5 +153,9 @@ def _with(instance: Any, values: Mapping[str, Any]) -> Any:
 
 def _deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:
     for event in _wanted(sender, using):
-        if event.on == "deleted":
+        # The row of a parent has a signal of its own, if it is deleted with that of its child.
+        if (
+            event.on == "deleted"
+            and sender._meta.concrete_model is event.model._meta.concrete_model
+        ):
             event.emit(instance, using=using)

@@ -71,9 +71,10 @@ def emit(event: Event, value: Any, *, event_id: str | None, using: str | None) -
 def _content(event: Event, value: Any, event_id: str) -> dict[str, str]:
     if event.model is None:
         return {"data": json.dumps(event.dump(value))}
-    if not isinstance(value, event.model):
+    # Proxies have the rows of their model, and children have a row of their parents.
+    if not isinstance(value, event.model._meta.concrete_model):
         raise TypeError(f"The event {event.name} is of {event.model.__name__}, not of {value!r}")
-    content = {"object_key": str(value.pk)}
+    content = {"object_key": str(getattr(value, event.model._meta.pk.attname))}
     if event.on == "deleted":
         content["data"] = event.store(value, event_id)
     return content

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db import InterfaceError, OperationalError
 from django.db.models import Model
 from django.utils import timezone
-from pydantic import ValidationError
 
 from django_mcp import (
     AuthenticationRequired,
@@ -113,7 +113,9 @@ def describe(
     for occurrence in occurrences:
         try:
             data = _data(component, subscription, arguments, frame, occurrence, rows)
-        except (ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
+        except (OperationalError, InterfaceError):
+            raise  # The database may answer the next time.
+        except Exception as error:
             frame.server.report(f"The event {component.name} cannot be described", error)
             data = None
         described.append(None if data is None else _occurrence(occurrence, data))

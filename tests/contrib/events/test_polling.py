@@ -144,6 +144,28 @@ async def test_rows_that_a_subscriber_may_not_see_are_no_events(
         assert await numbers(of_bob, "ticket.closed", other) == [row.pk]
 
 
+async def test_event_that_cannot_be_described_holds_up_no_other(
+    server: Server, customer: Customer, ann: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = event("ticket.saved", model=Ticket, server=server)
+
+    @made
+    class Saved:
+        """A ticket was saved."""
+
+        def payload(self, ticket: Ticket, frame: Frame) -> TicketData:
+            name = Customer.objects.get(name=ticket.subject).name
+            return TicketData(number=ticket.pk, subject=name)
+
+    made.__mcp_register__(server)
+    async with Client(server, user=ann) as client:
+        cursor = (await polled(client, "ticket.saved", None))["cursor"]
+        await sync_to_async(ticket)(customer, ann, "Unknown")
+        row = await sync_to_async(ticket)(customer, ann, "Acme")
+        assert await numbers(client, "ticket.saved", cursor) == [row.pk]
+    assert "The event ticket.saved cannot be described" in caplog.text
+
+
 async def test_hidden_event_is_unknown(
     server: Server, closed: Event, noted: Event, stranger: User
 ) -> None:

@@ -1,0 +1,156 @@
+"""Events of models with proxies, children, expressions and values that the database computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.apps import apps as installed
+from django.db import connection, models
+from django.test.utils import isolate_apps
+from pydantic import BaseModel
+
+from django_mcp import ConfigurationError, Frame, Server
+from django_mcp.contrib.events import Event, event, interest
+from django_mcp.contrib.events.models import Occurrence
+from django_mcp.pubsub import model_changes as signals_of_models
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class AccountData(BaseModel):
+    doubled: int
+
+
+@pytest.fixture
+def kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with isolate_apps("example_site.helpdesk") as apps:
+
+        class Account(models.Model):
+            balance = models.IntegerField(default=0)
+            doubled = models.GeneratedField(
+                expression=models.F("balance") * 2,
+                output_field=models.IntegerField(),
+                db_persist=True,
+            )
+            owners = models.ManyToManyField("self")
+
+            class Meta:
+                app_label = "helpdesk"
+
+        class Listed(Account):
+            class Meta:
+                app_label = "helpdesk"
+                proxy = True
+
+        class Savings(Account):
+            rate = models.IntegerField(default=1)
+
+            class Meta:
+                app_label = "helpdesk"
+
+        made: list[Any] = [Account, Savings]
+        with connection.schema_editor() as editor:
+            for model in made:
+                editor.create_model(model)
+        monkeypatch.setattr(signals_of_models, "apps", apps)
+        for kind in made:
+            # A copy of an object asks the registry for its class.
+            models_by_name = installed.all_models["helpdesk"]
+            monkeypatch.setitem(models_by_name, kind.__name__.lower(), kind)
+        yield SimpleNamespace(account=Account, listed=Listed, savings=Savings)
+        with connection.schema_editor() as editor:
+            for model in reversed(made):
+                editor.delete_model(model)
+
+
+def declared(server: Server, model: Any, **options: Any) -> Event:
+    made = event("account.changed", model=model, permission=None, server=server, **options)
+
+    @made
+    class Changed:
+        """An account has changed."""
+
+        def may_receive(self, account: Any, frame: Frame) -> bool:
+            return True
+
+        def payload(self, account: Any, frame: Frame) -> AccountData:
+            return AccountData(doubled=account.doubled)
+
+    made.__mcp_register__(server)
+    interest.begin("desk", made.name)
+    return made
+
+
+def keys() -> list[str]:
+    return [*Occurrence.objects.order_by("pk").values_list("object_key", flat=True)]
+
+
+def test_condition_compares_the_value_of_an_expression(server: Server, kinds: Any) -> None:
+    declared(server, kinds.account, when=lambda account: account.balance <= 0)
+    row = kinds.account.objects.create(balance=2)
+    row.balance = models.F("balance") - 1
+    row.save()
+    assert keys() == []
+    row.refresh_from_db()
+    row.balance = models.F("balance") - 1
+    row.save()
+    assert keys() == [str(row.pk)]
+    row.balance = -1
+    row.save()
+    assert keys() == [str(row.pk)]
+
+
+def test_condition_compares_the_value_that_the_database_has_generated(
+    server: Server, kinds: Any
+) -> None:
+    declared(server, kinds.account, when=lambda account: account.doubled > 4)
+    row = kinds.account.objects.create(balance=1)
+    row.balance = 3
+    row.save()
+    row.balance = 4
+    row.save()
+    assert keys() == [str(row.pk)]
+
+
+def test_event_of_a_proxy_happens_for_all_rows_of_its_table(server: Server, kinds: Any) -> None:
+    declared(server, kinds.listed)
+    rows = [kind.objects.create() for kind in (kinds.account, kinds.listed)]
+    assert keys() == [str(row.pk) for row in rows]
+
+
+def test_row_of_a_child_is_deleted_once(server: Server, kinds: Any) -> None:
+    made = declared(server, kinds.account, on="deleted")
+    row = kinds.savings.objects.create(balance=3)
+    key = str(row.pk)
+    row.delete()
+    kinds.savings.objects.create().delete(keep_parents=True)
+    occurrence = Occurrence.objects.get()
+    assert occurrence.object_key == key
+    assert made.restore(occurrence.data, occurrence.event_id).doubled == 6
+
+
+def test_relation_to_many_rows_is_no_argument(server: Server, kinds: Any) -> None:
+    def payload(self: Any, account: Any, frame: Frame) -> AccountData:
+        return AccountData(doubled=0)
+
+    members = {"payload": payload, "__annotations__": {"owners": int}}
+    with pytest.raises(ConfigurationError, match="'owners', which is no field of Account"):
+        event("account.changed", model=kinds.account)(type("Changed", (), members))
+
+
+def test_key_of_several_columns_is_an_error(server: Server) -> None:
+    with isolate_apps("example_site.helpdesk"):
+
+        class Line(models.Model):
+            pk = models.CompositePrimaryKey("order", "number")
+            order = models.IntegerField()
+            number = models.IntegerField()
+
+            class Meta:
+                app_label = "helpdesk"
+
+    with pytest.raises(ConfigurationError, match="has several columns"):
+        declared(server, Line)
