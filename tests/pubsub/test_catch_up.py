@@ -18,7 +18,7 @@ from django_mcp.pubsub.announcements import MERGE_INTERVAL
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
 from django_mcp.stores.memory import MemoryEventStore
-from django_mcp.transports.http.session import cancellation
+from django_mcp.transports.http.session import handler
 from django_mcp.transports.http.session import response as session_call
 from django_mcp.transports.session_engine import key_of
 from tests.constants import SetConstants
@@ -349,7 +349,7 @@ async def test_call_that_was_cancelled_elsewhere_ends_although_the_hint_is_lost(
     await until(lambda: bus.here().has_subscribers(publisher.of_session(address(peer.session))))
     session = await stores.sessions().load(peer.session or "")
     assert session is not None
-    await cancellation.note(session, [key_of("mine")])
+    await handler.note_cancelled(session, [key_of("mine")])
     async with asyncio.timeout(SECONDS):
         await ended.wait()
     await call

@@ -67,7 +67,7 @@ def make_changes(number: int, workers: int, changes: int) -> None:
 def report() -> None:
     rows = Group.objects.order_by("id").values_list("name", flat=True)
     waiting = delivery.has_work()
-    leased = Subscription.objects.exclude(lease_by="").exists()
+    leased = Subscription.objects.exclude(lease_owner="").exists()
     deliveries = [*Delivery.objects.values_list("status", flat=True)]
     print(json.dumps([[*rows], waiting or leased, {s: deliveries.count(s) for s in {*deliveries}}]))
 

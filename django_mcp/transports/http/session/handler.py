@@ -398,11 +398,11 @@ async def cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
                 elsewhere[key] = reason
     if elsewhere and channel_layer.shared() is not None:
         # First the note, then the event: a call first subscribes and then reads the note.
-        await note(session, elsewhere)
+        await note_cancelled(session, elsewhere)
         await publisher.send_to_session(session.address, "cancelled", reasons=elsewhere)
 
 
-async def note(session: Session, keys: Iterable[str]) -> None:
+async def note_cancelled(session: Session, keys: Iterable[str]) -> None:
     """Let calls on other workers find it when they next read their session."""
     now = stores.sessions().now()
     notes = [Change("cancelled", "note", key, now) for key in keys]
