@@ -207,7 +207,7 @@ class _Prepared(NamedTuple):
     @classmethod
     def of(cls, core: Any, what: str, *, strict_numbers: bool) -> _Prepared:
         """Raises ConfigurationError for a type that is refused; ``what`` begins the message."""
-        core = argument_types.prepared(core, strict_numbers=strict_numbers)
+        core = argument_types.prepared(core, strict_numbers=strict_numbers, finite_numbers=True)
         argument_types.check(core, what)
         has_chosen_hash = argument_types.has_chosen_hash(core)
         return cls(argument_types.prepared(core, fail_fast=True), core, has_chosen_hash)

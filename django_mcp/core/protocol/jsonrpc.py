@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any, NamedTuple, TypeGuard, final
 
 from pydantic_core import from_json, to_json
@@ -72,11 +73,10 @@ def decode(data: bytes | str) -> Any:
 def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
     """Return the JSON value that a peer sent, like ``decode``, if processing it costs little.
 
-    Raises InvalidRequest for more than ``max_values`` JSON values, and for an integer beyond 64
-    bits: of those, millions can share a hash value, so that a set of them takes hours to build.
-    It is raised as well, with the id of the message, for JSON that is grammatical and cannot be
-    processed: a string with half a surrogate pair, or too deep a nesting. In a batch, such a
-    message is an ``Unreadable``.
+    Raises InvalidRequest for more than ``max_values`` JSON values, and Unprocessable for JSON that
+    is grammatical and cannot be processed: a number beyond 64 bits, a string with half a surrogate
+    pair, or too deep a nesting. Of integers beyond 64 bits, millions can share a hash value, so
+    that a set of them takes hours to build; larger floats would be infinite.
     """
     if isinstance(data, str):
         data = data.encode("utf-8", "replace")
@@ -92,23 +92,45 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
         value = from_json(data, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         _check_number(data, max_values)
-        value = _read_leniently(data)
-        if value is None:
-            raise ParseError from error
-    has_large_integer = None
+        raise _read_leniently(data) from error
+    has_large_number = None
     if size >= _LARGE:
         # Where there are few values, looking at each takes less time than looking at each byte.
         few = min(size // _BYTES_OF_LARGE, max_values)
-        has_large_integer = _has_large_integer(value, few)
+        has_large_number = _has_large_number(value, few)
     # A short message, or one of many values: its bytes are looked at first.
-    if has_large_integer is None:
+    if has_large_number is None:
         if 2 * max_values <= size < 4 * max_values:
             _check_number(data, max_values)
-        if _MANY_DIGITS in data.translate(_DIGITS_AS_ZERO):
-            has_large_integer = _has_large_integer(value, size)
-    if has_large_integer:
-        raise _large_integer_error(value, size)
+        zeros = data.translate(_DIGITS_AS_ZERO)
+        if _MANY_DIGITS in zeros or _EXPONENT in zeros or _SIGNED_EXPONENT in zeros:
+            has_large_number = _has_large_number(value, size)
+    if has_large_number:
+        raise _unprocessable(LARGE_NUMBER, value)
     return value
+
+
+def decode_messages(data: bytes | str) -> Any:
+    """Return the message or the batch that a peer sent, like ``decode_received``.
+
+    In a batch, an element that cannot be processed is Unreadable: the others are answered.
+    """
+    try:
+        return decode_received(data)
+    except Unprocessable as error:
+        if type(error.value) is not list:
+            raise
+        return [
+            item if _is_readable(item) else Unreadable(_unreadable_error(item))
+            for item in error.value
+        ]
+
+
+class Unprocessable(InvalidRequest):
+    """Grammatical JSON that cannot be processed, with the id if it is a message."""
+
+    value: Any
+    """The JSON: its numbers may be others."""
 
 
 class Unreadable(NamedTuple):
@@ -117,28 +139,22 @@ class Unreadable(NamedTuple):
     error: InvalidRequest
 
 
-def _read_leniently(data: bytes) -> list[Any] | None:
-    """Return the messages of a batch, Unreadable ones included; None if ``data`` is not JSON.
-
-    Raises InvalidRequest, with the id, for a single message: the client waits for its response.
-    """
+def _read_leniently(data: bytes) -> ParseError | Unprocessable:
+    """Return the error for ``data`` that could not be parsed: it may be JSON all the same."""
     try:
         value = json.loads(data.decode(), parse_constant=_refuse_constant, parse_int=_short_integer)
     except (ValueError, RecursionError):
-        return None
-    if type(value) is not list:
-        raise _unreadable_error(value)
-    # Those that are as they should be are answered.
-    return [item if _is_readable(item) else Unreadable(_unreadable_error(item)) for item in value]
+        return ParseError()
+    return _unreadable_error(value)
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _short_integer(digits: str) -> int | None:
-    """The integer, or None for one that is refused anyway: long ones take long to convert."""
-    return int(digits) if len(digits) <= len(_MANY_DIGITS) else None
+def _short_integer(digits: str) -> int:
+    """The integer, or another one that is refused as well: long ones take long to convert."""
+    return int(digits) if len(digits) <= len(_MANY_DIGITS) else MAX_INTEGER
 
 
 def _is_readable(value: Any) -> bool:
@@ -146,20 +162,27 @@ def _is_readable(value: Any) -> bool:
         decode(json.dumps(value))
     except (ParseError, RecursionError):
         return False
-    return True
+    return not _has_large_number(value, MAX_VALUES)
 
 
-def _unreadable_error(message: Any) -> InvalidRequest:
-    identity = message.get("id") if isinstance(message, dict) else None
-    if not _is_readable(identity):
-        identity = None
+def _unreadable_error(message: Any) -> Unprocessable:
     try:
         json.dumps(message, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return _invalid(LONE_SURROGATE, identity)
+        return _unprocessable(LONE_SURROGATE, message)
     except RecursionError:
-        pass
-    return _invalid(TOO_DEEP, identity)
+        return _unprocessable(TOO_DEEP, message)
+    is_large = _has_large_number(message, MAX_VALUES)
+    return _unprocessable(LARGE_NUMBER if is_large else TOO_DEEP, message)
+
+
+def _unprocessable(text: str, message: Any) -> Unprocessable:
+    """Return the error with the id of the message, unless the id is such a value itself."""
+    identity = message.get("id") if isinstance(message, dict) else None
+    is_repeated = is_id(identity) and _is_readable(identity)
+    error = Unprocessable(text, request_id=identity if is_repeated else None)
+    error.value = message
+    return error
 
 
 LONE_SURROGATE = (
@@ -167,6 +190,7 @@ LONE_SURROGATE = (
     "character. Send whole characters"
 )
 TOO_DEEP = "The message is nested too deeply"
+LARGE_NUMBER = "A number is beyond 64 bits: send it as a string"
 
 
 def _check_number(data: bytes, limit: int) -> None:
@@ -175,14 +199,6 @@ def _check_number(data: bytes, limit: int) -> None:
     most = 1 + len(data) - len(data.translate(None, b",[{"))
     if most > limit and _has_more_values(data, limit):
         raise InvalidRequest(f"A message has at most {limit} JSON values")
-
-
-def _large_integer_error(message: Any, size: int) -> InvalidRequest:
-    """Return the error with the id of the message, unless the id is such an integer itself."""
-    identity = message.get("id") if isinstance(message, dict) else None
-    if _has_large_integer(identity, size):
-        identity = None
-    return _invalid("An integer is beyond 64 bits: send it as a string", identity)
 
 
 _LARGE = 4096
@@ -194,12 +210,15 @@ _MANY_TEXTS = 64
 _TEXTS_AT_ONCE = 512
 _MANY_DIGITS = b"0" * len(str(MAX_INTEGER))
 """The digits of a large integer, after ``_DIGITS_AS_ZERO``."""
-_DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
+_DIGITS_AS_ZERO = bytes.maketrans(b"123456789E", b"0" * 9 + b"e")
+_EXPONENT = b"0e000"
+"""The exponent of a float beyond 64 bits, after ``_DIGITS_AS_ZERO``, unless it has many digits."""
+_SIGNED_EXPONENT = b"0e+000"
 _OTHERS_AS_ZERO = bytes(byte if byte in b'"[]{},' else ord("0") for byte in range(256))
 """A table for ``translate`` which keeps the punctuation of JSON, except colons."""
 _CHUNK = 65_536
 _CONTAINERS = frozenset({list, dict})
-_LOOKED_AT = _CONTAINERS | {int}
+_LOOKED_AT = _CONTAINERS | {int, float}
 
 
 def _has_more_values(data: bytes, limit: int) -> bool:
@@ -233,8 +252,8 @@ def _commas_and_items(data: bytes) -> int:
     return data.count(b",") + data.count(b"[") + data.count(b"{") - empty
 
 
-def _has_large_integer(value: Any, limit: int) -> bool | None:
-    """Whether an integer in ``value`` is too large; None if it has more values than ``limit``.
+def _has_large_number(value: Any, limit: int) -> bool | None:
+    """Whether a number in ``value`` is too large; None if it has more values than ``limit``.
 
     Values are looked at level by level: first the outermost, then those inside it, and so on.
     """
@@ -245,6 +264,9 @@ def _has_large_integer(value: Any, limit: int) -> bool | None:
             return False
         integers = [item for item in level if type(item) is int]
         if integers and not -MAX_INTEGER <= min(integers) <= max(integers) < MAX_INTEGER:
+            return True
+        floats = [item for item in level if type(item) is float]
+        if not all(map(isfinite, floats)):
             return True
         level, number_on_level = inside(level)
         number += number_on_level

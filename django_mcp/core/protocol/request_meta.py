@@ -71,7 +71,7 @@ def read_message(
     Raises the error of the first check that fails, with the id of the request. ``read`` explains
     the other arguments. The metadata of a notification are not read.
     """
-    value = jsonrpc.decode_received(data)
+    value = jsonrpc.decode_messages(data)
     if type(value) is list:
         return value, None
     message = jsonrpc.read(value)

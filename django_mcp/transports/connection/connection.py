@@ -124,7 +124,7 @@ class Connection:
     def receive(self, data: bytes | str) -> None:
         """Accept one message or batch; one that is invalid is answered with an error."""
         try:
-            value = jsonrpc.decode_received(data)
+            value = jsonrpc.decode_messages(data)
             if self._opening is None:
                 self._take_value(value)
             elif len(self._held) < MAX_HELD:

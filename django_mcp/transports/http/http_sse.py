@@ -100,7 +100,7 @@ async def take(exchange: HttpExchange) -> None:
     body = await exchange.read_body(conf.get().max_body_size)
     exchange.check_media_types()
     name, _, channel = _name(exchange).partition(SEPARATOR)
-    jsonrpc.decode_received(body)
+    jsonrpc.decode_messages(body)
     await _forward(channel, group_of(name), {"body": body.decode()})
     await exchange.respond(202, b"", ())
 

@@ -89,6 +89,10 @@ class TestJsonInStrings:
     def test_any_other_string_is_rejected(self, text: str) -> None:
         assert problem(list[int], text) == "a: Input should be a valid list"
 
+    @pytest.mark.parametrize("item", ['"\\ud83d"', "1e999", "1" * 5000])
+    def test_string_whose_items_cannot_be_processed_is_rejected(self, item: str) -> None:
+        assert problem(list[Any], f"[1, {item}]") == "a: Input should be a valid list"
+
     def test_items_of_a_parsed_string_are_validated(self) -> None:
         assert problem(list[int], '["x"]') == "a.0: Input should be a valid integer"
 
@@ -134,6 +138,15 @@ class TestNumbers:
         assert [each["type"] for each in listed] == ["integer", "string"]
         assert valid(lax, "12345678901234567890123") == 12345678901234567890123
         assert valid(Annotated[float, Field(strict=False)], "1.5") == 1.5
+
+    @pytest.mark.parametrize("text", ["nan", "Infinity", "-inf", "1e999"])
+    def test_string_is_a_finite_number(self, text: str) -> None:
+        def it(n: float) -> str:
+            return str(n)
+
+        with pytest.raises(InvalidArguments, match="finite number"):
+            prompt_component(it).validate_input({"n": text})
+        assert "finite number" in problem(list[Annotated[float, Field(strict=False)]], [text])
 
     def test_validator_of_an_annotation_may_return_a_string(self) -> None:
         assert valid(Annotated[int, BeforeValidator(lambda text: str(text))], 5) == 5

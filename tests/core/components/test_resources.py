@@ -177,6 +177,16 @@ class TestResourceTemplate:
             read(component, "shop://tickets/seven")
         assert caught.value.data == {"uri": "shop://tickets/seven"}
 
+    @pytest.mark.parametrize("text", ["nan", "inf", "1e999"])
+    def test_number_that_is_not_finite_raises_resource_not_found(self, text: str) -> None:
+        def price(most: float) -> float:
+            return most
+
+        component = template(price, "shop://prices/{most}")
+        assert read(component, "shop://prices/1.5") == 1.5
+        with pytest.raises(ResourceNotFound):
+            read(component, f"shop://prices/{text}")
+
     def test_template_does_not_match_other_uris(self) -> None:
         assert template(ticket).match("shop://tickets/7/comments") is None
 

@@ -108,6 +108,26 @@ def test_id_beyond_64_bits_is_not_repeated() -> None:
     assert caught.value.request_id is None
 
 
+@rows("digits", ["1e309", "-1e309", "1E+309", "1.5e0400", "9" * 400 + ".0", "[0.1, 1e999]"])
+def test_float_beyond_64_bits_is_rejected_with_the_remedy(digits: str) -> None:
+    for text in ("short", "long " * 2000):
+        message = f'{{"id": 7, "params": {{"text": "{text}", "a": [{{"b": {digits}}}]}}}}'
+        with pytest.raises(InvalidRequest, match="send it as a string") as caught:
+            jsonrpc.decode_received(message)
+        assert caught.value.request_id == 7
+
+
+@rows("text", ["1e308", "-1.5E+300", "1e-999", "0.1e0001"])
+def test_float_of_64_bits_is_accepted(text: str) -> None:
+    assert jsonrpc.decode_received(f'{{"a": {text}, "b": "1e999"}}')["a"] == float(text)
+
+
+def test_integer_of_thousands_of_digits_is_rejected_with_the_remedy() -> None:
+    with pytest.raises(InvalidRequest, match="send it as a string") as caught:
+        jsonrpc.decode_received(f'{{"id": 7, "params": {{"a": {"9" * 5000}}}}}')
+    assert caught.value.request_id == 7
+
+
 @rows("data", ["\ud800", b"\xff", b"[NaN]", b""])
 def test_what_is_no_json_is_rejected(data: bytes | str) -> None:
     with pytest.raises(ParseError):
@@ -144,14 +164,31 @@ def test_id_that_cannot_be_sent_is_not_repeated(identity: Any) -> None:
     assert caught.value.request_id is None
 
 
-def test_other_messages_of_a_batch_are_read() -> None:
-    sound = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    broken = {"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {"a": "\ud83d"}}
-    first, second = jsonrpc.decode_received(json.dumps([sound, broken]))
+@rows(
+    ("value", "reason"),
+    [
+        ('"\\ud83d"', "surrogate"),
+        ("[" * 300 + "]" * 300, "nested"),
+        ("1" * 20, "64 bits"),
+        ("1" * 5000, "64 bits"),
+        ("1e999", "64 bits"),
+    ],
+)
+def test_other_messages_of_a_batch_are_read(value: str, reason: str) -> None:
+    sound = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
+    broken = f'{{"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {{"a": {value}}}}}'
+    first, second = jsonrpc.decode_messages(f"[{sound}, {broken}]")
     assert jsonrpc.read(first) == jsonrpc.Request(1, "ping", {})
-    with pytest.raises(InvalidRequest, match="surrogate") as caught:
+    with pytest.raises(InvalidRequest, match=reason) as caught:
         jsonrpc.read(second)
     assert caught.value.request_id == 2
+
+
+def test_integer_of_thousands_of_digits_is_refused_beside_half_a_surrogate_pair() -> None:
+    """Neither stands for the other: the integer does not become null."""
+    elements = [f'{{"id": 1, "a": {"1" * 5000}}}', '{"id": 2, "a": "\\ud83d"}']
+    batch = jsonrpc.decode_messages(f"[{', '.join(elements)}]")
+    assert [element.error.request_id for element in batch] == [1, 2]
 
 
 @rows("data", [b'{"id": 1, "a": "\\ud83d", "b": NaN}', b'{"id": 1, "a": "\\ud83d"', b"[" * 10_000])
