@@ -93,22 +93,20 @@ class RateLimit:
 
         Raises StoreUnavailable (503) if the cache does not answer.
         """
-        if self._is_limited(frame) and await _is_usable(frame):
+        name = frame.message.params.get("name")
+        is_limited = frame.message.method in self.methods and (
+            self.tools is None or (isinstance(name, str) and name in self.tools)
+        )
+        if is_limited and await _is_usable(frame):
             period = self._period()
             if self.key is None:
                 identities = [f"{word} {IDENTITIES[word](frame)}" for word in self.by]
             else:
                 identities = [self.key(frame)]
-            name = digest(frame.server.name, *identities, *self._limit, period.name)
-            if await self._increment(f"django_mcp.rate.{name}", period) > self.calls:
+            counted = digest(frame.server.name, *identities, *self._limit, period.name)
+            if await self._increment(f"django_mcp.rate.{counted}", period) > self.calls:
                 self._refuse(frame, period)
         return await call_next(frame)
-
-    def _is_limited(self, frame: Frame) -> bool:
-        if frame.message.method not in self.methods:
-            return False
-        name = frame.message.params.get("name")
-        return self.tools is None or (isinstance(name, str) and name in self.tools)
 
     @property
     def resource(self) -> str:

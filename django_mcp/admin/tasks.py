@@ -115,7 +115,7 @@ class McpTaskAdmin(ReadOnlyAdmin):
         """Submit tasks again if their messages may be lost. Each of them starts only once."""
         keys = list(queryset.filter(WAITING).values_list("pk", flat=True))
         for key in keys:
-            submission.submit_again(key)
+            submission.follow(None, submit=key)
         count = len(keys)
         text = ngettext("%d task was submitted again.", "%d tasks were submitted again.", count)
         self.message_user(request, text % count, messages.SUCCESS if count else messages.WARNING)

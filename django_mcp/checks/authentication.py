@@ -183,7 +183,16 @@ def _missing_login(component: Component, authenticators: Sequence[Authenticator]
 def check_sent_tokens() -> Found:
     for server in registry.servers():
         from_sender = [*dropwhile(_sends_no_tokens, _authenticators(server))]
-        if names := [type(item).__name__ for item in from_sender if _takes_own_tokens(item)]:
+        # Who accepts bearer tokens that an authenticator before it could take for its own. Personal
+        # access tokens are known by their prefix, and are not sent.
+        names = [
+            type(item).__name__
+            for item in from_sender
+            if getattr(item, "scheme", None) == BEARER
+            and _sends_no_tokens(item)
+            and not isinstance(item, TokenAuthentication)
+        ]
+        if names:
             sender = type(from_sender[0]).__name__
             yield Warning(
                 f"{sender} is listed before {', '.join(names)} at the MCP server {server.name!r}, "
@@ -216,13 +225,6 @@ def _demands_credentials(item: Authenticator) -> bool:
 
 def _sends_no_tokens(item: Authenticator) -> bool:
     return not getattr(item, "sends_tokens", False)
-
-
-def _takes_own_tokens(item: Authenticator) -> bool:
-    """Whether it accepts bearer tokens that an authenticator before it could take for its own."""
-    if isinstance(item, TokenAuthentication):
-        return False  # Personal access tokens are known by their prefix, and are not sent.
-    return getattr(item, "scheme", None) == BEARER and _sends_no_tokens(item)
 
 
 @check()

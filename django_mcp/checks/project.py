@@ -26,7 +26,13 @@ FILE_LISTS = ("RECORD", "SOURCES.txt")
 
 @check(requires_settings=False)
 def check_names() -> Found:
-    installed = [item for item in metadata.distributions() if _has_package(item)]
+    # The lists of files are searched as strings: ``packages_distributions`` parses them, which
+    # takes longer than all other checks together.
+    installed = [
+        item
+        for item in metadata.distributions()
+        if any("django_mcp/__init__.py" in (item.read_text(name) or "") for name in FILE_LISTS)
+    ]
     owners = {item.metadata["Name"].lower().replace("_", "-") for item in installed}
     for name in sorted(owners - {DISTRIBUTION}):
         yield Error(
@@ -35,16 +41,6 @@ def check_names() -> Found:
             hint=f"Uninstall {name}, then install {DISTRIBUTION} again.",
             id="django_mcp.E001",
         )
-
-
-def _has_package(distribution: metadata.Distribution) -> bool:
-    """Whether a distribution installs a package of our name.
-
-    Its lists of files are searched as strings: ``packages_distributions`` parses them, which takes
-    longer than all other checks together.
-    """
-    lists = (distribution.read_text(name) or "" for name in FILE_LISTS)
-    return any("django_mcp/__init__.py" in files for files in lists)
 
 
 @check(requires_settings=False)

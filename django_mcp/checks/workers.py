@@ -10,7 +10,6 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf
 from django_mcp.checks.base import Found, check
-from django_mcp.conf import Backend
 
 IN_MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 LOCAL_CACHES = (
@@ -66,20 +65,17 @@ def check_workers() -> Found:
 def check_stores_in_memory() -> Found:
     site = conf.get()
     for name, backend in site.stores.items():
-        if _is_in_one_process(backend):
+        is_local = backend.path.startswith("django_mcp.stores.memory.")
+        if backend.path.startswith("django_mcp.stores.cache."):
+            cache = settings.CACHES.get(backend.options.get("alias", "default"), {})
+            is_local = cache.get("BACKEND") in LOCAL_CACHES
+        if is_local:
             yield Warning(
                 f'DJANGO_MCP["STORES"]["{name}"] stores {name} in the memory of one process: '
                 "other workers cannot read them, and a restart clears them.",
                 hint="Use the database, which is the default, or a cache that all workers share.",
                 id="django_mcp.W008",
             )
-
-
-def _is_in_one_process(backend: Backend) -> bool:
-    if backend.path.startswith("django_mcp.stores.cache."):
-        cache = settings.CACHES.get(backend.options.get("alias", "default"), {})
-        return cache.get("BACKEND") in LOCAL_CACHES
-    return backend.path.startswith("django_mcp.stores.memory.")
 
 
 @check()

@@ -81,18 +81,15 @@ def text(description: Description) -> str:
     schema = tool["inputSchema"]
     required = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
-        lines.append(f"  - {name}{_type_of(member)}{', required' if name in required else ''}")
+        kind = member.get("type") if isinstance(member, Mapping) else None
+        if isinstance(kind, list):
+            kind = " or ".join(kind)
+        shown_kind = f": {kind}" if kind else ""
+        lines.append(f"  - {name}{shown_kind}{', required' if name in required else ''}")
         if _is_explained(member):
             lines.append(f"    {member['description']}")
     lines += [f"  Weak: {weakness}" for weakness in description.weaknesses]
     return "\n".join(lines)
-
-
-def _type_of(schema: Any) -> str:
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    if isinstance(kind, list):
-        kind = " or ".join(kind)
-    return f": {kind}" if kind else ""
 
 
 def totals(descriptions: Iterable[Description]) -> Iterator[str]:

@@ -317,11 +317,16 @@ def _try_endpoints(client: Client, metadata: Json, findings: list[Finding]) -> P
         "token_endpoint": Probe("POST", "", (READS_JSON, form), b"grant_type=authorization_code"),
         "registration_endpoint": Probe("POST", "", (READS_JSON, JSON), b"[]"),
     }
+    registers_by_document = (
+        "document" in client.registers_by
+        and authorization_server.takes_documents(metadata)
+        and "none" in authorization_server.authentication_methods(metadata)
+    )
     for name, probe in probes.items():
         url = metadata.get(name)
         if not isinstance(url, str) or split(url).scheme not in ("http", "https"):
             continue
-        if name == "registration_endpoint" and _registers_by_document(client, metadata):
+        if name == "registration_endpoint" and registers_by_document:
             continue
         answer = yield replace(probe, url=url)
         findings += authorization_server.of_endpoint_answer(name, answer)
@@ -331,12 +336,6 @@ def _try_endpoints(client: Client, metadata: Json, findings: list[Finding]) -> P
             findings += authorization_server.of_login(login, (yield page))
         if client.origin is not None and name != "authorization_endpoint":
             findings += yield from _preflight(f"The {name}", url, client.origin, ("content-type",))
-
-
-def _registers_by_document(client: Client, metadata: Json) -> bool:
-    has_none = "none" in authorization_server.authentication_methods(metadata)
-    takes_documents = authorization_server.takes_documents(metadata)
-    return "document" in client.registers_by and takes_documents and has_none
 
 
 def _preflight(place: str, url: str, origin: str, needed: Sequence[str]) -> Playing[list[Finding]]:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from django_mcp.core.concurrency.loops import LoopTimer
 from django_mcp.core.ports import Port
@@ -62,14 +63,12 @@ async def _try(step: Step) -> None:
 
 def steps_of_extensions() -> list[Step]:
     steps = [step for one in INSTALLED.all for step in one.rounds]
-    return steps + [_on_thread(one.prune) for one in INSTALLED.all if one.prune is not None]
+    prunes = [one.prune for one in INSTALLED.all if one.prune is not None]
+    return steps + [partial(_prune_on_thread, prune) for prune in prunes]
 
 
-def _on_thread(prune: Callable[[], object]) -> Step:
-    async def step(_: float) -> object:
-        return await pools.run_in_threads_of(THREADS, prune)
-
-    return step
+async def _prune_on_thread(prune: Callable[[], object], _: float) -> object:
+    return await pools.run_in_threads_of(THREADS, prune)
 
 
 def _pause() -> float:

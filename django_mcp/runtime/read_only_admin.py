@@ -148,14 +148,14 @@ class ReadOnlyAdmin(ListedLookups):
         listed: Any = super().get_fields(request, obj)
         if obj is None:
             return listed
-        return [
-            name for name in listed if name not in self.optional_fields or self._value(obj, name)
-        ]
-
-    def _value(self, row: Any, name: str) -> Any:
-        """Return what the page shows of a field; None if it is empty."""
-        shown = getattr(self, name)(row) if hasattr(self, name) else getattr(row, name)
-        return None if shown == NOTHING else shown
+        names = []
+        for name in listed:
+            if name in self.optional_fields:
+                shown = getattr(self, name)(obj) if hasattr(self, name) else getattr(obj, name)
+                if not shown or shown == NOTHING:
+                    continue
+            names.append(name)
+        return names
 
 
 def caller_of(principal: str) -> Any:

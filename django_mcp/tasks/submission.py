@@ -16,7 +16,7 @@ from functools import partial
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.errors import TooManyRequests
-from django_mcp.core.protocol.tasks import Status, Task
+from django_mcp.core.protocol.tasks import Task
 from django_mcp.pubsub import bus
 from django_mcp.runtime import background
 from django_mcp.stores.base import StoreFull
@@ -101,24 +101,10 @@ async def submit_unstarted(pause: float) -> None:
         await asyncio.sleep(pause)
 
 
-def follow_decision(changed: Changed) -> None:
-    """Publish a decision, and submit the task if it was approved, from synchronous code."""
-    is_approved = changed.after.status is Status.WORKING
-    _on_thread(changed, changed.after.id if is_approved else None)
+def follow(changed: Changed | None, *, submit: str | None = None) -> None:
+    """Publish a change from synchronous code, and submit the approved task with the id ``submit``.
 
-
-def publish_on_thread(changed: Changed) -> None:
-    """Publish a change of a task that runs already, from synchronous code."""
-    _on_thread(changed, None)
-
-
-def submit_again(task_id: str) -> None:
-    """Submit a task that was approved, and not started, from synchronous code."""
-    _on_thread(None, task_id)
-
-
-def _on_thread(changed: Changed | None, task_id: str | None) -> None:
-    """Publish a change, and submit a task, on a thread with an event loop; return at once.
+    It has a thread with an event loop, and returns at once.
 
     A task that runs in this process runs there, because the request may have no event loop that
     lasts. A process that is told to stop waits for it.
@@ -128,13 +114,13 @@ def _on_thread(changed: Changed | None, task_id: str | None) -> None:
     async def publish_and_submit() -> None:
         if changed is not None:
             await changes.publish(changed)
-        if task_id is None:
+        if submit is None:
             return
         runner = runners.get()
         if runner.runs_here:
-            await runner.run(task_id)
+            await runner.run(submit)
         else:
-            await submit_approved(task_id)
+            await submit_approved(submit)
 
     def work() -> None:
         try:

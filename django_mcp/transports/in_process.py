@@ -75,7 +75,9 @@ class DjangoInProcessCaller:
         else:
             inner = _within(frame, server, method, params)
         if server.short_lists:
-            inner = _with_all_tools(inner)
+            # The site itself needs no search to know its tools.
+            selection = replace(inner.principal.selection or Selection(), all_tools=True)
+            inner = replace(inner, auth=replace(inner.principal, selection=selection))
         prepared = await handle.prepare(inner, site.get())
         result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
         if isinstance(result, McpError):
@@ -98,7 +100,8 @@ class DjangoInProcessCaller:
             frame = _frame(_exchange(server, _principal(user, scopes)), read)
         except McpError as error:
             return error.to_json_rpc(read.id, NEWEST)
-        return await _answer(frame)
+        answer: dict[str, Any] = jsonrpc.decode(await handle.answer(frame, site.get()))
+        return answer
 
     def frame(self, server: Server, client_info: Json, capabilities: Json, *, user: Any) -> Frame:
         principal = _principal(user, ())
@@ -119,19 +122,6 @@ class DjangoInProcessCaller:
 
         with pools.thread_sensitive():
             return async_to_sync(run)()
-
-
-def _with_all_tools(frame: Frame) -> Frame:
-    """A call of the site itself, which needs no search to know its tools."""
-    principal = frame.principal
-    selection = replace(principal.selection or Selection(), all_tools=True)
-    return replace(frame, auth=replace(principal, selection=selection))
-
-
-async def _answer(frame: Frame) -> dict[str, Any]:
-    body = await handle.answer(frame, site.get())
-    answer: dict[str, Any] = jsonrpc.decode(body)
-    return answer
 
 
 LOCAL = "local"

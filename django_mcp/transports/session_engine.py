@@ -275,21 +275,16 @@ def read_batch(values: Sequence[Any]) -> tuple[list[Message], list[InvalidReques
     errors: list[InvalidRequest] = []
     for value in values:
         try:
-            messages.append(_read_element(value))
+            message = jsonrpc.read(value)
+            if isinstance(message, Request) and message.method == "initialize":
+                raise InvalidRequest("initialize is sent alone", request_id=message.id)
+            messages.append(message)
         except InvalidRequest as error:
             errors.append(error)
     responses = [message for message in messages if isinstance(message, Response)]
     if responses and len(responses) < len(messages):
         raise InvalidRequest("A batch holds responses, or requests and notifications, not both")
     return messages, errors
-
-
-def _read_element(value: Any) -> Message:
-    """One message of a batch; raises InvalidRequest for one that may not be in a batch."""
-    message = jsonrpc.read(value)
-    if isinstance(message, Request) and message.method == "initialize":
-        raise InvalidRequest("initialize is sent alone", request_id=message.id)
-    return message
 
 
 # The experimental ``notifications/keepalive``, on one connection of a session. A server declares it

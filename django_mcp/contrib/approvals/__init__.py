@@ -12,7 +12,7 @@ An approval is *requested* by a call, *decided* by a person, and used by one run
    call: with its task, with a result, or with its status. Nothing has run yet.
 4. A person decides on a page (``views``), in the admin, or in the client: ``Approval.decide``. The
    status of the task and the decision are stored in one transaction. After its commit,
-   ``submission.follow_decision`` submits an approved task.
+   ``submission.follow`` submits an approved task.
 5. The runner calls ``tasks.execution.run``. ``TaskStore.start`` leases the row to one run, and
    ``execution.restore`` makes the Frame again. ``step.grant`` verifies the row, and sets the
    ``Grant``.

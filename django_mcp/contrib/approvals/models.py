@@ -268,7 +268,9 @@ class Approval(McpTask):
         changed = self.decide(user, decision, comment=comment, where=where)
         if changed is None:
             return False
-        follow = partial(submission.follow_decision, changed)
+        is_approved = changed.after.status is Status.WORKING
+        submit = changed.after.id if is_approved else None
+        follow = partial(submission.follow, changed, submit=submit)
         transaction.on_commit(follow, using=router.db_for_write(Approval))
         return True
 

@@ -351,7 +351,8 @@ class CallAdmin(ReadOnlyAdmin):
         from django_mcp.contrib.call_log.chart import chart
 
         self._check_view(request)
-        days = _days(request.GET.get("days", ""))
+        chosen = request.GET.get("days", "")
+        days = int(chosen) if chosen in map(str, PERIODS) else 7
         numbers = dashboard.read(days)
         sees_exceptions = request.user.has_perm(VIEW_EXCEPTION)
         listed = reverse(f"{self.admin_site.name}:django_mcp_calls_call_changelist")
@@ -391,11 +392,6 @@ class CallAdmin(ReadOnlyAdmin):
     def _check_view(self, request: HttpRequest) -> None:
         if not self.has_view_permission(request):
             raise PermissionDenied
-
-
-def _days(text: str) -> int:
-    """The chosen number of days; that of a week for anything else."""
-    return int(text) if text in map(str, PERIODS) else 7
 
 
 def _with_urls(listed: str, lines: list[L]) -> list[tuple[L, str]]:

@@ -116,12 +116,17 @@ def read(days: int) -> Dashboard:
     for (user,), group in _counted(rows, "user"):
         by_user.setdefault(user, Counts()).add(group)
     since = {"day__gte": first.isoformat()}
+    components = []
+    for (server, kind, component), counts in _largest(by_component):
+        filters = {**since, "server": server, "kind__exact": kind, "component": component or NONE}
+        label = component or _("(not declared)")
+        components.append(Line(label, server, kind, counts, filters))
     return Dashboard(
         first=first,
         last=last,
         total=total,
         days=_by_day(rows, first, days),
-        components=[_component_line(key, counts, since) for key, counts in _largest(by_component)],
+        components=components,
         users=_user_lines(_largest(by_user), since),
         others=max(len(by_component) - MOST, 0) + max(len(by_user) - MOST, 0),
     )
@@ -237,12 +242,6 @@ def _largest(counted: Mapping[Any, Counts]) -> list[tuple[Any, Counts]]:
         return -entry[1].calls, str(entry[0])
 
     return sorted(counted.items(), key=order)[:MOST]
-
-
-def _component_line(key: tuple[str, str, str], counts: Counts, since: Mapping[str, str]) -> Line:
-    server, kind, component = key
-    filters = {**since, "server": server, "kind__exact": kind, "component": component or NONE}
-    return Line(component or _("(not declared)"), server, kind, counts, filters)
 
 
 def _user_lines(counted: list[tuple[Any, Counts]], since: Mapping[str, str]) -> list[Line]:

@@ -98,7 +98,11 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
     params = request.params
     target = params.get(TARGETS[method])
     sent = params.get("arguments")
-    names = _logged_names(frame, target) if method == "tools/call" else ()
+    error_text = ""
+    if outcome != "ok":
+        # The text that the client received.
+        error = frame.exchange.error
+        error_text = frame.exchange.error_text if error is None else str(error.message)
     QUEUE.append(
         Entry(
             time.time(),
@@ -111,27 +115,22 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
             frame.user,
             frame.revision.version,
             frame.private.get("client_info"),
-            logged(names, sent) if names else "",
+            _logged_of_call(frame, target, sent) if method == "tools/call" else "",
             size_of(sent),
             response_size,
-            "" if outcome == "ok" else _text_of_error(frame),
+            error_text,
             frame.exchange.exception,
         )
     )
 
 
-def _text_of_error(frame: Frame) -> str:
-    """The text that the client received of an error."""
-    error = frame.exchange.error
-    return frame.exchange.error_text if error is None else str(error.message)
-
-
-def _logged_names(frame: Frame, name: Any) -> tuple[str, ...]:
-    """The arguments that the call log may store; none of a tool that its session has."""
+def _logged_of_call(frame: Frame, name: Any, sent: Any) -> str:
+    """The JSON of the arguments that the tool allows; "" for a tool that its session has."""
     if not isinstance(name, str) or f"tool:{name}" in frame.private.get("components", ()):
-        return ()
+        return ""
     tool = frame.server.components.find(ToolComponent.kind, name)
-    return () if tool is None else tool.options.get(LOG_ARGUMENTS, ())
+    names = () if tool is None else tool.options.get(LOG_ARGUMENTS, ())
+    return logged(names, sent) if names else ""
 
 
 def size_of(arguments: Any) -> int | None:

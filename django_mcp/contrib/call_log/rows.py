@@ -113,7 +113,12 @@ class Batch:
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection = connection
         self._adapt = connection.ops
-        self._zone = _naive_zone(connection)
+        # The time zone of naive times in the database; None if its times have a time zone. Django
+        # converts an aware time as well, but needs twice as long for it.
+        self._zone: tzinfo | None = timezone.get_default_timezone()
+        if settings.USE_TZ:
+            has_zones = connection.features.supports_timezones
+            self._zone = None if has_zones else connection.timezone
         self._user_model = get_user_model()
         self._common: dict[tuple[Any, ...], CommonColumns] = {}
         self._days: dict[float, Any] = {}
@@ -121,9 +126,12 @@ class Batch:
     def row(self, entry: Entry) -> tuple[Any, ...]:
         """Return the row of a call, in the order of COLUMNS."""
         began = entry.ended_at - entry.duration
+        time = datetime.fromtimestamp(began, self._zone or UTC)
+        if self._zone is not None:
+            time = time.replace(tzinfo=None)
         return (
             *self.common(entry),
-            self._time(began),
+            self._adapt.adapt_datetimefield_value(time),
             self._day(began),
             entry.outcome,
             entry.outcome in FAILURES,
@@ -163,8 +171,11 @@ class Batch:
         caller = entry.principal
         client = entry.client or {}
         kind = KINDS[entry.method]
+        user = None  # Of anybody but a row of the user model.
+        if isinstance(entry.user, self._user_model):
+            user = FIELDS["user"].get_db_prep_save(entry.user.pk, self._connection)
         return CommonColumns(
-            user=self._user(entry.user),
+            user=user,
             principal=_fitting("principal", caller.key),
             program=_fitting("program", caller.program or caller.claims.get("token_name")),
             token=_fitting("token", caller.claims.get("token_id")),
@@ -177,18 +188,6 @@ class Batch:
             client_version=_fitting("client_version", client.get("version")),
         )
 
-    def _user(self, user: Any) -> Any:
-        """The key of a row of the user model; None for anybody else."""
-        if not isinstance(user, self._user_model):
-            return None
-        return FIELDS["user"].get_db_prep_save(user.pk, self._connection)
-
-    def _time(self, began: float) -> Any:
-        time = datetime.fromtimestamp(began, self._zone or UTC)
-        return self._adapt.adapt_datetimefield_value(
-            time if self._zone is None else time.replace(tzinfo=None)
-        )
-
     def _day(self, began: float) -> Any:
         minute = began // 60
         if minute not in self._days:
@@ -196,16 +195,6 @@ class Batch:
             day = time.astimezone(timezone.get_default_timezone()).date()
             self._days[minute] = self._adapt.adapt_datefield_value(day)
         return self._days[minute]
-
-
-def _naive_zone(connection: BaseDatabaseWrapper) -> tzinfo | None:
-    """The time zone of naive times in the database; None if its times have a time zone.
-
-    Django converts an aware time as well, but needs twice as long for it.
-    """
-    if not settings.USE_TZ:
-        return timezone.get_default_timezone()
-    return None if connection.features.supports_timezones else connection.timezone
 
 
 def component_of(server: Server, kind: str, target: Any) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
+from django.http import HttpRequest
 from django.utils import timezone
 
+from django_mcp.runtime.around import tenants
 from django_mcp.runtime.signing import DjangoSigner
 
 PURPOSE = "elicitation link"
@@ -44,8 +45,14 @@ class Link:
     def expires_at(self) -> datetime:
         return datetime.fromtimestamp(self.expires, timezone.get_default_timezone())
 
-    def is_for(self, user: Any) -> bool:
-        return bool(user.is_authenticated and user.is_active and str(user.pk) == self.user)
+    def is_for(self, request: HttpRequest) -> bool:
+        """Whether the link is for the user and the page of a request, at its tenant."""
+        if self.tenant != tenants.of_request(request):
+            return False
+        match = request.resolver_match
+        user = request.user
+        is_own = user.is_authenticated and user.is_active and str(user.pk) == self.user
+        return is_own and match is not None and self.view == match.view_name
 
 
 def token_of(link: Link) -> str:

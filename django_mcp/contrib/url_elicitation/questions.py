@@ -106,7 +106,7 @@ def _answer(row: McpTask, key: str, result: Json) -> None:
     with suppress(TaskEnded):  # It was cancelled, or its time was over, meanwhile.
         changed = store.get().change_here(row.pk, apply)
         if changed is not None:
-            submission.publish_on_thread(changed)
+            submission.follow(changed)
 
 
 # The form.

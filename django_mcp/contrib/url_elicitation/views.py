@@ -21,19 +21,10 @@ from django.views.generic import FormView
 from django_mcp.contrib.url_elicitation import links
 from django_mcp.contrib.url_elicitation.links import Link
 from django_mcp.contrib.url_elicitation.models import PageAnswer, max_file_bytes, stored_files
-from django_mcp.runtime.around import tenants
 from django_mcp.runtime.pages import ProtectedPage
 
 DECLINE = "decline"
 """The name of the button that answers nothing."""
-
-
-def _is_for(link: Link, request: HttpRequest) -> bool:
-    """Whether the link is for the user and the page of a request, at its tenant."""
-    if link.tenant != tenants.of_request(request):
-        return False
-    match = request.resolver_match
-    return link.is_for(request.user) and match is not None and link.view == match.view_name
 
 
 class OwnLink(LoginRequiredMixin):
@@ -50,7 +41,7 @@ class OwnLink(LoginRequiredMixin):
         if not request.user.is_authenticated:
             return self.handle_no_permission()
         link = links.read(token)
-        if link is None or not _is_for(link, request):
+        if link is None or not link.is_for(request):
             # One response for all of these, so that nobody learns of the links of others.
             return TemplateResponse(request, self.invalid_template_name, status=404)
         self.link = link
@@ -114,15 +105,11 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
                 None, _("The files have more than %(size)s.") % {"size": filesizeformat(most)}
             )
             return self.form_invalid(form)
-        # The posted values: the handler validates them again, into the same types.
+        # The posted values: the handler validates them again, into the same types. A widget with
+        # parts numbers its own: ``day_0``.
         data = {
             key: values
             for key, values in self.request.POST.lists()
-            if _belongs_to_field(key, names)
+            if key in names or key.rpartition("_")[0] in names
         }
         return self.complete({"data": data, "files": stored_files(uploaded)})
-
-
-def _belongs_to_field(key: str, names: set[str]) -> bool:
-    """Whether a posted value belongs to a field; a widget with parts numbers them: ``day_0``."""
-    return key in names or key.rpartition("_")[0] in names

@@ -45,13 +45,11 @@ def _public_url(server: Server, given: str | None) -> str:
         raise CommandError('Set DJANGO_MCP["BASE_URL"] to the public URL of the site, or use --url')
     url = calls.checked_url(given or calls.url_of(server))
     parts = urlsplit(url)
-    if parts.scheme != "https" or not _is_public(parts.hostname or ""):
+    host = parts.hostname or ""
+    try:
+        is_public = ip_address(host).is_global
+    except ValueError:
+        is_public = "." in host and not host.endswith(".localhost")
+    if parts.scheme != "https" or not is_public:
         raise CommandError(f"The registry accepts public https URLs, and {url} is none")
     return url
-
-
-def _is_public(host: str) -> bool:
-    try:
-        return ip_address(host).is_global
-    except ValueError:
-        return "." in host and not host.endswith(".localhost")

@@ -75,19 +75,14 @@ class MiddlewareChain(BaseHandler):
         """
         if not self._is_async and not is_inner_async and getattr(factory, "sync_capable", True):
             return False
-        return bool(getattr(factory, "async_capable", False)) and not _overrides_call(factory)
-
-
-def _overrides_call(factory: Any) -> bool:
-    """Whether a class of a site calls ``get_response`` synchronously, in a ``__call__`` of its own.
-
-    It inherits from ``MiddlewareMixin`` that it can be asynchronous, which it cannot: it would
-    receive a coroutine as the response.
-    """
-    if not (isinstance(factory, type) and issubclass(factory, MiddlewareMixin)):
-        return False
-    own = factory.__call__
-    return own is not MiddlewareMixin.__call__ and not iscoroutinefunction(own)
+        if isinstance(factory, type) and issubclass(factory, MiddlewareMixin):
+            # A class of a site may call ``get_response`` synchronously, in a ``__call__`` of its
+            # own. It inherits from the mixin that it can be asynchronous, which it cannot: it would
+            # receive a coroutine as the response.
+            own = factory.__call__
+            if own is not MiddlewareMixin.__call__ and not iscoroutinefunction(own):
+                return False
+        return bool(getattr(factory, "async_capable", False))
 
 
 def is_login(location: str | None) -> bool:

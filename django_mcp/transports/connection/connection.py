@@ -161,7 +161,9 @@ class Connection:
         grace = grace_period() if grace is None else grace
         self._keepalive.stop()
         await self._finish_requests(grace)
-        self._measure_session()
+        telemetry = self._engine.site.telemetry
+        if telemetry is not None and self._is_open and self.session is not None:
+            telemetry.session_ended(self.session, self._transport)
         self._is_open = False
         for request in self._in_flight.of(SESSION):
             request.stop("The client has gone")
@@ -182,11 +184,6 @@ class Connection:
             _, running = await asyncio.wait(tasks, timeout=max(until - loop.time(), 0))
             if running:
                 return
-
-    def _measure_session(self) -> None:
-        telemetry = self._engine.site.telemetry
-        if telemetry is not None and self._is_open and self.session is not None:
-            telemetry.session_ended(self.session, self._transport)
 
     def _take_value(self, value: Any) -> None:
         """Process a message or a batch; raises McpError for an invalid one."""

@@ -42,19 +42,16 @@ def allowing(origin: bytes, send: Send) -> Send:
 async def preflight(request_headers: RequestHeaders, send: Send, methods: bytes) -> None:
     """Answer an OPTIONS request. It has no credentials, so that none are asked for."""
     requested = request_headers.get(b"access-control-request-headers") or b""
+    # The names of tool parameters are the site's.
+    names = map(bytes.strip, requested[:MAX_REQUESTED].lower().split(b","))
+    parameters = filter(PARAMETER.fullmatch, names)
     headers = [
         (b"access-control-allow-methods", methods),
-        (b"access-control-allow-headers", b", ".join([ALLOWED_HEADERS, *_parameters(requested)])),
+        (b"access-control-allow-headers", b", ".join([ALLOWED_HEADERS, *parameters])),
         (b"access-control-max-age", MAX_AGE),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
-
-
-def _parameters(requested: bytes) -> list[bytes]:
-    """The headers of tool parameters among the requested ones: their names are the site's."""
-    names = map(bytes.strip, requested[:MAX_REQUESTED].lower().split(b","))
-    return [name for name in names if PARAMETER.fullmatch(name)]
 
 
 PARAMETER = re.compile(rb"mcp-param-[a-z0-9-]+")

@@ -102,7 +102,11 @@ async def _answer(
 ) -> None:
     """Send a document, or 304 to a client that has it (RFC 9110, section 13.1.2)."""
     etag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
-    cached = ((b"etag", etag), (b"cache-control", _cacheable_by() + MAX_AGE))
+    # Stored only by its client where a header of a request, which is no part of a cache's key, may
+    # decide which host its URLs have.
+    is_of_header = conf.get().base_url is None and conf.proxy().uses_forwarded_host
+    stored_by = b"private, " if is_of_header else b"public, "
+    cached = ((b"etag", etag), (b"cache-control", stored_by + MAX_AGE))
     if_none_match = headers.get(b"if-none-match") or b""
     tags = [tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b",")]
     if etag in tags or tags == [b"*"]:
@@ -111,13 +115,6 @@ async def _answer(
     content_type = (b"content-type", media_type.encode())
     length = (b"content-length", b"%d" % len(body))
     await _send(send, scope, 200, body, content_type, length, *cached)
-
-
-def _cacheable_by() -> bytes:
-    """By whom a document may be stored: only by its client where a header of a request, which is
-    no part of a cache's key, may decide which host its URLs have."""
-    is_of_header = conf.get().base_url is None and conf.proxy().uses_forwarded_host
-    return b"private, " if is_of_header else b"public, "
 
 
 async def _refuse(

@@ -83,7 +83,10 @@ async def _unfinished(seconds: float) -> set[asyncio.Task[Any]]:
     # Each task that was seen: a call is no longer in flight while its response is sent.
     seen: set[asyncio.Task[Any]] = set()
     while True:
-        seen |= _tasks_in(loop)
+        of_calls = [call.task for call in calls_in_flight(loop).calls]
+        of_streams = [stream.task for stream in sse_stream.open_streams()]
+        seen |= {task for task in of_calls + of_streams if task is not None}
+        seen |= background.accepted_tasks()
         unfinished = {task for task in seen if not task.done()}
         is_done = not unfinished and not background.has_accepted_threads()
         if is_done or loop.time() >= deadline:
@@ -93,14 +96,6 @@ async def _unfinished(seconds: float) -> set[asyncio.Task[Any]]:
             for call in tuple(calls_in_flight(loop).calls):
                 call.abandon_requests(STOPPING)
         await asyncio.sleep(TICK)
-
-
-def _tasks_in(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]:
-    """The tasks of this loop that serve somebody: of calls, of streams, and accepted ones."""
-    of_calls = [call.task for call in calls_in_flight(loop).calls]
-    of_streams = [stream.task for stream in sse_stream.open_streams()]
-    tasks = {task for task in of_calls + of_streams if task is not None}
-    return tasks | background.accepted_tasks()
 
 
 here = PerLoop(Shutdown).of

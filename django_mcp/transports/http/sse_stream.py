@@ -214,16 +214,13 @@ class SseStream:
         self._writer.hold()
         principal = await self._present_principal()
         if principal is None:
-            self._deny()
+            self._writer.drop_waiting()
+            self.end()
+            self._state = State.DENIED
         else:
             self.principal = principal
         self._is_checking = False
         self._writer.resume()
-
-    def _deny(self) -> None:
-        self._writer.drop_waiting()
-        self.end()
-        self._state = State.DENIED
 
     async def _present_principal(self) -> Principal | None:
         """The caller, authenticated again; None if they may not have the stream any more."""

@@ -28,6 +28,7 @@ def paths_of(environ: Mapping[str, Any]) -> dict[str, Any]:
 def scope_of(environ: Mapping[str, Any], paths: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the scope as an ASGI server makes it; ``paths`` is the value of ``paths_of``."""
     protocol = environ.get("SERVER_PROTOCOL", "HTTP/1.1")
+    address = environ.get("REMOTE_ADDR")
     return {
         **(paths or paths_of(environ)),
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -36,7 +37,8 @@ def scope_of(environ: Mapping[str, Any], paths: Mapping[str, Any] | None = None)
         "scheme": environ.get("wsgi.url_scheme", "http"),
         "query_string": environ.get("QUERY_STRING", "").encode("latin-1"),
         "headers": _headers(environ),
-        "client": _client(environ),
+        # Some servers do not pass the port.
+        "client": (address, _number(environ.get("REMOTE_PORT"))) if address else None,
         "server": (environ.get("SERVER_NAME", ""), _number(environ.get("SERVER_PORT"))),
     }
 
@@ -62,12 +64,6 @@ def _headers(environ: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
 @lru_cache(maxsize=512)
 def _header(variable: str) -> bytes:
     return variable[5:].lower().replace("_", "-").encode("latin-1")
-
-
-def _client(environ: Mapping[str, Any]) -> tuple[str, int] | None:
-    """The address of the client; some servers do not pass the port."""
-    address = environ.get("REMOTE_ADDR")
-    return (address, _number(environ.get("REMOTE_PORT"))) if address else None
 
 
 def _number(text: Any) -> int:

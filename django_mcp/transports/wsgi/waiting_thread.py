@@ -21,7 +21,6 @@ the handler takes the time: that in the queue of the pool does not count.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from time import monotonic, thread_time
@@ -61,14 +60,10 @@ async def _run(
     finally:
         if exchange.written_by_threads:
             _fast_calls[handler] = 0
-            await _until_written(loop)
-
-
-async def _until_written(loop: asyncio.AbstractEventLoop) -> None:
-    """Wait for messages that the thread has passed to the loop: they precede the response."""
-    written = loop.create_future()
-    loop.call_soon_threadsafe(written.set_result, None)
-    await written
+            # Messages that the thread has passed to the loop precede the response.
+            written = loop.create_future()
+            loop.call_soon_threadsafe(written.set_result, None)
+            await written
 
 
 def _timed(handler: Hashable, function: Callable[..., T], /, *args: Any) -> T:

@@ -35,18 +35,18 @@ def server(configure: Any, monkeypatch: pytest.MonkeyPatch) -> Server:
 @pytest.fixture(autouse=True)
 def threads_of_decisions(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let a decision return when what follows it is done. Call it to have the usual threads."""
-    begin = submission._on_thread
+    begin = submission.follow
 
-    def begin_and_wait(*args: Any) -> None:
+    def begin_and_wait(*args: Any, **kwargs: Any) -> None:
         before = set(background.running.threads)
-        begin(*args)
+        begin(*args, **kwargs)
         for future in background.running.threads - before:
             future.result(SECONDS)
 
     def restore() -> None:
-        monkeypatch.setattr(submission, "_on_thread", begin)
+        monkeypatch.setattr(submission, "follow", begin)
 
-    monkeypatch.setattr(submission, "_on_thread", begin_and_wait)
+    monkeypatch.setattr(submission, "follow", begin_and_wait)
     return restore
 
 

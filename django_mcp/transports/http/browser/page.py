@@ -10,7 +10,6 @@ import json
 import re
 import shlex
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -28,7 +27,7 @@ from django_mcp import conf
 from django_mcp.auth.resource import base_url
 from django_mcp.auth.token import TokenAuthentication
 from django_mcp.core.auth.base import Principal, Scope
-from django_mcp.runtime.pages import Page, PageLink, page_links, page_url
+from django_mcp.runtime.pages import Page, page_links, page_url
 from django_mcp.transports.http.browser import tools
 from django_mcp.transports.http.browser.documents import DOCUMENTS, Described
 from django_mcp.transports.http.browser.tools import ListedTool
@@ -71,7 +70,9 @@ async def send(request: HttpExchange, send: Send) -> None:
             (b"content-security-policy", _policy()),
         ]
     else:
-        text = document.write(_described(request, listed))
+        version = str(request.server.info.get("version") or "0")
+        url = request.authentication.resource.url(request.scope)
+        text = document.write(Described(_title(request), version, url, listed))
         file = f'attachment; filename="{_name(request)}.{document.suffix}"'
         headers = [
             (b"content-type", document.media_type.encode()),
@@ -92,12 +93,6 @@ def _name(request: HttpExchange) -> str:
 
 def _title(request: HttpExchange) -> str:
     return str(request.server.info.get("title") or _name(request))
-
-
-def _described(request: HttpExchange, listed: list[ListedTool]) -> Described:
-    version = str(request.server.info.get("version") or "0")
-    url = request.authentication.resource.url(request.scope)
-    return Described(_title(request), version, url, listed)
 
 
 def _of_user(
@@ -144,7 +139,7 @@ def _context(request: HttpExchange) -> dict[str, Any]:
         "page": Page(
             site_name=conf.get().title or urlsplit(url).netloc,
             home=f"{base_url(scope)}/",
-            links=tuple(_links(scope)),
+            links=tuple(replace(link, url=_absolute(link.url, scope)) for link in page_links()),
         ),
         "style": _static("pages.css"),
         "script": _static("pages.js"),
@@ -159,11 +154,6 @@ def _context(request: HttpExchange) -> dict[str, Any]:
         "is_open": any(accepts_all),
         "debug": settings.DEBUG,
     }
-
-
-def _links(scope: Scope) -> Iterator[PageLink]:
-    for link in page_links():
-        yield replace(link, url=_absolute(link.url, scope))
 
 
 def _url_of(view: str, scope: Scope) -> str | None:

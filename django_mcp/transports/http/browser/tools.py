@@ -22,7 +22,6 @@ from django_mcp.core.protocol.request_meta import OF_NO_CLIENT
 from django_mcp.core.protocol.schema import parameters
 from django_mcp.core.protocol.schema.examples import example_of
 from django_mcp.core.protocol.schema.parameters import Parameter
-from django_mcp.core.server.server import Server
 from django_mcp.runtime.around import tenants
 from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
@@ -140,10 +139,10 @@ async def listed_to(request: HttpExchange, caller: Principal) -> list[ListedTool
     result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
     if isinstance(result, McpError):
         return []
-    # What models may not know of is not for people, either.
-    return [ListedTool(tool) for tool in result["tools"] if _is_for_models(server, tool["name"])]
-
-
-def _is_for_models(server: Server, name: str) -> bool:
-    tool = server.components.find(ToolComponent.kind, name)
-    return tool is None or tool.is_for_models
+    tools = []
+    for listed in result["tools"]:
+        tool = server.components.find(ToolComponent.kind, listed["name"])
+        # What models may not know of is not for people, either.
+        if tool is None or tool.is_for_models:
+            tools.append(ListedTool(listed))
+    return tools

@@ -27,7 +27,11 @@ async def answer(
     """
     replies: list[bytes] = []
     batch.open_writer()
-    parts = [_part(batch, request.id, replies) for request in requests]
+    # They share the stream of the batch, and its responses.
+    parts = [
+        SessionExchange(batch, batch.mcp_session, request.id, replies=replies)
+        for request in requests
+    ]
 
     def fail(error: McpError, request_id: RequestId | None) -> None:
         revision = batch.revision
@@ -59,13 +63,6 @@ async def answer(
         batch.add_headers_of(challenge, revision)
         status = revision.http_status(challenge)
     await batch.finish_all(replies, status)
-
-
-def _part(batch: SessionExchange, request_id: RequestId, replies: list[bytes]) -> SessionExchange:
-    """The exchange of one request, which shares the stream of the batch, and its responses."""
-    part = SessionExchange(batch, batch.mcp_session, request_id)
-    part.replies = replies
-    return part
 
 
 async def _disconnect(receive: Receive) -> dict[str, Any]:

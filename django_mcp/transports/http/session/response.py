@@ -70,8 +70,6 @@ class SessionExchange(HttpExchange):
     """
 
     is_given_up = False
-    replies: list[bytes] | None = None
-    """The responses to a batch; this request adds its own."""
     _log: StreamLog | None = None
     _requests: PendingRequests | None = None
     _released: asyncio.Future[None] | None = None
@@ -88,8 +86,10 @@ class SessionExchange(HttpExchange):
         session: Session,
         request_id: RequestId | None = None,
         *,
+        replies: list[bytes] | None = None,
         is_notification: bool = False,
     ) -> None:
+        """``replies`` are the responses to a batch, to which this request adds its own."""
         vars(self).update(vars(http))
         # It sends by the request, which knows whether the response has begun.
         self.to_server = http.send
@@ -103,6 +103,7 @@ class SessionExchange(HttpExchange):
         self.revision = BY_VERSION[session.version]
         self.request_id = request_id
         self.request_key = "" if request_id is None else key_of(request_id)
+        self.replies = replies
         self.is_notification = is_notification
         self._resumable = self.accepts_stream and self.revision.has(Feature.PRIMING_EVENTS)
         self._began_at = stores.sessions().now()
@@ -288,16 +289,14 @@ class SessionExchange(HttpExchange):
         elif message["event"] == "resumed":
             background.spawn(self.detach(message["stream"]))
         elif message["event"] == "left":
-            self._left(message["stream"])
+            log = self._log
+            # The connection which resumed a stream has ended.
+            if log is not None and log.name == message["stream"]:
+                log.left()
 
     def disconnected(self) -> None:
         super().disconnected()
         self.release()
-
-    def _left(self, stream: str) -> None:
-        """Note that the connection which resumed ``stream`` has ended."""
-        if self._log is not None and self._log.name == stream:
-            self._log.left()
 
     async def detach(self, stream: str) -> None:
         """Close the connection if ``stream``, resumed over another connection, is its own."""

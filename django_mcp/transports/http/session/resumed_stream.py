@@ -131,13 +131,10 @@ class ResumedStream(SessionStream):
             await self._send_unseen_end()
         # A worker that died after it stored the response has not closed the stream.
         if is_closed or events is None or (events and not method_of(events[-1].data)):
-            self._end_answered()
-
-    def _end_answered(self) -> None:
-        """Send nothing more: the client has its one answer."""
-        if self._phase is _Phase.READING:
-            self._phase = _Phase.ENDED
-        self.end()
+            # The client has its one answer.
+            if self._phase is _Phase.READING:
+                self._phase = _Phase.ENDED
+            self.end()
 
     async def _send_unseen_end(self) -> None:
         """Send the error of a lease that has ended to a client which is ahead of the store.

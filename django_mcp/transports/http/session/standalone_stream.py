@@ -142,7 +142,11 @@ class StandaloneStream(SessionStream):
             await here.subscribe(group, self._receive_event)
             await announcements.here().subscribe(self._server, None, self._receive_broadcast)
             self._follow(publisher.OUTBOX)
-            await self._take()
+            # Become the active stream, for the session as it is now.
+            session = await self._active.take()
+            if session is not None:
+                self._active.start(self._position_in(session))
+            self._use(session)
             self._keepalive.start()
             await self.wait_until_closed()
             await self._wait_for_reader()
@@ -156,13 +160,6 @@ class StandaloneStream(SessionStream):
             here.unsubscribe(group, self._receive_event)
             # The server may cancel this task, and the position has to be kept all the same.
             background.spawn(self._close())
-
-    async def _take(self) -> None:
-        """Become the active stream, for the session as it is now."""
-        session = await self._active.take()
-        if session is not None:
-            self._active.start(self._position_in(session))
-        self._use(session)
 
     def _position_in(self, session: Session) -> LogPosition:
         """The position in the server's log where this stream begins.
