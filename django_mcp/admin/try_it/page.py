@@ -31,7 +31,7 @@ from django_mcp.admin.try_it.forms import (
     questions_of,
 )
 from django_mcp.admin.try_it.members import MISSING
-from django_mcp.admin.try_it.targets import target_of
+from django_mcp.admin.try_it.targets import TARGETS
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
 
@@ -62,7 +62,7 @@ class TryPage:
         self.request = request
         self.entry = entry
         self.server = entry.server
-        self.target = target_of(entry)
+        self.target = TARGETS[type(entry.component)](entry)
         self.as_json = AS_JSON in request.GET
         self.conversation: Conversation | None = None
         self.form: SchemaForm | None = None
@@ -187,7 +187,7 @@ class TryPage:
             "hint": self._hint if shown is not None and shown.tone == "error" else "",
             "questions": self.questions,
             "has_only_pages": all(question.form is None for question in self.questions),
-            "messages_shown": rendering.shown_messages(sent_and_received),
+            "messages_shown": [rendering.shown_message(each) for each in sent_and_received],
             "copies": self._copies,
             "tried": self.tried,
             "csrf_token_value": self._csrf_token,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -249,10 +249,6 @@ class ShownMessage:
     direction: str
     summary: str
     text: str
-
-
-def shown_messages(messages: Iterable[Message]) -> list[ShownMessage]:
-    return [shown_message(message) for message in messages]
 
 
 def shown_message(message: Message) -> ShownMessage:

@@ -29,10 +29,6 @@ class Target(NamedTuple):
     """The values that such parameters have, or MISSING."""
 
 
-def target_of(entry: Entry) -> Target:
-    return TARGETS[type(entry.component)](entry)
-
-
 def _tool(entry: Entry) -> Target:
     name = entry.component.name
     return Target(

@@ -154,7 +154,8 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
         user = self.request.user
         if not row.decide_on_page(user, decision, comment=comment, where="page"):
             text = _("You cannot decide on this call, or it was decided before.")
-            show_message(self.request, text)
+            # On the next page, where the site has Django's messages.
+            messages.warning(self.request, text, fail_silently=True)
         return self.back()
 
     def back(self) -> HttpResponse:
@@ -191,8 +192,3 @@ def captured(row: Approval) -> list[tuple[str, str]]:
 def is_stuck(row: Approval) -> bool:
     """Whether a call should have started by now: its process, or its broker, may have failed."""
     return row.decided_at is not None and row.decided_at < timezone.now() - store.START_TIME
-
-
-def show_message(request: HttpRequest, text: str) -> None:
-    """Show a message on the next page, where the site has Django's messages."""
-    messages.warning(request, text, fail_silently=True)

@@ -166,23 +166,17 @@ def _model_words(model: type) -> str:
     )
 
 
-def _queryset_words(kind: type) -> str:
-    return (
-        f"has rows of an unknown form. Write list[dict], or a list of pydantic models, or {TOOLSET}"
-    )
-
-
-def _response_words(kind: type) -> str:
-    return (
-        "is the response of a view. Return the data itself: the dict of a JsonResponse, the URL "
-        "of a redirect, Response.template(…) for a rendered page, Response.file(…) for a file"
-    )
-
-
 def _words(text: str) -> Callable[[type], str]:
     return lambda kind: text
 
 
+QUERYSET_WORDS = _words(
+    f"has rows of an unknown form. Write list[dict], or a list of pydantic models, or {TOOLSET}"
+)
+RESPONSE_WORDS = _words(
+    "is the response of a view. Return the data itself: the dict of a JsonResponse, the URL "
+    "of a redirect, Response.template(…) for a rendered page, Response.file(…) for a file"
+)
 FORM_WORDS = _words("is a form. Return form.errors or form.cleaned_data")
 ITERATOR_WORDS = _words("can be read once, and only here. Return a list: list(…)")
 FILE_WORDS = _words(
@@ -201,7 +195,7 @@ def _all_rows(manager: Any) -> Any:
 TABLE: Mapping[type | str, Serializer] = {
     Model: Unsupported(_model_words, as_rows=Row),
     QuerySet: RowSerializer(_values, _as_rows),
-    RawQuerySet: Unsupported(_queryset_words),
+    RawQuerySet: Unsupported(QUERYSET_WORDS),
     BaseManager: Unsupported(MANAGER_WORDS, as_rows=_all_rows),
     Page: _page,
     ErrorDict: messages_by_field,
@@ -211,7 +205,7 @@ TABLE: Mapping[type | str, Serializer] = {
     File: Unsupported(FILE_WORDS),
     "_io._IOBase": Unsupported(FILE_WORDS),
     "tempfile._TemporaryFileWrapper": Unsupported(FILE_WORDS),
-    HttpResponseBase: Unsupported(_response_words),
+    HttpResponseBase: Unsupported(RESPONSE_WORDS),
     HttpRequest: Unsupported(REQUEST_WORDS),
     BaseForm: Unsupported(FORM_WORDS),
     BaseFormSet: Unsupported(FORM_WORDS),

@@ -180,10 +180,6 @@ class SessionExchange(HttpExchange):
         tool = self.server.components.find("tool", name) if isinstance(name, str) else None
         return tool is not None and not (tool.takes_frame or tool.requests_input)
 
-    def is_cancelled_in(self, session: Session) -> bool:
-        """Whether another worker has noted that this request is cancelled, since it began."""
-        return session.cancelled.get(self.request_key, 0.0) >= self._began_at
-
     def cancel(self, reason: str | None) -> None:
         """Cancel it for its client, who needs no response."""
         self.is_given_up = True
@@ -276,7 +272,8 @@ class SessionExchange(HttpExchange):
             self.end(ENDED)
         elif session.principal != self.mcp_session.principal:
             self.end(TAKEN_OVER)
-        elif self.is_cancelled_in(session):
+        elif session.cancelled.get(self.request_key, 0.0) >= self._began_at:
+            # Another worker has noted it, since this request began.
             self.cancel(CLIENT_CANCELLED)
 
     def _receive_event(self, message: bus.Message) -> None:
