@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from django_mcp.core.components.nouns import plural
+from django_mcp.core.protocol.texts import plural
 from django_mcp.rest.operations import Operation, base_name, is_viewset
 
 VERBS: Mapping[str, str] = {

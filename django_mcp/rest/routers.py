@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from django_mcp.core.components.declaration import snake_case
-from django_mcp.core.components.nouns import plural, singular
+from django_mcp.core.protocol.texts import plural, singular
 from django_mcp.openapi.batches import Declared, Group
 from django_mcp.openapi.routes import Route, routes_of, walk
 from django_mcp.openapi.selection import Named, Selection

@@ -22,8 +22,8 @@ from threading import Lock
 from typing import NamedTuple
 
 from django_mcp.core.components.base import Component
-from django_mcp.core.components.nouns import singular
 from django_mcp.core.components.tool import ToolComponent
+from django_mcp.core.protocol.texts import singular
 
 K1 = 1.2
 """A parameter of BM25, with its usual value: how soon further occurrences of a word add less."""

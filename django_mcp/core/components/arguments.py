@@ -262,30 +262,30 @@ def deferring(invoke: Invoke, is_async: bool, names: Sequence[str]) -> Invoke:
     """Return ``invoke`` with the values of the Deferred arguments ``names``."""
 
     def invoke_with_values(arguments: dict[str, Any], frame: Any) -> Any:
+        values = dict(arguments)
         with ExitStack() as stack:
-            values = {n: _value(arguments[n], frame, stack) for n in names if n in arguments}
-            return invoke({**arguments, **values}, frame)
+            for name in names:
+                given: Any = arguments.get(name)
+                if isinstance(given, Deferred):
+                    values[name] = given.get(frame, stack)
+                elif several := _several(given):
+                    found = several[0].get_several(several, frame, stack)
+                    values[name] = type(given)(found)
+            return invoke(values, frame)
 
     async def invoke_with_values_async(arguments: dict[str, Any], frame: Any) -> Any:
+        values = dict(arguments)
         with ExitStack() as stack:
-            values = {n: await _avalue(arguments[n], frame, stack) for n in names if n in arguments}
-            return await invoke({**arguments, **values}, frame)
+            for name in names:
+                given: Any = arguments.get(name)
+                if isinstance(given, Deferred):
+                    values[name] = await given.aget(frame, stack)
+                elif several := _several(given):
+                    found = await several[0].aget_several(several, frame, stack)
+                    values[name] = type(given)(found)
+            return await invoke(values, frame)
 
     return invoke_with_values_async if is_async else invoke_with_values
-
-
-def _value(given: Any, frame: Any, stack: ExitStack) -> Any:
-    if isinstance(given, Deferred):
-        return given.get(frame, stack)
-    several = _several(given)
-    return type(given)(several[0].get_several(several, frame, stack)) if several else given
-
-
-async def _avalue(given: Any, frame: Any, stack: ExitStack) -> Any:
-    if isinstance(given, Deferred):
-        return await given.aget(frame, stack)
-    several = _several(given)
-    return type(given)(await several[0].aget_several(several, frame, stack)) if several else given
 
 
 def _several(given: Any) -> list[Any]:
@@ -367,7 +367,12 @@ def _replaced(value: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> 
     The end of a path may be the name of a member of a union, which is in no value.
     """
     key: Any = path[0] if path else None
-    if not _has_member(value, key):
+    if isinstance(value, dict):
+        has_member = key in value
+    else:
+        is_index = isinstance(value, list) and isinstance(key, int)
+        has_member = is_index and 0 <= key < len(value)
+    if not has_member:
         return change(value)
     inner = _replaced(value[key], path[1:], change)
     if inner is value[key]:
@@ -375,12 +380,6 @@ def _replaced(value: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> 
     copy = value.copy()
     copy[key] = inner
     return copy
-
-
-def _has_member(value: Any, key: Any) -> bool:
-    if isinstance(value, dict):
-        return key in value
-    return isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)
 
 
 def _as_container(text: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, cast, get_args
 
 from django_mcp.core.protocol import texts
 from django_mcp.core.protocol.errors import Json
@@ -33,6 +33,7 @@ Invoke = Callable[[Any, Any], Any]
 CONSTANT = {str, NoneType}
 """The types of titles and descriptions that are the same in every language."""
 ORDER_BOUND = 10**9
+"""``order`` is between its negative and itself."""
 
 
 class ConfigurationError(ValueError):
@@ -72,6 +73,15 @@ def scope_names(where: str, scopes: str | Iterable[str]) -> frozenset[str]:
     return names
 
 
+def checked_policy(where: str, policy: Any) -> WhenDenied | None:
+    """Return the option ``when_denied``; raises ConfigurationError for another word."""
+    if policy is not None and policy not in get_args(WhenDenied):
+        raise ConfigurationError(
+            f'when_denied of {where} is {policy!r}: write "hidden" or "challenged"'
+        )
+    return cast("WhenDenied | None", policy)
+
+
 def listed(option: str, names: Any) -> tuple[str, ...]:
     """Return the names of an option; raises ConfigurationError for a string in place of a list."""
     return texts.listed(option, names, ConfigurationError)
@@ -98,14 +108,15 @@ def check_names(
     values of attributes; otherwise, every name that resembles no known one.
     """
     attributes = {*(name for name in dir(base) if not name.startswith("_")), *also_known}
-    unknown = [
-        name
-        for owner in kind.__mro__
-        if owner not in base.__mro__
-        for name, value in vars(owner).items()
-        if not (name.startswith("_") or name in attributes)
-        and (name in elsewhere or not _is_of_author(name, value, used))
-    ]
+    unknown = []
+    for owner in kind.__mro__:
+        members = {} if owner in base.__mro__ else vars(owner)
+        for name, value in members.items():
+            is_known = name.startswith("_") or name in attributes
+            is_constant_or_class = name.isupper() or isinstance(value, type)
+            is_of_author = is_constant_or_class or any(value is each for each in used)
+            if not is_known and (name in elsewhere or not is_of_author):
+                unknown.append(name)
     remedies = {}
     for name in unknown:
         near = texts.similar(name, attributes, 0.6 if is_strict else SIMILARITY)
@@ -117,10 +128,6 @@ def check_names(
             f"{kind.__module__}.{kind.__qualname__} has {', '.join(said)}: a {base.__name__} "
             "has no such attribute or method. Begin names of your own with an underscore"
         )
-
-
-def _is_of_author(name: str, value: Any, used: Collection[Any]) -> bool:
-    return name.isupper() or isinstance(value, type) or any(value is each for each in used)
 
 
 @contextmanager
@@ -253,7 +260,11 @@ class Component(ABC):
 
     @property
     def sort_key(self) -> tuple[str, ...]:
-        # Shifted, because negative numbers do not sort as strings.
+        """Its place in a list: by ``order``, then by name. The cursor of a page is the last one.
+
+        A cursor has strings only. ``order`` becomes one of ten digits that sorts as the number
+        does: the shift makes it positive.
+        """
         return (f"{self.order + ORDER_BOUND:010d}", self.name, self.key)
 
     @property
@@ -335,10 +346,6 @@ OPTION_KINDS = ("tool", "resource", "prompt")
 """The kinds of components; templates have the options of resources."""
 
 
-def _as_it_is(value: Any, where: str) -> Any:
-    return value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """An option of components; ``None`` as its value is the same as no option.
@@ -349,7 +356,7 @@ class Option:
     """
 
     name: str
-    read: Callable[[Any, str], Any] = _as_it_is
+    read: Callable[[Any, str], Any] = lambda value, where: value
     kinds: Collection[str] = ("tool",)
     may_be_method: bool = False
     """Whether a method without parameters of a class is called for the value."""

@@ -6,12 +6,12 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, Protocol, TypedDict, cast, get_args, get_origin
 from weakref import WeakSet
 
-from django_mcp.core.components import docstrings, schemas
+from django_mcp.core.components import schemas
 from django_mcp.core.components import signature as signatures
 from django_mcp.core.components.base import (
     OPTIONS,
@@ -25,6 +25,7 @@ from django_mcp.core.components.base import (
     Text,
     WhenDenied,
     check_names,
+    checked_policy,
     explain,
     scope_names,
 )
@@ -217,7 +218,7 @@ class ComponentSource:
             "options": options,
             "permission": self._permission(),
             "scopes": scope_names(self.where, scopes),
-            "when_denied": self._when_denied(),
+            "when_denied": checked_policy(self.where, self.get("when_denied")),
             "cache": self._cache(),
             "order": self._order(),
             "group": self._group(),
@@ -260,10 +261,6 @@ class ComponentSource:
             )
         return completers
 
-    def _is_annotated_as_read(self) -> bool:
-        annotations = self.get("annotations")
-        return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
-
     def _options_of_extensions(self) -> dict[str, Any]:
         """Raises ConfigurationError for an option of an extension that is not installed."""
         values: dict[str, Any] = {}
@@ -304,14 +301,6 @@ class ComponentSource:
             return CacheHint(**value)
         raise ConfigurationError(f"The cache of {self.where} is {value!r}: give a CacheHint")
 
-    def _when_denied(self) -> WhenDenied | None:
-        policy = self.get("when_denied")
-        if policy is None or policy in get_args(WhenDenied):
-            return cast("WhenDenied | None", policy)
-        raise ConfigurationError(
-            f'when_denied of {self.where} is {policy!r}: write "hidden" or "challenged"'
-        )
-
     def _order(self) -> int:
         value = self.get("order")
         order = 0 if value is None else value
@@ -331,7 +320,10 @@ class ComponentSource:
     def _permission(self) -> Permission | None:
         permission = self.raw("permission")
         if asks_about_views(permission):
-            is_read = self.reads_only or self.get("read_only") or self._is_annotated_as_read()
+            declared = self.get("annotations")
+            annotations = declared if isinstance(declared, Mapping) else {}
+            is_annotated = annotations.get("readOnlyHint") is True
+            is_read = self.reads_only or self.get("read_only") or is_annotated
             return ViewPermission(permission, self.name(), "GET" if is_read else "POST")
         is_named = isinstance(permission, str) and ("." in permission or permission in USER_CHECKS)
         if callable(permission) and signatures.is_for_views(permission):
@@ -378,7 +370,7 @@ def read(
         )
     declared: Any = signatures.underlying(function) if instance is None else type(target)
     # Its own docstring: ``inspect.getdoc`` also reads the base class.
-    signature, docstring = _documented(
+    signature, docstring = signatures.documented(
         signatures.read(function), declared.__doc__ or "", function.__doc__ or ""
     )
     return ComponentSource(
@@ -434,19 +426,6 @@ def _check_target(target: Any, base: type[ComponentAttributes]) -> None:
         raise ConfigurationError(
             f"{target!r} is no component: give a function; a name is given as @{kind}(name=…)"
         )
-
-
-def _documented(signature: Signature, own: str, of_method: str) -> tuple[Signature, str]:
-    """The signature with the descriptions of its parameters, and the docstring without them."""
-    names = (*signature.names, signature.frame or "")
-    documented = docstrings.read(inspect.cleandoc(own), names)
-    described = documented.parameters
-    if of_method != own:
-        described = {**docstrings.read(inspect.cleandoc(of_method), names).parameters, **described}
-    if not described:
-        return signature, documented.text
-    parameters = tuple(p._replace(description=described.get(p.name)) for p in signature.parameters)
-    return replace(signature, parameters=parameters), documented.text
 
 
 def completer(function: Callable[..., Any]) -> Completer:

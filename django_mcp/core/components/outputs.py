@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import NoneType
 from typing import Annotated, Any, Final, NamedTuple, NoReturn, Union, get_args, get_origin
 
@@ -107,7 +107,9 @@ class _Adapted(NamedTuple):
         adapter = _adapter(kind)
         schema = adapter.json_schema(mode="serialization", schema_generator=OutputJsonSchema)
         drop_formats(schema)
-        return cls(adapter, schema, _check_of_numbers(adapter), _is_plain(adapter))
+        # Each valid value is then written alike by every writer of JSON.
+        is_plain = all(map(_is_plain_schema, _core_schemas(adapter.core_schema)))
+        return cls(adapter, schema, _check_of_numbers(adapter), is_plain)
 
 
 BUILT_IN = (bool, bytes, dict, float, frozenset, int, list, NoneType, set, str, tuple, Any)
@@ -205,9 +207,14 @@ def _check_of_numbers(adapter: TypeAdapter[Any]) -> Callable[[bytes, Any], None]
     own = [node for node in nodes if node["type"] in WITH_SETTINGS]
     if any(node.get("config", {}).get(NUMBERS_AS, OURS) != OURS for node in own):
         return None  # Its author has decided how they are written.
-    if not any(node["type"] == "model" or node is adapter.core_schema for node in own):
-        return _check_words
-    return partial(_check_words_and_null, adapter)
+    may_be_null = any(node["type"] == "model" or node is adapter.core_schema for node in own)
+
+    def check_words(json: bytes, valid: Any) -> None:
+        serializers.finite(json)
+        if may_be_null and serializers.NULL in json:
+            serializers.check_finite(adapter.serializer.to_python(valid))
+
+    return check_words
 
 
 PLAIN = frozenset(
@@ -218,11 +225,6 @@ PLAIN = frozenset(
 )  # fmt: skip
 """Core schemas whose valid values are of types that JSON has itself. They are new or immutable,
 while a valid instance of a model or a dataclass may have been changed to hold anything."""
-
-
-def _is_plain(adapter: TypeAdapter[Any]) -> bool:
-    """Whether each valid value is written alike by every writer of JSON."""
-    return all(map(_is_plain_schema, _core_schemas(adapter.core_schema)))
 
 
 def _is_plain_schema(node: Mapping[str, Any]) -> bool:
@@ -267,16 +269,6 @@ def _plain_encoder(
 
 
 READ_ONCE = "an item of an iterator does not have the declared type: return a list"
-
-
-def _check_words(json: bytes, valid: Any) -> None:
-    serializers.finite(json)
-
-
-def _check_words_and_null(adapter: TypeAdapter[Any], json: bytes, valid: Any) -> None:
-    serializers.finite(json)
-    if serializers.NULL in json:
-        serializers.check_finite(adapter.serializer.to_python(valid))
 
 
 def _may_be_float(node: Mapping[str, Any]) -> bool:

@@ -69,10 +69,13 @@ def prompt_component(target: Any, **options: Unpack[PromptOptions]) -> PromptCom
         declared, "the arguments of a prompt are listed: name them, or declare arguments"
     )
     properties = arguments.schema.get("properties", ())
+    filled_in = _decode_json(arguments)
+    if optional := optional_names(arguments.schema):
+        filled_in = filled_in.map(partial(_without_empty, optional))
     return PromptComponent(
         name=source.name(),
         complete=source.completers(properties, source.signature.parameters),
-        input=_without_empty(_decode_json(arguments)),
+        input=filled_in,
         arguments=tuple(_listed(arguments.schema)),
         **call._asdict(),
         **source.common(),
@@ -94,12 +97,9 @@ def _schema_of_list(arguments: Sequence[Any], where: str) -> dict[str, Any]:
 
 
 def _labels(argument: Json) -> dict[str, Any]:
-    return {part: _label(argument[part]) for part in ("title", "description") if argument.get(part)}
-
-
-def _label(value: Any) -> Any:
-    """A text as it is: a lazy translation is resolved for each list."""
-    return value if is_text(value) else str(value)
+    labels = {part: argument[part] for part in ("title", "description") if argument.get(part)}
+    # A text stays as it is: a lazy translation is resolved for each list.
+    return {part: text if is_text(text) else str(text) for part, text in labels.items()}
 
 
 def _listed(schema: Json) -> Iterable[dict[str, Any]]:
@@ -159,18 +159,14 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
     return InputSchema(arguments.schema, validate, validate_large)
 
 
-def _without_empty(arguments: InputSchema) -> InputSchema:
-    """Leave out optional arguments that are empty where that is no value of their type.
+def _without_empty(
+    optional: Collection[str], validate: Callable[[dict[str, Any]], Any]
+) -> Callable[[dict[str, Any]], Any]:
+    """``validate``, without optional arguments that are empty where no value of their type is.
 
     A client with a field for each argument sends an empty string for one that is not filled in.
     """
-    optional = optional_names(arguments.schema)
-    return arguments.map(partial(_validated_without_empty, optional)) if optional else arguments
 
-
-def _validated_without_empty(
-    optional: Collection[str], validate: Callable[[dict[str, Any]], Any]
-) -> Callable[[dict[str, Any]], Any]:
     def validate_filled_in(given: dict[str, Any]) -> Any:
         try:
             return validate(given)

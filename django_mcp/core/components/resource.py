@@ -211,22 +211,26 @@ def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
     signature = source.signature
     _check_parameters(signature, names)
     more = [name for name in names if signature.has_var_keyword and name not in signature.names]
+    # The type in lists: that of the contents depends on the returned value.
+    expected_type = "text/plain"
+    if signature.returns is bytes:
+        expected_type = "application/octet-stream"
+    elif outputs.structured_type(signature.returns) is not None:
+        expected_type = "application/json"
+    annotations = source.get("annotations")
+    if annotations is not None:
+        with explain(source.where):
+            annotations = Annotations.of(annotations).to_protocol()
     return {
         "mime_type": source.get("mime_type"),
         "model": source.get("model"),
-        "listed_mime_type": source.get("mime_type") or _expected_type(signature.returns),
+        "listed_mime_type": source.get("mime_type") or expected_type,
         "input": schemas.input_of_signature(signature, more=more),
-        "annotations": _annotations(source),
+        "annotations": annotations,
         "complete": source.completers(names, signature.parameters),
         **signatures.by_keywords(source.function, signature)._asdict(),
         **source.common(),
     }
-
-
-def _annotations(source: ComponentSource) -> dict[str, Any] | None:
-    annotations = source.get("annotations")
-    with explain(source.where):
-        return None if annotations is None else Annotations.of(annotations).to_protocol()
 
 
 def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
@@ -248,14 +252,6 @@ def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
 
 def basename(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2] or uri
-
-
-def _expected_type(returns: Any) -> str:
-    """The MIME type in lists; the type of the contents depends on the returned value."""
-    if returns is bytes:
-        return "application/octet-stream"
-    structured = outputs.structured_type(returns) is not None
-    return "application/json" if structured else "text/plain"
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

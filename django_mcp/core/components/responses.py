@@ -346,7 +346,14 @@ class ContentResponse(Response):
 
     def as_response(self, kind: type[Response]) -> Response:
         """The same as a response of ``kind``."""
-        return replace(AS_RESPONSE[kind](self), result_meta=self.result_meta)
+        if kind is ToolResponse:
+            response: Response = ToolResponse().add(self.block())
+        elif kind is PromptResponse:
+            response = PromptResponse().user(self.block())
+        else:
+            contents = self._contents()
+            response = ResourceResponse()._with_contents(mime_type=self.mime_type, **contents)
+        return replace(response, result_meta=self.result_meta)
 
     def _contents(self) -> dict[str, Any]:
         """The text, or the blob; a file of text is sent as one."""
@@ -357,29 +364,15 @@ class ContentResponse(Response):
                 return {"text": self.data.decode()}
         return {"blob": self.data}
 
-    def _as_tool_result(self) -> ToolResponse:
-        return ToolResponse().add(self.block())
-
-    def _as_prompt(self) -> PromptResponse:
-        return PromptResponse().user(self.block())
-
-    def _as_resource(self) -> ResourceResponse:
-        return ResourceResponse()._with_contents(mime_type=self.mime_type, **self._contents())
-
-
-AS_RESPONSE: Mapping[type[Response], Callable[[ContentResponse], Response]] = {
-    ToolResponse: ContentResponse._as_tool_result,
-    ResourceResponse: ContentResponse._as_resource,
-    PromptResponse: ContentResponse._as_prompt,
-}
-
 
 def _read_file(
     file: Any, mime_type: str | None, name: str | None, uri: str | None
 ) -> ContentResponse:
     content = file if hasattr(type(file), "read") else serializers.converted(file)
     if not isinstance(content, ContentResponse):
-        content = _with_type(_contents_of(file), name or _name_of(file))
+        path = file if isinstance(file, PathLike) else getattr(file, "name", "")
+        own_name = PurePath(path).name if isinstance(path, str | PathLike) else ""
+        content = _with_type(_contents_of(file), name or own_name)
     return replace(
         content,
         mime_type=mime_type or content.mime_type,
@@ -395,11 +388,6 @@ def _with_type(data: str | bytes, name: str) -> ContentResponse:
         )
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return ContentResponse(data=data, mime_type=kind, name=name)
-
-
-def _name_of(file: Any) -> str:
-    named = file if isinstance(file, PathLike) else getattr(file, "name", "")
-    return PurePath(named).name if isinstance(named, str | PathLike) else ""
 
 
 def _contents_of(file: Any) -> str | bytes:

@@ -182,20 +182,16 @@ def _blocks(value: Any) -> list[Content] | None:
     """``value`` as content blocks: one, or a list with strings among them; else None."""
     if isinstance(value, CONTENT):
         return [value]
+    if not isinstance(value, list | tuple):
+        return None
     # Of each type once: a result may have thousands of rows.
-    if isinstance(value, list | tuple) and any(map(_is_content, {*map(type, value)})):
-        return [_block(each) for each in value]
-    return None
-
-
-def _is_content(kind: type) -> bool:
-    return issubclass(kind, CONTENT)
-
-
-def _block(value: Any) -> Content:
-    if not isinstance(value, (str, *CONTENT)):
-        raise UnserializableResult(f"{_a(value)} is among content blocks: make it a TextContent")
-    return block(value)
+    kinds = {*map(type, value)}
+    if not any(issubclass(kind, CONTENT) for kind in kinds):
+        return None
+    for each in value:
+        if not isinstance(each, (str, *CONTENT)):
+            raise UnserializableResult(f"{_a(each)} is among content blocks: make it a TextContent")
+    return [block(each) for each in value]
 
 
 def _contents(value: Any, mime_type: str | None) -> ResourceResponse:

@@ -1,6 +1,9 @@
 """The JSON Schema of a handler's input, made from its annotations, and its validation.
 
-Everything is compiled once, at registration; a call uses ``InputSchema.validate``.
+Everything is compiled once, at registration; a call uses ``InputSchema.validate``. The text about
+invalid arguments is written here: by ``describe_errors`` for annotations, and for a declared JSON
+Schema by ``_with_unknown``, or by ``core/protocol/schema/validator.py``. The methods
+(``core/dispatch/methods/``) put "Invalid arguments" before it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import SchemaError, SchemaValidator, core_schema
+from pydantic_core import SchemaError, core_schema
 
 from django_mcp.core import private
 from django_mcp.core.components import argument_types, serializers
@@ -142,17 +145,18 @@ def _input_of_parameters(
     """The input of any parameters: pydantic makes a model of them."""
     parameters = [p._replace(annotation=adapted(p.annotation)) for p in parameters]
     names = _field_names([p.name for p in parameters])
-    fields: dict[str, Any] = {
-        field: _field(field, p) for field, p in zip(names, parameters, strict=True)
-    }
+    fields: dict[str, Any] = {}
+    for field, parameter in zip(names, parameters, strict=True):
+        kind = parameter.annotation if parameter.is_annotated else Any
+        if field != parameter.name:
+            kind = Annotated[kind, Field(alias=parameter.name)]
+        fields[field] = (kind, parameter.default if parameter.has_default else ...)
     config = ConfigDict(extra="forbid", protected_namespaces=())
     what = f"A parameter of {where}"
     with supported_types(what, *(p.annotation for p in parameters)):
         model = create_model("Arguments", __config__=config, **fields)
         whole = _input_of_model(model, what, strict_numbers)
-    if all(field == name for field, name in names.items()):
-        return whole.map(_reading_fields)
-    return whole.map(partial(_reading_fields_as, names))
+    return whole.map(partial(_reading_fields, names))
 
 
 Validate = Callable[[dict[str, Any]], Any]
@@ -161,20 +165,17 @@ Validate = Callable[[dict[str, Any]], Any]
 def _dropping_nulls(names: Sequence[str], validate: Validate) -> Validate:
     """``validate``, but a null for one of ``names`` means that it is not given."""
 
-    def validate_given(arguments: dict[str, Any]) -> Any:
+    def read(arguments: dict[str, Any]) -> Any:
         without = without_nulls(arguments, names)
         return validate(arguments if without is None else without)
 
-    return validate_given
+    return read
 
 
-def _reading_fields(validate: Validate) -> Validate:
-    """``validate``, which returns a model, with the fields of the model."""
-    return lambda arguments: validate(arguments).__dict__
-
-
-def _reading_fields_as(names: Mapping[str, str], validate: Validate) -> Validate:
-    """The same, with the fields under the names of the parameters."""
+def _reading_fields(names: Mapping[str, str], validate: Validate) -> Validate:
+    """``validate``, which returns a model, with its fields under the names of the parameters."""
+    if all(field == name for field, name in names.items()):
+        return lambda arguments: validate(arguments).__dict__
 
     def read(arguments: dict[str, Any]) -> dict[str, Any]:
         fields = validate(arguments).__dict__
@@ -213,12 +214,11 @@ class _Prepared(NamedTuple):
         return cls(argument_types.prepared(core, fail_fast=True), core, has_chosen_hash)
 
     def map(self, change: Callable[[Any], Any]) -> _Prepared:
-        """The same, with both core schemas changed."""
-        return self._replace(failing_fast=change(self.failing_fast), complete=change(self.complete))
+        """The same, with both core schemas changed.
 
-    def converting(self) -> _Prepared:
-        """The same, with conversions. Unlike other functions, they have a known cost."""
-        return self.map(converting)
+        Conversions come last: unlike other functions, they have a known cost.
+        """
+        return self._replace(failing_fast=change(self.failing_fast), complete=change(self.complete))
 
 
 class _Plain(NamedTuple):
@@ -310,7 +310,7 @@ def _input_of_fields(fields: Mapping[str, _Plain], strict_numbers: bool) -> Inpu
     )
     converted = {"bytes", *CONVERSIONS.get()}
     if not all(converted.isdisjoint(field.kinds) for field in fields.values()):
-        prepared = prepared.converting()
+        prepared = prepared.map(converting)
     validation = _Validation(prepared, tuple(fields), optional_names(schema))
     return InputSchema(schema, validation.in_loop, validation.in_thread)
 
@@ -348,7 +348,7 @@ def _declared_schema(schema: Json, where: str) -> InputSchema:
     containers = {*non_strings(whole)}
     optional = [name for name in optional_names(whole) if not _takes_null(whole, name)]
 
-    def validate(arguments: dict[str, Any], max_steps: int = STEPS_IN_LOOP) -> dict[str, Any]:
+    def read(arguments: dict[str, Any], max_steps: int = STEPS_IN_LOOP) -> dict[str, Any]:
         try:
             problems = validator.problems(arguments, max_steps=max_steps)
             for repair, names in ((decode_containers, containers), (without_nulls, optional)):
@@ -361,7 +361,7 @@ def _declared_schema(schema: Json, where: str) -> InputSchema:
             raise InvalidArguments(_with_unknown(whole, arguments) or problems)
         return compiler.with_defaults(whole, arguments)
 
-    return InputSchema(whole, validate, partial(validate, max_steps=MAX_STEPS))
+    return InputSchema(whole, read, partial(read, max_steps=MAX_STEPS))
 
 
 def _with_unknown(schema: Json, arguments: Mapping[str, Any]) -> str | None:
@@ -442,14 +442,6 @@ def _field_names(names: Sequence[str]) -> dict[str, str]:
     return fields
 
 
-def _field(name: str, parameter: Parameter) -> Any:
-    kind = parameter.annotation if parameter.is_annotated else Any
-    default = parameter.default if parameter.has_default else ...
-    if name != parameter.name:
-        kind = Annotated[kind, Field(alias=parameter.name)]
-    return (kind, default)
-
-
 def _input_of_model(model: type[BaseModel], what: str, strict_numbers: bool) -> InputSchema:
     """The input of a model; ``what`` begins the message about a type that is refused."""
     schema = model.model_json_schema(schema_generator=UntitledJsonSchema)
@@ -460,7 +452,7 @@ def _input_of_model(model: type[BaseModel], what: str, strict_numbers: bool) -> 
     schema.pop("title", None)
     accepted = tuple(schema.get("properties", ()))
     declared: Any = model.__pydantic_core_schema__
-    prepared = _Prepared.of(declared, what, strict_numbers=strict_numbers).converting()
+    prepared = _Prepared.of(declared, what, strict_numbers=strict_numbers).map(converting)
     validation = _Validation(prepared, accepted, optional_names(schema))
     return InputSchema(schema, validation.in_loop, validation.in_thread)
 
@@ -477,48 +469,44 @@ class _Validation:
     ) -> None:
         self._accepted = accepted
         self._optional = optional
-        self._validate = private.new_validator(prepared.failing_fast).validate_python
+        self._fail_fast = private.new_validator(prepared.failing_fast).validate_python
         if prepared.has_chosen_hash:
-            self._validate = partial(_validate_few_members, self._validate)
-        self._core = prepared.complete
+            self._fail_fast = partial(_with_few_members, self._fail_fast)
+        self._complete = prepared.complete
         # Compiled for the first invalid arguments.
-        self._complete_validator: SchemaValidator | None = None
+        self._find_all: Callable[[dict[str, Any]], Any] | None = None
 
     def in_loop(self, arguments: dict[str, Any]) -> Any:
         """The valid arguments; raises InvalidArguments, or LargeArguments: use ``in_thread``."""
         if not argument_types.is_small(arguments, argument_types.MAX_NODES):
             raise LargeArguments
         try:
-            return self._validate(arguments)
+            return self._fail_fast(arguments)
         except ValidationError as error:
-            return self._repaired(arguments, error, self._validate_if_small)
+            return self._repaired(arguments, error, is_in_loop=True)
 
     def in_thread(self, arguments: dict[str, Any]) -> Any:
         """The valid arguments; raises InvalidArguments."""
         try:
-            return self._validate(arguments)
+            return self._fail_fast(arguments)
         except ValidationError as error:
-            return self._repaired(arguments, error, self._validate)
-
-    def _validate_if_small(self, arguments: dict[str, Any]) -> Any:
-        """Validate repaired arguments, which may be larger."""
-        if not argument_types.is_small(arguments, argument_types.MAX_NODES):
-            raise LargeArguments
-        return self._validate(arguments)
+            return self._repaired(arguments, error, is_in_loop=False)
 
     def _repaired(
-        self,
-        arguments: dict[str, Any],
-        error: ValidationError,
-        validate: Callable[[dict[str, Any]], Any],
+        self, arguments: dict[str, Any], error: ValidationError, *, is_in_loop: bool
     ) -> Any:
-        """Validate repaired arguments; raises InvalidArguments if they are not valid either."""
+        """The valid arguments after repairs; raises InvalidArguments if they are not valid either.
+
+        Repaired ones may be larger: in the loop, it also raises LargeArguments.
+        """
         for _ in range(MAX_REPAIRS):
             repaired = arguments_with_repairs(arguments, _problems(error), self._optional)
             if repaired is None:
                 break
+            if is_in_loop and not argument_types.is_small(repaired, argument_types.MAX_NODES):
+                raise LargeArguments
             try:
-                return validate(repaired)
+                return self._fail_fast(repaired)
             except ValidationError as other:
                 arguments = repaired
                 error = other
@@ -528,22 +516,18 @@ class _Validation:
     def _with_every_problem(
         self, arguments: dict[str, Any], error: ValidationError
     ) -> ValidationError:
-        if argument_types.is_small(arguments, argument_types.MAX_NODES):
-            try:
-                self._validate_completely(arguments)
-            except ValidationError as complete:
-                return complete
+        if not argument_types.is_small(arguments, argument_types.MAX_NODES):
+            return error
+        if self._find_all is None:
+            self._find_all = private.new_validator(self._complete).validate_python
+        try:
+            self._find_all(arguments)
+        except ValidationError as complete:
+            return complete
         return error
 
-    def _validate_completely(self, arguments: dict[str, Any]) -> None:
-        if self._complete_validator is None:
-            self._complete_validator = private.new_validator(self._core)
-        self._complete_validator.validate_python(arguments)
 
-
-def _validate_few_members(
-    validate: Callable[[dict[str, Any]], Any], arguments: dict[str, Any]
-) -> Any:
+def _with_few_members(validate: Validate, arguments: dict[str, Any]) -> Any:
     if argument_types.has_many_members(arguments):
         raise InvalidArguments(
             f"a list or an object may have at most {argument_types.MAX_WITH_CHOSEN_HASH} members "

@@ -31,7 +31,11 @@ def canonical(spec: Mapping[str, Any]) -> bytes:
     try:
         return to_json(spec)
     except PydanticSerializationError:
-        return to_json({option: _encode(option, value) for option, value in spec.items()})
+        encoded = {}
+        for option, value in spec.items():
+            encode = jsonable if value is None else ENCODERS.get(option, jsonable)
+            encoded[option] = encode(value)
+        return to_json(encoded)
 
 
 IS_STORABLE: Port[Callable[[str], bool]] = Port("says which modules may be stored")
@@ -45,9 +49,12 @@ def restore(
     spec: dict[str, Any] = from_json(text)
     options = {option: value for option, value in spec.items() if option != "kind"}
     path = options.pop("handler", None)
-    for option in ("permission", "complete"):
-        if option in options:
-            options[option] = _decode(options[option])
+    # A permission is "app.codename" or the path of a function.
+    if ":" in (permission := options.get("permission") or ""):
+        options["permission"] = _resolve_stored(permission)
+    if isinstance(completers := options.get("complete"), Mapping):
+        resolved = {name: _resolve_stored(completer) for name, completer in completers.items()}
+        options["complete"] = resolved
     if path is not None:
         return replace(build(_resolve_stored(path), **options), spec=spec)
     component = build(placeholder, **{"description": "", **default, **options})
@@ -103,37 +110,17 @@ def _check_module(module: str) -> None:
         )
 
 
-def _decode(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _resolve_stored(path) for name, path in value.items()}
-    # A permission is "app.codename" or the path of a function.
-    return _resolve_stored(value) if ":" in value else value
-
-
-def _encode(option: str, value: Any) -> Any:
-    encode = ENCODERS.get(option)
-    return jsonable(value) if value is None or encode is None else encode(value)
-
-
 def _input_schema(value: Any) -> Any:
     return value if isinstance(value, Mapping | list) else schemas.input_of(value, "a spec").schema
-
-
-def _paths(functions: Mapping[str, Any]) -> dict[str, str]:
-    return {name: _path(function) for name, function in functions.items()}
-
-
-def _description(value: Any) -> str:
-    return str(value() if callable(value) else value)
 
 
 ENCODERS: Mapping[str, Callable[[Any], Any]] = {
     "handler": _path,
     "permission": _path,
-    "complete": _paths,
+    "complete": lambda functions: {name: _path(each) for name, each in functions.items()},
     "input_schema": _input_schema,
     "arguments": _input_schema,
     "output_schema": lambda value: outputs.output_of(value, "a spec").schema,
-    "description": _description,
+    "description": lambda value: str(value() if callable(value) else value),
 }
 """The options whose values are no JSON."""

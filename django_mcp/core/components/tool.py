@@ -191,6 +191,9 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
     common = _with_host_meta(source, source.common(), arguments.schema)
     with explain(f"A header of {source.where}"):
         param_headers = headers.param_headers(arguments.schema)
+    hint = source.get("search_hint")
+    if hint is not None and not isinstance(hint, str):
+        raise ConfigurationError(f"The search_hint of {source.where} is {hint!r}: write some words")
     return ToolComponent(
         name=source.name(),
         complete=source.completers(arguments.schema.get("properties", ())),
@@ -200,7 +203,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         param_headers=param_headers,
         always_load=bool(source.get("always_load"))
         or any(OPTIONS.of(ToolComponent.kind)[name].always_load for name in common["options"]),
-        search_hint=_search_hint(source),
+        search_hint=hint,
         handler=call.handler,
         invoke=call.invoke,
         is_async=call.is_async,
@@ -278,13 +281,6 @@ def _with_host_meta(
         return common
     own_meta = common["meta"] or {}
     return {**common, "meta": {**host_meta, **own_meta}}
-
-
-def _search_hint(source: ComponentSource) -> str | None:
-    hint = source.get("search_hint")
-    if hint is None or isinstance(hint, str):
-        return hint
-    raise ConfigurationError(f"The search_hint of {source.where} is {hint!r}: write some words")
 
 
 def _read_output(source: ComponentSource) -> OutputSchema | None:

@@ -1,4 +1,4 @@
-"""Texts of a site in messages, and names that it writes in its options.
+"""Texts of a site in messages, names that it writes in its options, and nouns.
 
 A lazy translation becomes a string when the message is made. It is known by its methods, the same
 as a string has: this package must not import Django.
@@ -82,3 +82,26 @@ def listed(option: str, names: Any, error: type[Exception] = ValueError) -> tupl
         if not isinstance(name, str):
             raise error(f"{option} has {name!r}: write a list of names, which are strings")
     return read
+
+
+# English nouns in names of tools.
+
+UNCOUNTED = ("ss", "us", "is")
+"""Endings of nouns in the singular, such as address and status."""
+
+
+def plural(noun: str) -> str:
+    if noun.endswith("s") and not noun.endswith(UNCOUNTED):
+        return noun
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def singular(noun: str) -> str:
+    if noun.endswith("ies"):
+        return f"{noun[:-3]}y"
+    if noun.endswith(("xes", "ches", "shes", "sses")):
+        return noun[:-2]
+    is_plural = noun.endswith("s") and not noun.endswith(UNCOUNTED)
+    return noun[:-1] if is_plural else noun

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from weakref import WeakSet
 
 from django_mcp.core.components import stored
@@ -14,6 +14,7 @@ from django_mcp.core.components.base import (
     Component,
     ConfigurationError,
     WhenDenied,
+    checked_policy,
     scope_names,
 )
 from django_mcp.core.components.prompt import PromptComponent, PromptOptions, prompt_component
@@ -26,12 +27,11 @@ from django_mcp.core.components.resource import (
 from django_mcp.core.components.tool import ToolComponent, ToolOptions, tool_component
 from django_mcp.core.protocol.revisions import REVISIONS, Revision, Statefulness
 from django_mcp.core.protocol.texts import resolved
-from django_mcp.core.server._twins import Twins
 from django_mcp.core.server.capabilities import Capabilities
 from django_mcp.core.server.components import ComponentCollection
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.hooks import Hooks
-from django_mcp.core.server.in_process import InProcessCalls
+from django_mcp.core.server.in_process import InProcessCalls, Twins
 from django_mcp.core.server.notifications import Notifications
 from django_mcp.core.server.options import (
     Keepalive,
@@ -126,7 +126,7 @@ class Server(Hooks):
         self.group_scopes = _group_scopes(name, group_scopes)
         self.tool_search = tool_search
         self.view_middleware = _dotted_paths(name, view_middleware)
-        self.when_denied = _checked_policy(name, when_denied)
+        self.when_denied = checked_policy(f"the Server {name!r}", when_denied)
         self.middleware = _checked_list(name, "middleware", middleware) or ()
         self.cache = cache
         self.page_size = checked_number(f"page_size of the Server {name!r}", page_size, least=1)
@@ -483,11 +483,3 @@ def _dotted_paths(name: str, paths: Sequence[str] | None) -> tuple[str, ...] | N
             "dotted paths"
         )
     return None if paths is None else tuple(paths)
-
-
-def _checked_policy(name: str, policy: Any) -> WhenDenied | None:
-    if policy in (None, "hidden", "challenged"):
-        return cast("WhenDenied | None", policy)
-    raise ConfigurationError(
-        f'when_denied of the Server {name!r} is {policy!r}: write "hidden" or "challenged"'
-    )

@@ -72,7 +72,7 @@ def written(kind: Any, value: Any) -> Any:
 
 def written_by_pydantic(kind: Any, value: Any) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outputs, "_is_plain", lambda adapter: False)
+        patch.setattr(outputs, "_is_plain_schema", lambda node: False)
         # What is kept of built-in types was made without this change.
         patch.setattr(outputs, "_is_built_in", lambda kind: False)
         return written(kind, value)
@@ -84,7 +84,7 @@ def test_orjson_writes_the_bytes_of_pydantic(data: st.DataObject) -> None:
     kind: Any = data.draw(KINDS)
     value = data.draw(st.from_type(kind))
 
-    assert outputs._is_plain(outputs._adapter(kind))
+    assert outputs._Adapted.of(kind).is_plain
     assert written(kind, value) == written_by_pydantic(kind, value)
 
 
@@ -177,7 +177,7 @@ class Labelled(TypedDict):
     ],
 )
 def test_type_with_a_form_of_its_own_is_left_to_pydantic(kind: Any) -> None:
-    assert not outputs._is_plain(outputs._adapter(kind))
+    assert not outputs._Adapted.of(kind).is_plain
 
 
 @settings(deadline=None)
