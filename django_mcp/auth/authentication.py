@@ -21,7 +21,7 @@ from django_mcp.core.auth.base import (
     Scope,
     bearer_token,
 )
-from django_mcp.core.auth.scopes import grants
+from django_mcp.core.auth.permissions import grants_scopes
 
 BEARER = "Bearer"
 UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
@@ -118,7 +118,7 @@ class Authentication:
 
     def _check_scopes(self, principal: Principal) -> None:
         """Raise AuthenticationFailed if the access token lacks a scope of the server."""
-        if grants(principal.scopes, self.resource.scopes, conf.get().scope_hierarchy):
+        if grants_scopes(principal.scopes, self.resource.scopes, conf.get().scope_hierarchy):
             return
         message = "The access token lacks a scope that this server needs"
         raise AuthenticationFailed(

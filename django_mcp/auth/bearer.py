@@ -150,11 +150,19 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         except InvalidToken:
             return INVALID_TOKEN
         except Unavailable as error:
-            return _unavailable(error)
+            # With 401, clients would begin to log in again.
+            return Challenge(
+                status=503,
+                headers=((b"retry-after", str(error.retry_after).encode()),),
+                message="Access tokens cannot be verified now. Try again later",
+            )
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
             return INVALID_TOKEN
-        if not self._is_for(scope, audiences(claims)):
+        named = audiences(claims)
+        own = self.audience or ()
+        accepted = (own,) if isinstance(own, str) else own
+        if not is_for(scope, named) and not set(named) & set(accepted):
             return INVALID_TOKEN
         user = await self.get_user(claims)
         # AnonymousUser is not active, and stands for nobody who could be deactivated.
@@ -185,13 +193,6 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
     def namespace(self) -> str | None:
         """The URL of the issuer: subjects are unique within it."""
         return self.issuer
-
-    def _is_for(self, scope: Scope, named: Sequence[str]) -> bool:
-        """Whether one of the audiences that a token names is this server."""
-        accepted = self.audience or ()
-        if isinstance(accepted, str):
-            accepted = (accepted,)
-        return is_for(scope, named) or any(audience in accepted for audience in named)
 
 
 def require_secure(url: Any, option: str) -> None:
@@ -266,12 +267,3 @@ def number(value: Any) -> float | None:
         return float(value) if is_number and isfinite(value) else None
     except OverflowError:
         return None
-
-
-def _unavailable(error: Unavailable) -> Challenge:
-    """503: with 401, clients would begin to log in again."""
-    return Challenge(
-        status=503,
-        headers=((b"retry-after", str(error.retry_after).encode()),),
-        message="Access tokens cannot be verified now. Try again later",
-    )

@@ -40,7 +40,10 @@ class RepeatedMessages:
                 self._logged_at[key] = now
             if times > is_first:
                 self._counts[key] = self._counts.get(key, 0) + times - is_first
-                self._start_timer()
+                if self._timer is None:
+                    self._timer = threading.Timer(REPEAT_AFTER, self.log_counts)
+                    self._timer.daemon = True
+                    self._timer.start()
         if is_first:
             logging.getLogger(OWN).log(level, message, *args, **options)
 
@@ -64,12 +67,6 @@ class RepeatedMessages:
         self._logged_at = {}
         self._counts = {}
         self._timer = None
-
-    def _start_timer(self) -> None:
-        if self._timer is None:
-            self._timer = threading.Timer(REPEAT_AFTER, self.log_counts)
-            self._timer.daemon = True
-            self._timer.start()
 
 
 repeated = RepeatedMessages()

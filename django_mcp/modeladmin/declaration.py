@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import isawaitable
@@ -73,7 +73,10 @@ def admin_tools(
     )
     names = [name for name, hints in TOOLS.items() if hints is READS or not reads_only]
     own = options or {}
-    _check_known(own, names)
+    for name in own:
+        if name not in names:
+            remedy = texts.did_you_mean(name, names, f"write one of {', '.join(names)}")
+            raise ConfigurationError(f"options has {name!r}, which is none of the tools: {remedy}")
     server = registry.default if server is None else server
     declaration = _Declaration(models, prefix, own, shared)
     of_one_model = [name for name in names if one_set_per_model and name in OF_ONE_MODEL]
@@ -86,14 +89,6 @@ def admin_tools(
         # The admins of other apps may not be registered yet.
         server.components.defer(sets.build, sets.expected)
     server.state(_Admins).append(models)
-
-
-def _check_known(options: Iterable[str], names: Sequence[str]) -> None:
-    """Raise ConfigurationError for options of a tool that there is not."""
-    for name in options:
-        if name not in names:
-            remedy = texts.did_you_mean(name, names, f"write one of {', '.join(names)}")
-            raise ConfigurationError(f"options has {name!r}, which is none of the tools: {remedy}")
 
 
 def of_server(server: Server) -> Sequence[Models]:

@@ -170,17 +170,16 @@ class _InlineRows:
         self._sent.rows[self._name, index] = path
         given = {name: value for name, value in row.items() if name not in ROW_KEYS}
         arguments = _arguments(self._call, path, blank, given)
-        if all(_is_initial(form, name, value) for name, value in arguments.items()):
+        is_changed = False
+        for name, value in arguments.items():
+            field = form.fields[name]
+            is_file = isinstance(field, forms.FileField)
+            is_changed |= is_file or field_value(field, value) != initial_value(form, name)
+        if not is_changed:
             raise ToolError(
                 f"{path}: a new row needs a value that is not the default of its field."
             )
         self._sent.add(form_data(form, arguments, _sent_names(blank)))
-
-
-def _is_initial(form: Any, name: str, value: Any) -> bool:
-    field = form.fields[name]
-    initial = initial_value(form, name)
-    return not isinstance(field, forms.FileField) and field_value(field, value) == initial
 
 
 def _blank_row(inline: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The data for the header of the pages for users: ``{% mcp_page as page %}``."""
+"""Of pages for users and admins: ``{% mcp_page as page %}``, ``{{ name|mcp_breakable }}``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from django.template import Context
 
 from django_mcp.runtime import pages
 from django_mcp.runtime.pages import Page
+from django_mcp.runtime.read_only_admin import breakable
 
 register = template.Library()
+# Lines break after the dots and underscores of a name only.
+register.filter("mcp_breakable", breakable)
 
 
 @register.simple_tag(takes_context=True)

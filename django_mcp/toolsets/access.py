@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth import get_permission_codename
 from django.db.models import Model, QuerySet
 
-from django_mcp.core.auth import permissions, scopes
+from django_mcp.core.auth import permissions
 from django_mcp.core.server.server import server_of
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.queries.paths import Path
@@ -85,7 +85,7 @@ def may_use(frame: Frame, toolset: BaseToolset, operation: str) -> bool:
     names = frozenset(needed.split() if isinstance(needed, str) else needed)
     if names:
         hierarchy = frame.server.options.scope_hierarchy
-        if not scopes.grants(frame.principal.scopes, names, hierarchy):
+        if not permissions.grants_scopes(frame.principal.scopes, names, hierarchy):
             return False
     return may(frame, permission_of(toolset, operation))
 

@@ -6,15 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from django_mcp.ui.base import renders_apps
-    from django_mcp.ui.domains import claude_domain
+    from django_mcp.ui.base import claude_domain, renders_apps
     from django_mcp.ui.forms import form_view
     from django_mcp.ui.views import template_view
 
 __all__ = ["claude_domain", "form_view", "renders_apps", "template_view"]
 
 MODULES = {
-    "claude_domain": "domains",
+    "claude_domain": "base",
     "form_view": "forms",
     "renders_apps": "base",
     "template_view": "views",

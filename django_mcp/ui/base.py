@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from django_mcp.core.components.base import Component, ConfigurationError, listed
@@ -87,6 +88,11 @@ class Policy:
     def to_meta(self, host: str = "") -> dict[str, Any]:
         """Return the ``_meta`` of the page for a host, with the aliases that ChatGPT reads."""
         csp = {DOMAINS[key][0]: list(origins) for key, origins in self.csp.items()}
+        openai_csp = {
+            alias: list(origins)
+            for key, origins in self.csp.items()
+            if (alias := DOMAINS[key][1]) is not None
+        }
         permissions = {PERMISSIONS[name]: dict[str, Any]() for name in self.permissions}
         domain = self.domain_for(host)
         ui = {
@@ -96,7 +102,7 @@ class Policy:
             "prefersBorder": self.prefers_border,
         }
         aliases = {
-            "openai/widgetCSP": self._openai_csp() or None,
+            "openai/widgetCSP": openai_csp or None,
             "openai/widgetDomain": domain,
             "openai/widgetPrefersBorder": self.prefers_border,
         }
@@ -108,10 +114,6 @@ class Policy:
             return self.domain
         client = host.casefold()
         return next((it for name, it in self.domain.items() if name.casefold() in client), None)
-
-    def _openai_csp(self) -> dict[str, list[str]]:
-        aliases = ((DOMAINS[key][1], origins) for key, origins in self.csp.items())
-        return {name: list(origins) for name, origins in aliases if name is not None}
 
 
 class View(ABC):
@@ -149,6 +151,14 @@ def add_fragment(tool: Component | None, result: Json, render: Callable[[], str]
     if not has_fragment(tool) or FRAGMENT in meta:
         return dict(result)
     return {**result, "_meta": {**meta, FRAGMENT: render()}}
+
+
+def claude_domain(url: str) -> str:
+    """Return the domain of views in Claude, for the exact URL that users enter as the connector.
+
+    Claude shows no view with any other domain, and has one of its own for views without.
+    """
+    return f"{sha256(url.encode()).hexdigest()[:32]}.claudemcpcontent.com"
 
 
 def has_fragment(component: Component | None) -> bool:
@@ -190,18 +200,14 @@ def _checked_csp(where: str, csp: Mapping[str, Iterable[str]]) -> Mapping[str, t
             )
         allowed = (origins,) if isinstance(origins, str) else tuple(origins)
         for origin in allowed:
-            if not _is_origin(origin):
+            is_text = isinstance(origin, str)
+            if not (is_text and (ORIGIN.fullmatch(origin) or LOCAL_ORIGIN.fullmatch(origin))):
                 raise ConfigurationError(
                     f"The csp of {where} has the origin {origin!r}: write one as "
                     '"https://cdn.example.com" or "https://*.example.com", without a path'
                 )
         checked[key] = allowed
     return checked
-
-
-def _is_origin(value: Any) -> bool:
-    patterns = (ORIGIN, LOCAL_ORIGIN)
-    return isinstance(value, str) and any(pattern.fullmatch(value) for pattern in patterns)
 
 
 def _checked_domain(

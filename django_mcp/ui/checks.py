@@ -35,7 +35,9 @@ def run() -> Messages:
 
 
 def check_views() -> Messages:
-    for view in _views():
+    views = (view_of(entry.component) for entry in registered_entries())
+    # In the order of their first tools.
+    for view in dict.fromkeys(each for each in views if isinstance(each, TemplateView)):
         yield from _of_requests(view)
         try:
             html = view.page()
@@ -60,13 +62,6 @@ def check_app_only_tools() -> Messages:
                 hint="Set a permission, scopes or read_only=True: app_only is no protection.",
                 id="django_mcp.W049",
             )
-
-
-def _views() -> Iterator[TemplateView]:
-    components = (entry.component for entry in registered_entries())
-    views = map(view_of, components)
-    # In the order of their first tools.
-    yield from dict.fromkeys(view for view in views if isinstance(view, TemplateView))
 
 
 def _blocked(view: TemplateView, html: str) -> Messages:

@@ -15,7 +15,6 @@ from django_mcp.core.dispatch import result_size
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.revisions import Revision
-from django_mcp.core.server.components import Expected
 from django_mcp.core.server.server import Server
 from django_mcp.extensions import CallPlan, Extension, Option, Step
 from django_mcp.ui.base import View, add_fragment, has_fragment, tool_meta, view_of
@@ -34,16 +33,8 @@ def read_view(value: Any, where: str) -> View:
     )
 
 
-def read_app_only(value: Any, where: str) -> bool | None:
-    return bool(value) or None
-
-
 def meta_of(tool: Component) -> Json:
     return {"_meta": tool_meta(view_of(tool), app_only=is_for_views(tool))}
-
-
-def meta_without_view(tool: Component) -> Json:
-    return {} if view_of(tool) is not None else meta_of(tool)
 
 
 # The steps of calls.
@@ -57,10 +48,6 @@ async def check_direct(frame: Frame, plan: CallPlan, arguments: dict[str, Any]) 
     """Reject calls through another tool: hosts hide tools of views from the model."""
     if frame.private.get("is_indirect"):
         raise plan.unknown(plan.component.key)
-
-
-def shows_fragments(component: Component, revision: Revision) -> bool:
-    return has_fragment(component)
 
 
 def show(frame: Frame, tool: Component, value: Any, result: dict[str, Any]) -> dict[str, Any]:
@@ -81,16 +68,13 @@ def show(frame: Frame, tool: Component, value: Any, result: dict[str, Any]) -> d
 
 
 def settings(server: Server, revision: Revision) -> Json | None:
-    return {} if server.components.has_any(has_view) else None
-
-
-def has_view(component: Component | Expected) -> bool:
-    return view_of(component) is not None
+    has_views = server.components.has_any(lambda component: view_of(component) is not None)
+    return {} if has_views else None
 
 
 def add_page(server: Server, component: Component) -> None:
     """Add the page of the view of a tool."""
-    if has_view(component):
+    if view_of(component) is not None:
         # Imported by sites with a view only.
         from django_mcp.ui import pages
 
@@ -120,15 +104,16 @@ EXTENSION = Extension(
         ),
         Option(
             name="app_only",
-            read=read_app_only,
+            read=lambda value, where: bool(value) or None,
             may_be_method=True,
-            listed=meta_without_view,
+            # With a view, its option lists the same members.
+            listed=lambda tool: meta_of(tool) if view_of(tool) is None else {},
             always_load=True,
             is_for_models=False,
         ),
     ],
     before_arguments=[Step(check_direct, is_for_views)],
-    after_result=[Step(show, shows_fragments)],
+    after_result=[Step(show, lambda component, revision: has_fragment(component))],
     add_to=add_page,
     meta_members=[MEMBER],
     check=check,

@@ -102,10 +102,11 @@ class _FormTools:
         shared = {key: value for key, value in options.items() if key in OF_BOTH}
         of_submit = {key: value for key, value in options.items() if key in submitted}
         of_show = {key: value for key, value in options.items() if key not in submitted}
+        initial_schema = form_tools.input_schema(form_class, has_kwargs=True)
         described: Any = {
             "name": name,
             "description": inspect.cleandoc(form_class.__doc__ or "") or "Show a form to the user.",
-            "input_schema": _initial_schema(form_class),
+            "input_schema": {**initial_schema, "required": []},
             "read_only": True,
             "ui": self._view,
             **of_show,
@@ -147,12 +148,6 @@ def check_fields(form_class: type[Any]) -> None:
                 f"{form_class.__qualname__} has the file field {name!r}, and a view can send no "
                 "files: hosts pass JSON on. Leave it out, or give users a page of the site"
             )
-
-
-def _initial_schema(form_class: Any) -> dict[str, Any]:
-    """The schema of initial values: the fields, without required ones."""
-    schema = form_tools.input_schema(form_class, has_kwargs=True)
-    return {**schema, "required": []}
 
 
 def _sent_schema(form_class: Any) -> dict[str, Any]:

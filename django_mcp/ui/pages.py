@@ -115,8 +115,12 @@ class AnyPermission:
     def __call__(self, frame: Frame) -> bool | Awaitable[bool]:
         # Coroutines are made last: those that nobody needs would not be awaited.
         awaitables: list[Awaitable[bool]] = []
-        for permission in sorted(self.permissions, key=_is_coroutine_function):
-            answer = _ask(permission, frame)
+        in_order = sorted(self.permissions, key=lambda it: callable(it) and is_async(it))
+        for permission in in_order:
+            if isinstance(permission, str):
+                answer: bool | Awaitable[bool] = permissions.has(frame.user, permission)
+            else:
+                answer = permission(frame)
             if isawaitable(answer):
                 awaitables.append(answer)
             elif answer:
@@ -125,16 +129,6 @@ class AnyPermission:
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.permissions))
-
-
-def _is_coroutine_function(permission: Permission) -> bool:
-    return callable(permission) and is_async(permission)
-
-
-def _ask(permission: Permission, frame: Frame) -> bool | Awaitable[bool]:
-    if isinstance(permission, str):
-        return permissions.has(frame.user, permission)
-    return permission(frame)
 
 
 async def _any(answers: Iterable[Awaitable[bool]]) -> bool:

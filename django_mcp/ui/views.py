@@ -147,9 +147,15 @@ def template_view(
         domain=domain,
         prefers_border=prefers_border,
     )
+    uri = uri or uri_of(name)
+    is_plain = uri.startswith(SCHEME) and is_uri(uri) and not uri.endswith("/")
+    if not is_plain or any(character in uri for character in "{}?#"):
+        raise ConfigurationError(
+            f'The uri of {where} is {uri!r}: write one such as "ui://shop/cart"'
+        )
     return TemplateView(
         template or PAGE,
-        uri=_checked_uri(where, uri or uri_of(name)),
+        uri=uri,
         fragment=fragment,
         title=title,
         policy=policy,
@@ -172,13 +178,6 @@ def uri_of(template: str) -> str:
     parts = [folder for folder in folders if folder not in FOLDERS]
     parts.append(name.partition(".")[0].strip("_") or name)
     return SCHEME + "/".join(re.sub(r"[^A-Za-z0-9_~-]", "-", part) for part in parts)
-
-
-def _checked_uri(where: str, uri: str) -> str:
-    is_plain = uri.startswith(SCHEME) and is_uri(uri) and not uri.endswith("/")
-    if is_plain and not any(character in uri for character in "{}?#"):
-        return uri
-    raise ConfigurationError(f'The uri of {where} is {uri!r}: write one such as "ui://shop/cart"')
 
 
 def fragment_context(value: Any, arguments: Json) -> dict[str, Any]:

@@ -51,7 +51,7 @@ NEEDS_APPS = {
     "django_mcp.runtime.read_only_admin",  # Only admins use it.
     "django_mcp.stores.database",
     "django_mcp.stores.statements",
-    "django_mcp.templatetags.mcp_admin",
+    "django_mcp.templatetags.mcp_pages",
     "django_mcp.testing",
     "django_mcp.contrib.tokens",
     "django_mcp.transports.connection.stdio",

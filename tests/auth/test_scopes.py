@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_mcp.core.auth.scopes import grants, included
+from django_mcp.core.auth.permissions import grants_scopes, included_scopes
 from tests.rows import rows
 from tests.spec import spec
 
@@ -29,8 +29,8 @@ HIERARCHY = {"admin": ["write", "read"], "write": ["append"], "loop": ["round"],
 def test_scopes_grant_themselves_and_all_that_they_include(
     granted: str, needed: str, expected: bool
 ) -> None:
-    assert grants(frozenset(granted.split()), needed.split(), HIERARCHY) is expected
+    assert grants_scopes(frozenset(granted.split()), needed.split(), HIERARCHY) is expected
 
 
 def test_included_scopes_are_found_over_several_levels() -> None:
-    assert included(["admin"], HIERARCHY) == {"admin", "write", "read", "append"}
+    assert included_scopes(["admin"], HIERARCHY) == {"admin", "write", "read", "append"}

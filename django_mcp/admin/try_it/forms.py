@@ -18,7 +18,7 @@ from django_mcp.admin.try_it.fields import JsonField, field_of, initial_of, limi
 from django_mcp.admin.try_it.members import MISSING, Member, members_of
 from django_mcp.admin.try_it.rendering import safe_url
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.schema import pointers
+from django_mcp.core.protocol.schema import walk
 
 
 class SchemaForm(forms.Form):
@@ -38,7 +38,7 @@ class SchemaForm(forms.Form):
         self.name = name
         self.members: dict[str, Member] = {}
         for member in members_of(schema, initial):
-            step = pointers.step(member.name) if member.name else ""
+            step = walk.step(member.name) if member.name else ""
             self.members[name + step] = member
         initials = {key: initial_of(member) for key, member in self.members.items()}
         super().__init__(data, files, initial=initials)

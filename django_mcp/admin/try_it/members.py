@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.schema import pointers
+from django_mcp.core.protocol.schema import walk
 
 MAX_MEMBERS = 200
 """Fields of one form; an object with more of them is entered as JSON."""
@@ -118,7 +118,7 @@ def _resolved(root: Json, declared: Any) -> tuple[dict[str, Any], bool]:
 def _inner(root: Json, schema: Json) -> tuple[Json | None, bool]:
     """Return the one schema that this one stands for, or None, and whether null is allowed."""
     if "$ref" in schema:
-        return pointers.target(root, schema["$ref"]), False
+        return walk.target(root, schema["$ref"]), False
     for keyword in ("anyOf", "oneOf", "allOf"):
         options = schema.get(keyword)
         if not isinstance(options, list) or not options:
@@ -134,7 +134,7 @@ def _with_resolved_items(root: Json, schema: dict[str, Any]) -> dict[str, Any]:
     items = schema.get("items")
     if schema.get("type") != "array" or not isinstance(items, Mapping):
         return schema
-    resolved = pointers.target(root, items["$ref"]) if "$ref" in items else items
+    resolved = walk.target(root, items["$ref"]) if "$ref" in items else items
     return {**schema, "items": resolved} if choices_of(resolved) is not None else schema
 
 

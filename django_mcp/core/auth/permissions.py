@@ -1,6 +1,6 @@
-"""Whether a user has a permission: one answer for lists, calls, streams and toolsets.
+"""Whether a user has a permission, and a token the scopes: one answer for lists, calls and streams.
 
-It calls Django's ``user.has_perm``, through every backend of the site. It does not call
+``has`` calls Django's ``user.has_perm``, through every backend of the site. It does not call
 ``ahas_perm``, which Django answers from its own tables where a backend or a user model overrides
 ``has_perm`` only. Since ``has_perm`` may query, it is called in a thread. The answers for a user of
 a cached token are remembered as long as the principal is cached:
@@ -16,7 +16,7 @@ Every copy of the cached user shares them, those in open streams too.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 ATTRIBUTE = "_mcp_permission_answers"
@@ -28,18 +28,10 @@ def _is_logged_in(user: Any) -> bool:
     return bool(user.is_authenticated and user.is_active)
 
 
-def _is_staff(user: Any) -> bool:
-    return _is_logged_in(user) and bool(user.is_staff)
-
-
-def _is_superuser(user: Any) -> bool:
-    return _is_logged_in(user) and bool(user.is_superuser)
-
-
 USER_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "login_required": _is_logged_in,
-    "staff_member": _is_staff,
-    "superuser": _is_superuser,
+    "staff_member": lambda user: _is_logged_in(user) and bool(user.is_staff),
+    "superuser": lambda user: _is_logged_in(user) and bool(user.is_superuser),
 }
 """The short words for permissions, which need no query; ``components.base`` names them."""
 
@@ -97,3 +89,27 @@ def has(user: Any, permission: str) -> bool:
     if answers is not None:
         answers.by_permission[permission] = answer
     return answer
+
+
+# Scopes of access tokens, which may include others.
+
+Hierarchy = Mapping[str, Iterable[str]]
+"""The scopes which a scope includes, by its name."""
+
+
+def grants_scopes(granted: frozenset[str], needed: Iterable[str], hierarchy: Hierarchy) -> bool:
+    """Whether ``granted``, with all scopes that they include, has every one of ``needed``."""
+    missing = {*needed} - granted
+    return not missing or (bool(hierarchy) and missing <= included_scopes(granted, hierarchy))
+
+
+def included_scopes(granted: Iterable[str], hierarchy: Hierarchy) -> set[str]:
+    """Return ``granted`` with all scopes that they include, directly or not."""
+    scopes: set[str] = set()
+    waiting = [*granted]
+    while waiting:
+        scope = waiting.pop()
+        if scope not in scopes:
+            scopes.add(scope)
+            waiting.extend(hierarchy.get(scope, ()))
+    return scopes

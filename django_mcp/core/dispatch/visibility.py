@@ -23,7 +23,7 @@ from contextlib import suppress
 from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
 
-from django_mcp.core.auth import permissions, scopes
+from django_mcp.core.auth import permissions
 from django_mcp.core.components.base import Component, WhenDenied
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.core.components.signature import is_async
@@ -295,7 +295,9 @@ async def explain(frame: Frame, components: Sequence[Component]) -> list[Explana
     permissions_held = await _permissions_held(frame, components, None)
     principal = frame.principal
     selection = principal.selection
-    held_scopes = scopes.included(principal.scopes, frame.server.options.scope_hierarchy)
+    held_scopes = permissions.included_scopes(
+        principal.scopes, frame.server.options.scope_hierarchy
+    )
     return [
         Explanation(
             _access(frame, component, has_permission),
@@ -329,7 +331,7 @@ def _access(frame: Frame, component: Component, has_permission: bool) -> Access:
     server = frame.server
     principal = frame.principal
     hierarchy = server.options.scope_hierarchy
-    has_scopes = scopes.grants(principal.scopes, component.scopes, hierarchy)
+    has_scopes = permissions.grants_scopes(principal.scopes, component.scopes, hierarchy)
     if has_permission and has_scopes:
         return PERMITTED
     if policy_of(component, server) == "hidden":

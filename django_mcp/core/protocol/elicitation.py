@@ -42,15 +42,22 @@ def _property(name: str, member: Schema, definitions: Schema) -> Property:
         problem = "is a secret, which must not pass through the client (ELIC-03)"
         raise ValueError(f"{name!r} {problem}: send the user to a page with elicit_url")
     kind = str(resolved.get("type"))
-    items = _items(resolved.get("items", {}), definitions) if kind == "array" else None
-    if kind not in KEYWORDS or items == {}:
+    choices = {}
+    if kind == "array":
+        listed = resolved.get("items", {})
+        items = {**_definition(listed.get("$ref"), definitions), **listed}
+        if "anyOf" in items:
+            choices = {"anyOf": items["anyOf"]}
+        elif "enum" in items:
+            choices = {"type": "string", "enum": items["enum"]}
+    if kind not in KEYWORDS or (kind == "array" and not choices):
         types = "strings, numbers, booleans, or choices of strings"
         raise ValueError(f"{name!r} cannot be a field of a form: use {types}")
     allowed = KEYWORDS[kind] | COMMON
     kept = {key: value for key, value in resolved.items() if key in allowed and value is not None}
     if kept.get("format") not in FORMATS:
         kept.pop("format", None)
-    return kept if items is None else {**kept, "items": items}
+    return {**kept, "items": choices} if choices else kept
 
 
 def _resolved(member: Schema, definitions: Schema) -> dict[str, Any]:
@@ -64,14 +71,6 @@ def _resolved(member: Schema, definitions: Schema) -> dict[str, Any]:
     if "const" in merged and "enum" not in merged:
         merged["enum"] = [merged.pop("const")]
     return merged
-
-
-def _items(items: Schema, definitions: Schema) -> Property:
-    """Return the choices of an array; an empty schema if it has none."""
-    resolved = {**_definition(items.get("$ref"), definitions), **items}
-    if "anyOf" in resolved:
-        return {"anyOf": resolved["anyOf"]}
-    return {"type": "string", "enum": resolved["enum"]} if "enum" in resolved else {}
 
 
 def _definition(reference: Any, definitions: Schema) -> Schema:

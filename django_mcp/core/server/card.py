@@ -122,17 +122,14 @@ def _is_url(value: Any) -> bool:
 def _repository(value: Any) -> dict[str, Any] | None:
     """The repository as it is published; None for a value that is none."""
     if isinstance(value, str):
-        value = {"url": value, "source": SOURCES.get(_host_of(value))}
+        host = urlsplit(value).hostname if _is_url(value) else None
+        value = {"url": value, "source": SOURCES.get(host or "")}
     known = ("url", "source", "id", "subfolder")
     if not isinstance(value, Mapping) or not value.keys() <= set(known):
         return None
     strings = {name: value[name] for name in known if isinstance(value.get(name), str)}
     is_complete = len(strings) == len(value) and "source" in strings
     return strings if is_complete and _is_url(strings.get("url")) else None
-
-
-def _host_of(url: str) -> str:
-    return (urlsplit(url).hostname or "") if _is_url(url) else ""
 
 
 def describe(server: Server, url: str) -> dict[str, Any]:
@@ -148,18 +145,14 @@ def describe(server: Server, url: str) -> dict[str, Any]:
 
 def catalog(cards: Mapping[str, tuple[Server, str]]) -> dict[str, Any]:
     """Return the AI catalogue of these servers and the URLs of their endpoints, by URL of card."""
-    entries = [
-        {"identifier": _identifier(server, url), "type": CARD_TYPE, "url": card_url}
-        for card_url, (server, url) in cards.items()
-    ]
+    entries = []
+    for card_url, (server, url) in cards.items():
+        namespace, _, name = qualified_name(server, url).partition("/")
+        publisher = ".".join(reversed(namespace.split("."))) if _is_domain(namespace) else namespace
+        # ``urn:air:example.com:mcp:shop`` for ``com.example/shop``.
+        identifier = f"urn:air:{publisher}:mcp:{name}"
+        entries.append({"identifier": identifier, "type": CARD_TYPE, "url": card_url})
     return {"specVersion": "1.0", "entries": entries}
-
-
-def _identifier(server: Server, url: str) -> str:
-    """``urn:air:example.com:mcp:shop`` for ``com.example/shop``."""
-    namespace, _, name = qualified_name(server, url).partition("/")
-    publisher = ".".join(reversed(namespace.split("."))) if _is_domain(namespace) else namespace
-    return f"urn:air:{publisher}:mcp:{name}"
 
 
 def registry_document(server: Server, url: str, name: str | None = None) -> dict[str, Any]:
@@ -172,14 +165,14 @@ def registry_document(server: Server, url: str, name: str | None = None) -> dict
     if captured:
         remote["variables"] = {value: {"isRequired": True} for value in captured}
     document = _identity(server, name or qualified_name(server, url))
-    icons = [icon for icon in document.pop("icons", ()) if _is_for_registry(icon)]
+    # The registry stores no images: it has their URLs.
+    icons = [
+        icon
+        for icon in document.pop("icons", ())
+        if icon["src"].startswith("https:") and len(icon["src"]) <= MAX_REGISTRY_ICON
+    ]
     shown = {"icons": icons} if icons else {}
     return {"$schema": REGISTRY_SCHEMA, **document, **shown, "remotes": [remote]}
-
-
-def _is_for_registry(icon: Mapping[str, Any]) -> bool:
-    """Whether the registry accepts an icon: by https, since it stores no images."""
-    return icon["src"].startswith("https:") and len(icon["src"]) <= MAX_REGISTRY_ICON
 
 
 def _identity(server: Server, name: str) -> dict[str, Any]:

@@ -39,7 +39,10 @@ class Pages:
         A page keeps its other members, such as the number of all rows. A value without rows, or
         one that has room as a whole, is returned unchanged.
         """
-        member = None if isinstance(value, list) else _member_with_rows(value)
+        # The rows of a page are its only list.
+        members = value.items() if isinstance(value, Mapping) else ()
+        lists = [name for name, each in members if isinstance(each, list)]
+        member = lists[0] if len(lists) == 1 else None
         rows = value if member is None else value[member]
         if not isinstance(rows, list):
             return value
@@ -84,13 +87,6 @@ class Pages:
             if room < 0 and position > start:
                 return position
         return len(rows)
-
-
-def _member_with_rows(page: Any) -> str | None:
-    """Return the name of the only list in a page, None where there is not exactly one."""
-    members = page.items() if isinstance(page, Mapping) else ()
-    lists = [name for name, value in members if isinstance(value, list)]
-    return lists[0] if len(lists) == 1 else None
 
 
 def with_arguments(

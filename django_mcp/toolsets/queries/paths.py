@@ -74,14 +74,21 @@ def resolve(model: type[Model], name: str, where: str) -> Path:
         relations.append(field)
         reference = SEPARATOR.join((*steps, field.attname if field.concrete else f"{last}__pk"))
         steps.append(last)
+    query = model._base_manager.order_by().values(reference).query
+    column: Any = query.select[0]
+    # The key of a row may itself be a foreign key.
+    value_field = field
+    while value_field.is_relation:
+        target = getattr(value_field, "target_field", None)
+        value_field = target or value_field.related_model._meta.pk
     is_nullable = field.null or any(each.null or not each.concrete for each in relations)
     return Path(
         name=name,
         reference=reference,
-        key=_column_of(model, reference),
+        key=(table_paths(query)[column.alias], column.target.attname),
         relations=tuple(steps),
         models=tuple(each.related_model for each in relations),
-        field=_value_field(field),
+        field=value_field,
         titled=field,
         is_nullable=is_nullable,
     )
@@ -115,12 +122,6 @@ def table_paths(query: Query) -> dict[str, Relations]:
     return paths
 
 
-def _column_of(model: type[Model], reference: str) -> ColumnKey:
-    query = model._base_manager.order_by().values(reference).query
-    column: Any = query.select[0]
-    return table_paths(query)[column.alias], column.target.attname
-
-
 def _is_parent_link(field: Any) -> bool:
     remote = getattr(field, "remote_field", None)
     return bool(getattr(remote, "parent_link", False) and getattr(field, "concrete", False))
@@ -150,10 +151,3 @@ def _require_single(relation: Any, model: type[Model], name: str, where: str) ->
             f"{where} names {name!r}, but {model.__name__}.{relation.name} has many values: "
             f"declare a toolset for {relation.related_model.__name__}, and let callers filter that"
         )
-
-
-def _value_field(field: Any) -> Any:
-    """The field with the value: the key of a row may itself be a foreign key."""
-    while field.is_relation:
-        field = getattr(field, "target_field", None) or field.related_model._meta.pk
-    return field

@@ -122,9 +122,15 @@ class _Parser(HTMLParser):
         values = {name: value.strip() for name, value in attrs if value}
         line, _ = self.getpos()
         for name, value in values.items():
-            directive = _directive(tag, name, values)
+            directive = ATTRIBUTES.get((tag, name))
+            if (tag, name) == ("link", "href"):
+                relations = values.get("rel", "").lower().split()
+                directive = next((RELATIONS[it] for it in relations if it in RELATIONS), None)
+            urls = [value]
+            if name in SEVERAL and not value.startswith("data:"):
+                urls = [each.split()[0] for each in value.split(",") if each.strip()]
             if directive is not None:
-                self._add(directive, _urls(name, value), line)
+                self._add(directive, urls, line)
         self._add_style(values.get("style", ""), line)
         # Elements of other types contain no script, but JSON.
         is_script = tag == "script" and values.get("type", "module") in SCRIPT_TYPES
@@ -153,19 +159,6 @@ class _Parser(HTMLParser):
     def _add_style(self, text: str, line: int) -> None:
         for directive, start, url in _style_urls(text):
             self._add(directive, [url], line + text.count("\n", 0, start))
-
-
-def _directive(tag: str, name: str, values: Mapping[str, str]) -> str | None:
-    if (tag, name) != ("link", "href"):
-        return ATTRIBUTES.get((tag, name))
-    relations = values.get("rel", "").lower().split()
-    return next((RELATIONS[each] for each in relations if each in RELATIONS), None)
-
-
-def _urls(name: str, value: str) -> list[str]:
-    if name not in SEVERAL or value.startswith("data:"):
-        return [value]
-    return [candidate.split()[0] for candidate in value.split(",") if candidate.strip()]
 
 
 def _style_urls(text: str) -> Iterator[tuple[str, int, str]]:

@@ -131,7 +131,12 @@ class Revision:
             values[name] = _add(getattr(self, name), added)
         for name, dropped in (drops or {}).items():
             present = values.get(name, getattr(self, name))
-            values[name] = _drop(present, dropped)
+            if isinstance(present, frozenset):
+                values[name] = present - names(dropped)
+            else:
+                values[name] = {
+                    key: value - names(dropped.get(key, ())) for key, value in present.items()
+                }
         return replace(self, version=version, **values, **changed)
 
     def has(self, feature: Feature) -> bool:
@@ -276,13 +281,6 @@ def _add(present: Any, added: Any) -> Any:
         else:
             merged[name] = merged.get(name, frozenset()) | names(value)
     return merged
-
-
-def _drop(present: Any, dropped: Any) -> Any:
-    """Return a field without dropped members: a set, or a mapping to sets."""
-    if isinstance(present, frozenset):
-        return present - names(dropped)
-    return {name: value - names(dropped.get(name, ())) for name, value in present.items()}
 
 
 def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.schema import pointers, walk
+from django_mcp.core.protocol.schema import walk
 from django_mcp.core.protocol.schema.steps import MAX_STEPS, search
 from django_mcp.core.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS, SchemaPosition
 from django_mcp.core.protocol.texts import json_fallback
@@ -262,7 +262,7 @@ def _dereferenced(root: Json, schema: Json) -> Json:
         if not isinstance(reference, str) or not reference.startswith(_DEFINITIONS):
             break
         _, group, name = reference.split("/", 2)
-        target = root.get(group, {}).get(pointers.name_of(name))
+        target = root.get(group, {}).get(walk.name_of(name))
         if not isinstance(target, Mapping):
             break
         schema = target

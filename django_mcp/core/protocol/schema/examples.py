@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.schema import pointers
+from django_mcp.core.protocol.schema import walk
 
 MAX_DEPTH = 5
 """Levels of objects and lists: a schema may refer to itself."""
@@ -32,7 +32,7 @@ def example_of(schema: Json) -> Any:
 
 
 def _example(declared: Any, root: Json, depth: int) -> Any:
-    schema = pointers.resolved(declared, root)
+    schema = walk.resolved(declared, root)
     if depth == 0:
         return None
     given = _given(schema)
@@ -62,7 +62,7 @@ def _of_type(kind: str, schema: Json, root: Json, depth: int) -> Any:
         return {
             name: _example(member, root, depth - 1)
             for name, member in schema.get("properties", {}).items()
-            if name in required or pointers.resolved(member, root).get("examples")
+            if name in required or walk.resolved(member, root).get("examples")
         }
     if kind == "array":
         return [_example(schema["items"], root, depth - 1)] if "items" in schema else []

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from django_mcp.core.protocol.schema import pointers
+from django_mcp.core.protocol.schema import walk
 
 Json = Mapping[str, Any]
 
@@ -48,8 +48,8 @@ def of_schema(schema: Json) -> list[Parameter]:
     """Return a row for each property of an object or of those in a list, up to MAX_DEPTH."""
     items = schema.get("items")
     if isinstance(items, Mapping):
-        return [*_of_object(pointers.resolved(items, schema), schema, "[].", MAX_DEPTH)]
-    return [*_of_object(pointers.resolved(schema, schema), schema, "", MAX_DEPTH)]
+        return [*_of_object(walk.resolved(items, schema), schema, "[].", MAX_DEPTH)]
+    return [*_of_object(walk.resolved(schema, schema), schema, "", MAX_DEPTH)]
 
 
 def of_prompt(arguments: list[Json]) -> list[Parameter]:
@@ -72,7 +72,7 @@ def _of_object(schema: Json, root: Json, prefix: str, depth: int) -> Iterator[Pa
         return
     required = schema.get("required", ())
     for name, declared in schema.get("properties", {}).items():
-        member = pointers.resolved(declared, root)
+        member = walk.resolved(declared, root)
         path = f"{prefix}{name}"
         default = member.get("default")
         present = [(text, member[key]) for key, text in LIMITS.items() if key in member]
@@ -96,7 +96,7 @@ def _nested(member: Json, root: Json, path: str, depth: int) -> Iterator[Paramet
     for choice in _choices(member, root):
         items = choice.get("items")
         if isinstance(items, Mapping):
-            yield from _of_object(pointers.resolved(items, root), root, f"{path}[].", depth)
+            yield from _of_object(walk.resolved(items, root), root, f"{path}[].", depth)
         else:
             yield from _of_object(choice, root, f"{path}.", depth)
 
@@ -106,7 +106,7 @@ def _choices(member: Json, root: Json) -> list[Json]:
     alternatives = member.get("anyOf") or member.get("oneOf")
     if not alternatives:
         return [member]
-    return [pointers.resolved(alternative, root) for alternative in alternatives]
+    return [walk.resolved(alternative, root) for alternative in alternatives]
 
 
 def _type(member: Json, root: Json, depth: int = MAX_TYPES) -> str:
@@ -129,7 +129,7 @@ def _type(member: Json, root: Json, depth: int = MAX_TYPES) -> str:
 
 def _one_type(kind: str, member: Json, root: Json, depth: int) -> str:
     if kind == "array":
-        items = pointers.resolved(member.get("items"), root)
+        items = walk.resolved(member.get("items"), root)
         return f"list of {_type(items, root, depth - 1)}" if items else "list"
     if kind == "string" and "format" in member:
         return f"string ({member['format']})"
