@@ -113,7 +113,20 @@ def base_url(scope: Scope) -> str:
 
 def request_origin(scope: Scope) -> str:
     """Return scheme and host of the request, as its client has them."""
-    return f"{_scheme(scope)}://{_host(scope)}"
+    proxy = conf.proxy()
+    scheme = "https" if scope.get("scheme") == "https" else "http"
+    if proxy.secure_header:
+        name, secure = proxy.secure_header
+        value = header(scope, name)
+        if value is not None:
+            scheme = "https" if value.partition(",")[0].strip() == secure else "http"
+    host = header(scope, b"host") or "localhost"
+    if proxy.uses_forwarded_host:
+        forwarded = header(scope, b"x-forwarded-host")
+        # Unlike the Host, it was not checked before.
+        if forwarded and origins.host_allowed(forwarded, conf.allowed_hosts()):
+            host = forwarded
+    return f"{scheme}://{host}"
 
 
 def site_prefix(scope: Scope) -> str:
@@ -151,22 +164,3 @@ def with_prefix(scope: Scope) -> Scope:
 
 def _is_below(path: str, prefix: str) -> bool:
     return bool(prefix) and f"{path}/".startswith(f"{prefix}/")
-
-
-def _scheme(scope: Scope) -> str:
-    trusted = conf.proxy().secure_header
-    if trusted:
-        name, secure = trusted
-        value = header(scope, name)
-        if value is not None:
-            return "https" if value.partition(",")[0].strip() == secure else "http"
-    return "https" if scope.get("scheme") == "https" else "http"
-
-
-def _host(scope: Scope) -> str:
-    if conf.proxy().uses_forwarded_host:
-        forwarded = header(scope, b"x-forwarded-host")
-        # Unlike the Host, it was not checked before.
-        if forwarded and origins.host_allowed(forwarded, conf.allowed_hosts()):
-            return forwarded
-    return header(scope, b"host") or "localhost"

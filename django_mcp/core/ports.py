@@ -27,10 +27,6 @@ class Port(Generic[T]):
         self._default: T = default
         self._value: T = default
 
-    @property
-    def is_filled(self) -> bool:
-        return self._value is not self._default
-
     def fill(self, value: T) -> None:
         """Use ``value`` from now on."""
         self._value = value

@@ -22,8 +22,7 @@ from django_mcp.core.components.tool import ToolOptions, tool_component
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.server.server import Server
-from django_mcp.forms import messages
-from django_mcp.forms.schemas import field_argument
+from django_mcp.forms.fields import described, field_argument
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.saving import KEY_CHANGED, KeyGuard
 from django_mcp.runtime.django_types.uploads import Uploads
@@ -68,7 +67,7 @@ class InvalidForm(ToolError):
     """The form is not valid; the message has a line for each error."""
 
     def __init__(self, form: Any) -> None:
-        super().__init__(messages.described("The form is not valid.", error_lines(form)))
+        super().__init__(described("The form is not valid.", error_lines(form)))
         self.form = form
 
 

@@ -18,7 +18,7 @@ from django.db import router, transaction
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.core.protocol.errors import ToolError
-from django_mcp.forms.messages import tool_error
+from django_mcp.forms.fields import tool_error
 from django_mcp.forms.tool import error_lines
 from django_mcp.modeladmin import changes, descriptions, html_forms, lists, pages, previews, values
 from django_mcp.modeladmin.calls import Call, Visit

@@ -18,7 +18,7 @@ from django.db.models import DateField
 from django.http import HttpRequest
 
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.forms.schemas import field_argument
+from django_mcp.forms.fields import field_argument
 from django_mcp.forms.tool import is_filled_in, is_required
 from django_mcp.modeladmin import lists, values
 from django_mcp.modeladmin.html_forms import FILE
@@ -145,13 +145,9 @@ def _action(model_admin: Any) -> Schema:
     granting = copy.copy(model_admin)
     for name in dir(granting):
         if name.startswith("has_") and name.endswith("_permission"):
-            setattr(granting, name, _granted)
+            setattr(granting, name, lambda *_: True)
     names = [*granting.get_actions(HttpRequest())]
     return {"enum": names} if names else {}
-
-
-def _granted(*_: Any) -> bool:
-    return True
 
 
 KNOWN: Mapping[str, Mapping[str, Callable[[Any], Schema]]] = {

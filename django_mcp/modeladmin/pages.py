@@ -14,8 +14,7 @@ from django.utils.text import slugify
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol import texts
 from django_mcp.core.protocol.errors import ToolError
-from django_mcp.forms.messages import tool_error
-from django_mcp.forms.schemas import field_argument
+from django_mcp.forms.fields import field_argument, tool_error
 from django_mcp.forms.tool import field_value, form_data, initial_value
 from django_mcp.modeladmin import options, values
 from django_mcp.modeladmin.calls import Call, Visit

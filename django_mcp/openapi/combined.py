@@ -8,7 +8,7 @@ from typing import Any
 from django_mcp.core.components.base import ConfigurationError, InvalidArguments
 from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.core.frame.frame import Frame
-from django_mcp.forms.messages import tool_error
+from django_mcp.forms.fields import tool_error
 
 Schema = dict[str, Any]
 
@@ -72,15 +72,15 @@ class Combination:
 
     def _call(self, arguments: dict[str, Any], frame: Frame) -> Any:
         member, own = self._chosen(arguments)
-        return _handler(member)(own, frame)
+        return member.handler(own, frame)
 
     async def _call_async(self, arguments: dict[str, Any], frame: Frame) -> Any:
         member, own = self._chosen(arguments)
         if member.is_async:
-            return await _handler(member)(own, frame)
-        return await frame.exchange.run(_handler(member), own, frame)
+            return await member.handler(own, frame)
+        return await frame.exchange.run(member.handler, own, frame)
 
-    def _chosen(self, arguments: Mapping[str, Any]) -> tuple[ToolComponent, dict[str, Any]]:
+    def _chosen(self, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return the operation and its valid arguments; raises ToolError for invalid ones."""
         member = self._members[arguments[ACTION]]
         given = {name: value for name, value in arguments.items() if name != ACTION}
@@ -121,7 +121,3 @@ class Combination:
             "additionalProperties": False,
         }
         return {**schema, "$defs": definitions} if definitions else schema
-
-
-def _handler(member: ToolComponent) -> Any:
-    return member.handler

@@ -20,8 +20,7 @@ from django_mcp.openapi.calls.answers import Answer, check_answer
 from django_mcp.openapi.calls.credentials import FindHeaders
 from django_mcp.openapi.selection import Named, Selection
 from django_mcp.openapi.sources import documents, ninja
-from django_mcp.openapi.sources.base import Calling, Candidate
-from django_mcp.openapi.tools import Choices, Operation, component_of
+from django_mcp.openapi.tools import Calling, Candidate, Choices, Operation, component_of
 
 Prepare = Callable[[Any, Frame], None]
 """Sets attributes of the request of a view, which middleware of the site sets over HTTP."""

@@ -151,7 +151,8 @@ class Document:
     def _body(self, declared: Mapping[str, Any]) -> tuple[Sequence[str], Schema | None, bool]:
         body = self._resolved(declared.get("requestBody") or {})
         content = body.get("content") or {}
-        media_types = sorted(content, key=_preference)
+        # JSON first, then forms.
+        media_types = sorted(content, key=lambda it: (not _is_json(it), it not in FORMS))
         if not media_types:
             return (), None, False
         chosen = content[media_types[0]]
@@ -265,10 +266,6 @@ def _with_file(schema: Schema) -> Schema:
 def _is_json(media_type: str) -> bool:
     essence = media_type.partition(";")[0].strip().lower()
     return essence in (JSON, "*/*") or essence.endswith("+json")
-
-
-def _preference(media_type: str) -> int:
-    return 0 if _is_json(media_type) else 1 + (media_type not in FORMS)
 
 
 def name_of(text: str) -> str:

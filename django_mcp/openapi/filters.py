@@ -12,7 +12,7 @@ from typing import Any
 
 from django_mcp.core.protocol.schema import compiler
 from django_mcp.core.protocol.texts import similar
-from django_mcp.forms.messages import tool_error
+from django_mcp.forms.fields import tool_error
 from django_mcp.openapi.parameters import Parameter
 
 Schema = dict[str, Any]
@@ -51,18 +51,18 @@ class Folded:
 
     def unfolded(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values by parameter; raises ToolError for unknown and invalid ones."""
-        problems = [problem for name, value in values.items() if (problem := self._of(name, value))]
-        if problems:
-            raise tool_error(INVALID, problems)
+        problems = []
+        for name, value in values.items():
+            if name in self.members:
+                validator = compiler.compile(self.members[name].schema)
+                problems.append(validator.problems(value, name=name))
+            else:
+                near = similar(name, self.members)
+                question = f"; did you mean {near!r}?" if near else ""
+                problems.append(f"{name}: there is no such filter{question}")
+        if any(problems):
+            raise tool_error(INVALID, filter(None, problems))
         return dict(values)
-
-    def _of(self, name: str, value: Any) -> str:
-        """Return the problem with one filter, or an empty string."""
-        if name in self.members:
-            validator = compiler.compile(self.members[name].schema)
-            return validator.problems(value, name=name)
-        near = similar(name, self.members)
-        return f"{name}: there is no such filter{f'; did you mean {near!r}?' if near else ''}"
 
 
 def folded(parameters: Sequence[Parameter]) -> tuple[list[Parameter], Folded | None]:

@@ -57,18 +57,11 @@ def headers(parameters: Iterable[Parameter], arguments: Mapping[str, Any]) -> di
         value = arguments.get(parameter.name)
         if parameter.place == HEADER and value is not None:
             text = ",".join(parameter.values(value))
-            if not text.isprintable() or not _is_latin(text):
+            is_latin = all(ord(character) < 256 for character in text)
+            if not text.isprintable() or not is_latin:
                 raise ToolError(f"{parameter.name}: a header cannot have these characters")
             sent[parameter.name.replace("_", "-").lower()] = text
     return sent
-
-
-def _is_latin(text: str) -> bool:
-    try:
-        text.encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def of_openapi(parameter: Mapping[str, Any], *, place: str = QUERY) -> Parameter:

@@ -1,11 +1,11 @@
-"""The tool of a described operation: its arguments, its annotations and its handler."""
+"""Operations that a source has described, and the tool of each: its arguments and its handler."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.declaration import line_of
@@ -14,12 +14,12 @@ from django_mcp.openapi import filters
 from django_mcp.openapi.arguments import Arguments, of_body, of_request
 from django_mcp.openapi.calls import requests, rows
 from django_mcp.openapi.calls.answers import Answer, echo_of, has_rows, row_fields
-from django_mcp.openapi.calls.credentials import CallerAccess
+from django_mcp.openapi.calls.credentials import CallerAccess, FindHeaders
 from django_mcp.openapi.calls.view_call import MULTIPART, ViewCall
 from django_mcp.openapi.document import FORMS, JSON, Described
 from django_mcp.openapi.parameters import COOKIE, HEADER, Parameter
 from django_mcp.openapi.routes import KEYS as NAMES_OF_KEYS
-from django_mcp.openapi.routes import Route, argument_schema, of_any_key
+from django_mcp.openapi.routes import VARIABLE, Route, argument_schema, of_any_key, routes_at
 
 Schema = dict[str, Any]
 
@@ -59,6 +59,46 @@ class Operation:
     @property
     def has_body(self) -> bool:
         return self.described.has_body
+
+
+class Calling(NamedTuple):
+    """How an author wants operations to be called."""
+
+    urlconf: Any
+    prefix: str
+    """The beginning of the URL, where an API has several."""
+    kwargs: Mapping[str, Any]
+    """Arguments of the path that the caller does not choose."""
+    credentials: FindHeaders | None
+    authenticated_by: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An operation of a source, before its URL is known."""
+
+    name: str
+    """Of its tool."""
+    described: Described
+    where: str
+    """In the code of the site, or in its document."""
+    find: Callable[[], Operation]
+    """Returns the operation at its URL; raises ConfigurationError."""
+
+
+def at_route(described: Described, calling: Calling, **parts: Any) -> Operation:
+    """Return an operation at its route; raises ConfigurationError if the site does not serve it."""
+    routes = routes_at(described.path, calling.urlconf)
+    if not routes:
+        where = "the URLconf" if calling.urlconf is None else f"the URLconf {calling.urlconf}"
+        raise ConfigurationError(
+            f"{described.where} has no URL: {where} has no {described.path}. A tool calls a view "
+            "as a request to its URL does"
+        )
+    names = [match[1:-1] for match in VARIABLE.findall(described.path)]
+    route = routes[0]
+    variables = dict(zip(names, route.names, strict=True))
+    return Operation(described=described, route=route, variables=variables, **parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.forms.schemas import field_argument
+from django_mcp.forms.fields import field_argument
 from django_mcp.openapi.parameters import Parameter, of_openapi, several
 from django_mcp.rest.operations import Operation
 
@@ -20,8 +20,13 @@ def of_view(operation: Operation, view: Any) -> list[Parameter]:
     if not is_list(operation):
         return []
     of_list: list[Parameter] = []
-    for backend in getattr(view, "filter_backends", ()):
-        of_list += of_backend(backend(), view)
+    for backend_class in getattr(view, "filter_backends", ()):
+        backend = backend_class()
+        if hasattr(backend, "get_filterset_class"):
+            queryset = getattr(view, "queryset", None)
+            of_list += of_filterset(backend.get_filterset_class(view, queryset))
+        else:
+            of_list += map(of_openapi, _described(backend, view))
     paginator = getattr(view, "paginator", None)
     if paginator is not None:
         of_list += map(of_openapi, paginator.get_schema_operation_parameters(view))
@@ -32,12 +37,6 @@ def is_list(operation: Operation) -> bool:
     """Whether the operation lists objects, and so uses filters and pagination."""
     is_generic = operation.action == "get" and hasattr(operation.view_class, "list")
     return operation.action == "list" or is_generic
-
-
-def of_backend(backend: Any, view: Any) -> Iterable[Parameter]:
-    if hasattr(backend, "get_filterset_class"):
-        return of_filterset(backend.get_filterset_class(view, getattr(view, "queryset", None)))
-    return [of_openapi(each) for each in _described(backend, view)]
 
 
 def _described(backend: Any, view: Any) -> Iterable[Mapping[str, Any]]:

@@ -226,10 +226,6 @@ def _choice(field: Any) -> Schema:
     return {**schema, "description": labels} if labels else schema
 
 
-def _choices(field: Any) -> Schema:
-    return {"type": "array", "items": _choice(field), "uniqueItems": True}
-
-
 def _primary_key(field: Any) -> Schema:
     if field.pk_field is not None:
         return input_schema(field.pk_field)
@@ -276,7 +272,11 @@ SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
         "additionalProperties": item_schema(field.child),
     },
     fields.JSONField: lambda field: {},
-    fields.MultipleChoiceField: _choices,
+    fields.MultipleChoiceField: lambda field: {
+        "type": "array",
+        "items": _choice(field),
+        "uniqueItems": True,
+    },
     fields.ChoiceField: _choice,
     fields.BooleanField: partial(_of_type, "boolean"),
     fields.IntegerField: partial(_number, "integer"),

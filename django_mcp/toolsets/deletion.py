@@ -115,12 +115,14 @@ class Deleter:
         """Ask the user; raises ToolError unless they agree."""
         question = f"Delete the {self.reader.name} {value}? "
         sentences = []
+        totals = []
         for verb, rows in (("deletes", consequences.deleted), ("changes", consequences.changed)):
+            totals.append(str(sum(map(len, rows.values()))))
             if rows:
                 counts = ", ".join(f"{entry['count']} {entry['name']}" for entry in _counts(rows))
                 sentences.append(f"This {verb} {counts}.")
         # Where more rows have come meanwhile, the user is asked again.
-        key = f"delete_{_total(consequences.deleted)}_{_total(consequences.changed)}"
+        key = "_".join(["delete", *totals])
         try:
             answer = frame.client.elicit(question + " ".join(sentences), FORM, key=key)
         except MissingClientCapability as error:
@@ -129,10 +131,6 @@ class Deleter:
             ) from error
         if not answer.accepted or not answer.content["delete"]:
             raise ToolError("Nothing was deleted: the user did not confirm it.")
-
-
-def _total(rows: Rows) -> int:
-    return sum(map(len, rows.values()))
 
 
 def _counts(rows: Rows) -> list[dict[str, Any]]:

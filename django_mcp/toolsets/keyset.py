@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -91,21 +91,15 @@ def _beyond(name: str, term: Term, value: Any) -> Q | None:
 def encode(frame: Frame, values: Sequence[Any], bound_to: Any) -> str:
     """Return the cursor after a row with these values, for this caller and this request."""
     texts = [json.dumps(to_jsonable_python(value)) for value in values]
-
-    def sign(text: str) -> str:
-        return frame.server.sign(PURPOSE, frame.principal.key, text, bound_to)
-
-    return cursors.encode(PURPOSE, texts, sign)
+    sign = partial(frame.server.sign, PURPOSE, frame.principal.key)
+    return cursors.encode(PURPOSE, texts, lambda text: sign(text, bound_to))
 
 
 def decode(frame: Frame, cursor: str, ordering: Sequence[Term], bound_to: Any) -> list[Any]:
     """Return the values in a cursor; raises ToolError if it is not of this caller and request."""
-
-    def unsign(signed: str) -> str | None:
-        return frame.server.unsign(PURPOSE, frame.principal.key, signed, bound_to)
-
+    unsign = partial(frame.server.unsign, PURPOSE, frame.principal.key)
     try:
-        texts = cursors.decode(PURPOSE, cursor, unsign)
+        texts = cursors.decode(PURPOSE, cursor, lambda signed: unsign(signed, bound_to))
         parsed = [json.loads(text) for text in texts]
         return [
             None if value is None else term.column.path.field.to_python(value)

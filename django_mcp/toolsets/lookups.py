@@ -45,11 +45,6 @@ class Filter:
     type: Argument
     phrase: str
 
-    @property
-    def lookup_names(self) -> tuple[str, ...]:
-        """The transforms, then the lookup."""
-        return tuple(self.lookup.split(SEPARATOR))
-
 
 class Lookup(NamedTuple):
     families: frozenset[Family]
@@ -108,10 +103,6 @@ def _text(kind: Kind) -> Argument:
     return Argument(text_argument(), {"type": "string", "maxLength": MAX_ARGUMENT})
 
 
-def _flag(kind: Kind) -> Argument:
-    return Argument(bool, {"type": "boolean"})
-
-
 ANY: frozenset[Family] = frozenset(
     {"number", "text", "boolean", "date", "datetime", "time", "duration", "other"}
 )
@@ -122,7 +113,7 @@ DATES: frozenset[Family] = frozenset({"date", "datetime"})
 LOOKUPS: Mapping[str, Lookup] = {
     "exact": Lookup(ANY, _same, ""),
     "in": Lookup(ANY, partial(_several, least=1, most=MAX_VALUES), "one of"),
-    "isnull": Lookup(ANY, _flag, "is missing"),
+    "isnull": Lookup(ANY, lambda kind: Argument(bool, {"type": "boolean"}), "is missing"),
     "gt": Lookup(ORDERED, _same, "greater than"),
     "gte": Lookup(ORDERED, _same, "at least"),
     "lt": Lookup(ORDERED, _same, "less than"),

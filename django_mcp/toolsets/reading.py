@@ -65,7 +65,7 @@ class Choice:
         """The lookups that the declaration allows for the columns in use."""
         lookups: dict[ColumnKey, set[str]] = {}
         for item, _ in self._items:
-            lookups.setdefault(item.path.key, set()).update(item.lookup_names)
+            lookups.setdefault(item.path.key, set()).update(item.lookup.split(SEPARATOR))
         for path in self._searched:
             lookups.setdefault(path.key, set()).add("icontains")
         return lookups

@@ -22,7 +22,7 @@ from django.forms.models import apply_limit_choices_to_to_formfield
 
 from django_mcp.core.components.base import SEPARATOR, ConfigurationError, Problems
 from django_mcp.core.protocol.errors import ToolError
-from django_mcp.forms.schemas import field_argument
+from django_mcp.forms.fields import field_argument
 from django_mcp.forms.tool import field_value, is_filled_in, is_required
 from django_mcp.runtime.django_types.saving import ChangedKey, KeyGuard, key_names
 from django_mcp.toolsets import access
@@ -116,16 +116,13 @@ class Writer:
             field.widget = JsonWidget()
             field.disabled = field.disabled or name not in sent
             if isinstance(field, forms.ModelChoiceField) and name in sent:
-                self._limit_choices(frame, field)
+                # It accepts only related rows that the caller may see.
+                choices: Any = field.queryset
+                # A replica may not have a row yet that was created just now.
+                using = router.db_for_write(choices.model)
+                rows = self.toolset.get_related_queryset(frame, choices.model).using(using)
+                field.queryset = access.limit_rows(choices.using(using), rows)
         return form
-
-    def _limit_choices(self, frame: Frame, field: Any) -> None:
-        """Let a field accept only related rows that the caller may see."""
-        model = field.queryset.model
-        # A replica may not have a row yet that was created just now.
-        using = router.db_for_write(model)
-        rows = self.toolset.get_related_queryset(frame, model).using(using)
-        field.queryset = access.limit_rows(field.queryset.using(using), rows)
 
 
 def locked(reader: Reader, frame: Frame, value: Any, using: str, operation: str) -> Any:

@@ -81,7 +81,7 @@ class Subscription:
         self.frame = frame
         self._wanted = wanted
         self._write = write
-        self._id = subscriptions.encoded_id(frame.request_id)
+        self._id = jsonrpc.encode(frame.request_id)
         self._is_open = False
         self._groups: list[str | None] = []
         self._coalescer = announcements.Coalescer(self._send_soon)

@@ -32,7 +32,16 @@ def add_page(server: Server, component: Component) -> None:
         return
     present = server.components.registered_at(ResourceComponent.kind, view.uri)
     if present is None:
-        server.components.add(_with_access(page_of(view), component))
+        page = replace(
+            page_of(view),
+            permission=component.permission,
+            scopes=component.scopes,
+            when_denied=component.when_denied,
+            group=component.group,
+            module=component.module,
+            find_line=component.find_line,
+        )
+        server.components.add(page)
         return
     versions: Any = getattr(present, "versions", None)
     if versions is not view:
@@ -67,18 +76,6 @@ def page_of(view: View) -> ResourceComponent:
     )
     assert isinstance(component, ResourceComponent)
     return replace(component, versions=view)
-
-
-def _with_access(page: ResourceComponent, tool: ToolComponent) -> ResourceComponent:
-    return replace(
-        page,
-        permission=tool.permission,
-        scopes=tool.scopes,
-        when_denied=tool.when_denied,
-        group=tool.group,
-        module=tool.module,
-        find_line=tool.find_line,
-    )
 
 
 def _widened(page: Component, tool: ToolComponent) -> Component:

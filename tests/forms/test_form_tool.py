@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from django_mcp import ConfigurationError, Frame, Server, ToolError, registry
 from django_mcp.forms import form_tool
-from django_mcp.forms.schemas import field_argument
+from django_mcp.forms.fields import field_argument
 from django_mcp.runtime.django_types.field_types import MAX_CHOICES, key_schema
 from django_mcp.runtime.django_types.uploads import MAX_INLINE_BYTES
 from django_mcp.testing import SyncClient

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -117,11 +118,8 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 
 def thread_pool(size: int, *, max_waiting: int) -> ThreadPool:
     """Return threads for requests that block; at most ``max_waiting`` further requests wait."""
-    return ThreadPool(size, "django-mcp-issuer", max_waiting=max_waiting, not_started=_too_many)
-
-
-def _too_many() -> Unavailable:
-    return Unavailable("Too many requests are waiting for an authorization server")
+    refused = partial(Unavailable, "Too many requests are waiting for an authorization server")
+    return ThreadPool(size, "django-mcp-issuer", max_waiting=max_waiting, not_started=refused)
 
 
 def submit(pool: ThreadPool, function: Callable[[], T]) -> Future[T | Unavailable]:

@@ -104,7 +104,13 @@ class _Adapted(NamedTuple):
 
     @classmethod
     def of(cls, kind: Any) -> _Adapted:
-        adapter = _adapter(kind)
+        """The adapter writes NaN as a word where the type has no settings itself."""
+        try:
+            adapter = TypeAdapter(kind, config=ConfigDict(ser_json_inf_nan=OURS))
+        except PydanticUserError as error:
+            if error.code != "type-adapter-config-unused":
+                raise
+            adapter = TypeAdapter(kind)
         schema = adapter.json_schema(mode="serialization", schema_generator=OutputJsonSchema)
         drop_formats(schema)
         # Each valid value is then written alike by every writer of JSON.
@@ -161,16 +167,6 @@ def _validated(validate: Callable[..., Any], value: Any) -> Any:
         if shown is value:  # An iterator in it has no items any more.
             raise
         return validate(shown, from_attributes=True)
-
-
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """The adapter of a type, which writes NaN as a word where the type has no settings itself."""
-    try:
-        return TypeAdapter(kind, config=ConfigDict(ser_json_inf_nan=OURS))
-    except PydanticUserError as error:
-        if error.code != "type-adapter-config-unused":
-            raise
-        return TypeAdapter(kind)
 
 
 # Numbers that JSON does not have. pydantic writes them as null in the types with settings of their
@@ -332,20 +328,17 @@ def structured_type(annotation: Any) -> Any:
     while hasattr(annotation, "__value__"):
         annotation = annotation.__value__
     if get_origin(annotation) in UNIONS:
-        return _of_union(get_args(annotation))
+        members = get_args(annotation)
+        values = [get_args(m)[0] if _is_with_frame(m) else m for m in members]
+        described = tuple(dict.fromkeys(m for m in values if not _is_protocol_type(m)))
+        if Any in described or all(_is_unstructured(m) for m in described):
+            return None
+        return Union[described]  # noqa: UP007 - its members are known at run time only
     if _is_with_frame(annotation):
         return structured_type(get_args(annotation)[0])
     if serializers.has_serializer(annotation):
         return None
     return None if _is_unstructured(annotation) else annotation
-
-
-def _of_union(members: tuple[Any, ...]) -> Any:
-    values = [get_args(m)[0] if _is_with_frame(m) else m for m in members]
-    described = tuple(dict.fromkeys(m for m in values if not _is_protocol_type(m)))
-    if Any in described or all(_is_unstructured(m) for m in described):
-        return None
-    return Union[described]  # noqa: UP007 - its members are known at run time only
 
 
 def _is_with_frame(annotation: Any) -> bool:

@@ -191,6 +191,11 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
     common = _with_host_meta(source, source.common(), arguments.schema)
     with explain(f"A header of {source.where}"):
         param_headers = headers.param_headers(arguments.schema)
+    output = None
+    if (declared := source.get("output_schema")) is not None:
+        output = outputs.output_of(declared, source.where)
+    elif (returned := outputs.structured_type(source.signature.returns)) is not None:
+        output = outputs.output_of_type(returned, source.where)
     hint = source.get("search_hint")
     if hint is not None and not isinstance(hint, str):
         raise ConfigurationError(f"The search_hint of {source.where} is {hint!r}: write some words")
@@ -198,7 +203,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         name=source.name(),
         complete=source.completers(arguments.schema.get("properties", ())),
         input=arguments,
-        output=_read_output(source),
+        output=output,
         annotations=_annotations(source) or None,
         param_headers=param_headers,
         always_load=bool(source.get("always_load"))
@@ -281,14 +286,6 @@ def _with_host_meta(
         return common
     own_meta = common["meta"] or {}
     return {**common, "meta": {**host_meta, **own_meta}}
-
-
-def _read_output(source: ComponentSource) -> OutputSchema | None:
-    declared = source.get("output_schema")
-    if declared is not None:
-        return outputs.output_of(declared, source.where)
-    returned = outputs.structured_type(source.signature.returns)
-    return None if returned is None else outputs.output_of_type(returned, source.where)
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

@@ -117,7 +117,13 @@ class FairSlots:
 
     def grant(self) -> None:
         """Give free slots to the work that waits."""
-        while (slot := self._next()) is not None:
+        while True:
+            # The first of each caller, in the order of service.
+            waiting = (queue[0] for queue in self._queues.values())
+            served = (it for it in waiting if self._may_have(it.caller, self._held, self._size))
+            slot = next(served, None)
+            if slot is None:
+                return
             queue = self._queues.pop(slot.caller)
             queue.popleft()
             if queue:
@@ -125,12 +131,6 @@ class FairSlots:
             self.move(slot, State.HELD)
             if not slot.wake():  # Its event loop is closed.
                 self.move(slot, State.OUTSIDE)
-
-    def _next(self) -> Slot | None:
-        for caller, queue in self._queues.items():
-            if self._may_have(caller, self._held, self._size):
-                return queue[0]
-        return None
 
     @staticmethod
     def _may_have(caller: Hashable, counter: Counter[Hashable], most: float) -> bool:

@@ -83,17 +83,15 @@ def to_legacy_form_schema(schema: Schema) -> dict[str, Any]:
 
     They have defaults only for booleans, and no multiple choices (see ``has_several_choices``).
     """
-    properties = {name: _legacy_property(member) for name, member in schema["properties"].items()}
+    properties = {}
+    for name, member in schema["properties"].items():
+        dropped = {"oneOf"} if member["type"] == "boolean" else {"oneOf", "default"}
+        kept = {key: value for key, value in member.items() if key not in dropped}
+        if choices := member.get("oneOf"):
+            kept["enum"] = [choice["const"] for choice in choices]
+            kept["enumNames"] = [choice.get("title", choice["const"]) for choice in choices]
+        properties[name] = kept
     return {**schema, "properties": properties}
-
-
-def _legacy_property(member: Property) -> Property:
-    dropped = {"oneOf"} if member["type"] == "boolean" else {"oneOf", "default"}
-    kept = {key: value for key, value in member.items() if key not in dropped}
-    if "oneOf" in member:
-        kept["enum"] = [choice["const"] for choice in member["oneOf"]]
-        kept["enumNames"] = [choice.get("title", choice["const"]) for choice in member["oneOf"]]
-    return kept
 
 
 def has_several_choices(schema: Schema) -> bool:

@@ -93,10 +93,6 @@ def acknowledgement(identity: RequestId, accepted: Filter) -> dict[str, Any]:
     return jsonrpc.notification("notifications/subscriptions/acknowledged", params)
 
 
-def encoded_id(identity: RequestId) -> bytes:
-    return jsonrpc.encode(identity)
-
-
 def change_notification(method: str, uri: str | None, identity: bytes) -> bytes:
     """Return a notification for one subscription; it is encoded once for all subscriptions."""
     return identity.join(_around_id(method, uri))

@@ -177,7 +177,12 @@ def _parts(text: str) -> Iterator[_Part]:
     """Parse a template: every second piece is the inside of an expression."""
     for index, piece in enumerate(_EXPRESSION.split(text)):
         if index % 2:
-            yield _expression(text, piece)
+            symbol = piece[:1] if piece[:1] in _OPERATORS else ""
+            names = tuple(piece.removeprefix(symbol).split(","))
+            for name in names:
+                if not _NAME.fullmatch(name):
+                    raise ValueError(f"{_problem_of(name)} in {{{piece}}} of {text!r}")
+            yield _Expression(_OPERATORS[symbol], names)
         elif "{" in piece or "}" in piece:
             raise ValueError(
                 f"The braces of {text!r} do not pair up: write each variable as {{name}}, "
@@ -185,15 +190,6 @@ def _parts(text: str) -> Iterator[_Part]:
             )
         elif piece:
             yield piece
-
-
-def _expression(text: str, inside: str) -> _Expression:
-    symbol = inside[:1] if inside[:1] in _OPERATORS else ""
-    names = tuple(inside.removeprefix(symbol).split(","))
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{_problem_of(name)} in {{{inside}}} of {text!r}")
-    return _Expression(_OPERATORS[symbol], names)
 
 
 def _problem_of(name: str) -> str:

@@ -108,8 +108,12 @@ class InProcessCalls:
 
         ``ref`` is the name of a prompt, a URI, a template, or a reference object of the protocol.
         """
+        if isinstance(ref, str):
+            is_uri = ":" in ref
+            kind = "ref/resource" if is_uri else "ref/prompt"
+            ref = {"type": kind, "uri" if is_uri else "name": ref}
         params = {
-            "ref": _reference(ref),
+            "ref": dict(ref),
             "argument": {"name": argument, "value": value},
             "context": {"arguments": dict(context or {})},
         }
@@ -168,14 +172,6 @@ class InProcessCalls:
     @property
     def port(self) -> InProcessCaller:
         return CALLER.get()
-
-
-def _reference(ref: Json | str) -> dict[str, Any]:
-    if not isinstance(ref, str):
-        return dict(ref)
-    if ":" in ref:
-        return {"type": "ref/resource", "uri": ref}
-    return {"type": "ref/prompt", "name": ref}
 
 
 class Twins:

@@ -24,7 +24,7 @@ from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.core.auth.base import Authenticator
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
-from django_mcp.forms.messages import tool_error
+from django_mcp.forms.fields import tool_error
 from django_mcp.openapi.calls import responses
 from django_mcp.openapi.calls.requests import Caller, anonymous
 

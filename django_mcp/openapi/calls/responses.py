@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django_mcp.core.components.responses import Response
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import AuthenticationRequired, ToolError
-from django_mcp.forms.messages import tool_error
+from django_mcp.forms.fields import tool_error
 from django_mcp.runtime import private
 from django_mcp.runtime.django_types.exceptions import detail_lines
 

@@ -15,8 +15,7 @@ from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.texts import did_you_mean
 from django_mcp.openapi.calls.credentials import SESSION, DocumentCredentials, session_schemes
 from django_mcp.openapi.document import Described, Document, name_of, read
-from django_mcp.openapi.sources.base import Calling, Candidate, at_route
-from django_mcp.openapi.tools import Operation
+from django_mcp.openapi.tools import Calling, Candidate, Operation, at_route
 
 
 def is_document(target: Any) -> bool:

@@ -16,8 +16,8 @@ from django.urls import get_resolver
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.openapi.document import MARK, Described, Document, name_of
 from django_mcp.openapi.routes import VARIABLE, Route, walk
-from django_mcp.openapi.sources.base import Calling, Candidate, at_route
 from django_mcp.openapi.sources.callbacks import NinjaAccess, NinjaCredentials
+from django_mcp.openapi.tools import Calling, Candidate, at_route
 
 APP_NAME = "ninja"
 ROOT = "api-root"

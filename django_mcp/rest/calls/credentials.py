@@ -33,7 +33,7 @@ from django_mcp.auth.rest_framework import (
 )
 from django_mcp.core.auth.base import Authenticator, Principal
 from django_mcp.core.frame.frame import Frame
-from django_mcp.forms.messages import tool_error
+from django_mcp.forms.fields import tool_error
 from django_mcp.openapi.calls import responses
 from django_mcp.openapi.calls.credentials import (
     OTHER_CLASS,

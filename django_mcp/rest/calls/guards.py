@@ -68,7 +68,13 @@ def of_view(operation: Operation, view: Any) -> Guards:
         declared = view.get_permissions()
     permissions = [*_operands(declared)]
     for permission in permissions:
-        _check_class(operation, type(permission))
+        bases = type(permission).__mro__
+        if any(base.__name__ in BY_CLASS and base.__module__ in KNOWN for base in bases):
+            raise ConfigurationError(
+                f"{type(permission).__qualname__}, which guards {operation.where}, asks which "
+                "authentication class has accepted the request: in the call of a tool none of the "
+                "view's does. Use TokenHasScope, or leave the action out"
+            )
     backends = [each() for each in getattr(view, "filter_backends", ())]
     guards = [*permissions, *backends]
     unknown = [type(each).__qualname__ for each in guards if not is_known(type(each))]
@@ -111,12 +117,3 @@ def _operands(permissions: Iterable[Any]) -> Iterator[Any]:
         yield permission
         members = vars(permission).values() if hasattr(permission, "__dict__") else ()
         yield from _operands(each for each in members if hasattr(each, "has_object_permission"))
-
-
-def _check_class(operation: Operation, kind: type) -> None:
-    if any(base.__name__ in BY_CLASS and base.__module__ in KNOWN for base in kind.__mro__):
-        raise ConfigurationError(
-            f"{kind.__qualname__}, which guards {operation.where}, asks which authentication class "
-            "has accepted the request: in the call of a tool none of the view's does. Use "
-            "TokenHasScope, or leave the action out"
-        )

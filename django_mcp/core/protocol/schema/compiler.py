@@ -133,33 +133,18 @@ def _check_subschemas(positions: Sequence[SchemaPosition]) -> None:
         if location and "$schema" in inner:
             where = walk.pointer(location)
             raise ValueError(f"$schema inside a JSON Schema, at {where}: name it at the root only")
-        _check_patterns(inner)
-        if has_unevaluated:
-            _check_unevaluated(inner)
-
-
-def _check_patterns(schema: Json) -> None:
-    """Raise ValueError for a pattern that the engine of linear time does not support."""
-    patterns = [schema.get("pattern")]
-    by_pattern = schema.get("patternProperties")
-    if isinstance(by_pattern, Mapping):
-        patterns += by_pattern
-    for pattern in patterns:
-        if isinstance(pattern, str):
-            search(pattern)
-
-
-def _check_unevaluated(schema: Json) -> None:
-    """Raise ValueError for patterns with repetitions, which need exponential time.
-
-    For unevaluatedProperties, jsonschema runs the patterns on Python's ``re``.
-    """
-    patterns = schema.get("patternProperties") or ()
-    if any(set("*+{") & set(pattern) for pattern in patterns):
-        raise ValueError(
-            "unevaluatedProperties needs patternProperties without repetitions: write "
-            '"^x-" instead of "^x-.*", or use additionalProperties'
-        )
+        by_pattern = inner.get("patternProperties")
+        patterns = [*by_pattern] if isinstance(by_pattern, Mapping) else []
+        for pattern in (inner.get("pattern"), *patterns):
+            if isinstance(pattern, str):
+                search(pattern)  # Raises for one that the engine of linear time does not support.
+        # For unevaluatedProperties, jsonschema runs the patterns on Python's ``re``, where
+        # repetitions need exponential time.
+        if has_unevaluated and any(set("*+{") & set(pattern) for pattern in patterns):
+            raise ValueError(
+                "unevaluatedProperties needs patternProperties without repetitions: write "
+                '"^x-" instead of "^x-.*", or use additionalProperties'
+            )
 
 
 def _dialect(schema: Json) -> str:

@@ -1,21 +1,27 @@
-"""The JSON Schemas of form fields, as arguments of tools.
+"""The fields of forms as arguments of tools, and validation errors as one error of a tool.
 
-They may be any JSON Schema; elicitation has less (``runtime.django_types.forms``). Nothing here
+The JSON Schemas may be any; elicitation has less (``runtime.django_types.forms``). Nothing here
 reads the database: a form is declared before its tables exist.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from django import forms
 
 from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.runtime.django_types import uploads
 from django_mcp.runtime.django_types.field_types import Argument, joined_texts, of_form_field
 
 Schema = dict[str, Any]
+MAX_LINES = 20
+MAX_LENGTH = 300
+"""Characters of one line."""
 
 
 def field_argument(name: str, field: forms.Field, *, is_nullable: bool = True) -> Argument:
@@ -48,3 +54,17 @@ def field_argument(name: str, field: forms.Field, *, is_nullable: bool = True) -
     }
     described = {key: value for key, value in members.items() if value not in (None, "")}
     return replace(argument, schema=described)
+
+
+def tool_error(summary: str, lines: Iterable[str]) -> ToolError:
+    """Return an error of ``summary`` and the first of the lines."""
+    return ToolError(described(summary, lines))
+
+
+def described(summary: str, lines: Iterable[str]) -> str:
+    """Return ``summary`` and the first of the lines."""
+    first = [*islice(lines, MAX_LINES + 1)]
+    shown = [f"{line[:MAX_LENGTH]}..." if len(line) > MAX_LENGTH else line for line in first]
+    if len(first) > MAX_LINES:
+        shown[-1] = "and more"
+    return "\n".join([summary, *shown])
