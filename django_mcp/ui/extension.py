@@ -15,6 +15,7 @@ from django_mcp.core.dispatch import result_size
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.revisions import Revision
+from django_mcp.core.server.components import Expected
 from django_mcp.core.server.server import Server
 from django_mcp.extensions import CallPlan, Extension, Option, Step
 from django_mcp.ui.base import View, add_fragment, has_fragment, tool_meta, view_of
@@ -68,13 +69,16 @@ def show(frame: Frame, tool: Component, value: Any, result: dict[str, Any]) -> d
 
 
 def settings(server: Server, revision: Revision) -> Json | None:
-    has_views = server.components.has_any(lambda component: view_of(component) is not None)
-    return {} if has_views else None
+    return {} if server.components.has_any(has_view) else None
+
+
+def has_view(component: Component | Expected) -> bool:
+    return view_of(component) is not None
 
 
 def add_page(server: Server, component: Component) -> None:
     """Add the page of the view of a tool."""
-    if view_of(component) is not None:
+    if has_view(component):
         # Imported by sites with a view only.
         from django_mcp.ui import pages
 

@@ -12,8 +12,10 @@ from django_mcp.core.server.extensions import INSTALLED
 
 if TYPE_CHECKING:
     from django_mcp.core.auth.base import Principal
+    from django_mcp.core.components.base import Component
     from django_mcp.core.protocol.errors import Json
     from django_mcp.core.protocol.revisions import Revision
+    from django_mcp.core.server.components import Expected
     from django_mcp.core.server.server import Server
 
 
@@ -130,9 +132,11 @@ def _has_any(kinds: Sequence[str], hook: str) -> Callable[[Server], bool]:
 
 
 def _completes(server: Server) -> bool:
-    return server.has_hook("handle_completion") or server.components.has_any(
-        lambda it: bool(it.complete)
-    )
+    return server.has_hook("handle_completion") or server.components.has_any(_has_completer)
+
+
+def _has_completer(component: Component | Expected) -> bool:
+    return bool(component.complete)
 
 
 AVAILABLE: Mapping[str, Callable[[Server], bool]] = {

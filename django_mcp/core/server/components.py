@@ -435,6 +435,7 @@ class ComponentCollection:
     def has_any(self, test: Callable[[Any], bool]) -> bool:
         """Return whether a component passes ``test``; the answer is kept until one changes.
 
+        It is kept by the function: ``test`` is one of a module, and not made for each call.
         ``initialize`` calls it for each session, and a server may have thousands of components.
         Deferred components need not be built for it: ``test`` also gets what is ``Expected``.
         """
