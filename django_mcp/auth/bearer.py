@@ -159,10 +159,10 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
             return INVALID_TOKEN
-        named = audiences(claims)
+        of_token = audiences(claims)
         own = self.audience or ()
         accepted = (own,) if isinstance(own, str) else own
-        if not is_for(scope, named) and not set(named) & set(accepted):
+        if not is_for(scope, of_token) and not {*of_token} & {*accepted}:
             return INVALID_TOKEN
         user = await self.get_user(claims)
         # AnonymousUser is not active, and stands for nobody who could be deactivated.

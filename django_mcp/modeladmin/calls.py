@@ -17,7 +17,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import NoReverseMatch, ResolverMatch, reverse
+from django.urls import NoReverseMatch, Resolver404, ResolverMatch, resolve, reverse
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.core.protocol.errors import ToolError
@@ -132,7 +132,12 @@ class Call:
         seen = self.around
         request = requests.build(self.frame, self.user, path, of_message=seen, **options)
         request.current_app = self.models.site.name
-        requests.set_match(request)
+        # The match tells inlines their parent. It imports the URLs of the site, which a list of
+        # tools does not need.
+        try:
+            request.resolver_match = resolve(request.path_info, getattr(request, "urlconf", None))
+        except Resolver404:  # The admin has no URLs.
+            request.resolver_match = None
         return request
 
     def file(self, place: str, position: Any) -> Any:

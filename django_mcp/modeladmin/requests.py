@@ -15,7 +15,7 @@ from django.contrib.messages import WARNING
 from django.contrib.messages.storage.base import BaseStorage, Message
 from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest, QueryDict
-from django.urls import Resolver404, ResolverMatch, get_script_prefix, resolve
+from django.urls import ResolverMatch, get_script_prefix
 from django.utils import translation
 from django.utils.datastructures import MultiValueDict
 from django.utils.html import strip_tags
@@ -132,17 +132,6 @@ def build(
     request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]
     request.LANGUAGE_CODE = translation.get_language() or settings.LANGUAGE_CODE
     return request
-
-
-def set_match(request: AdminRequest) -> None:
-    """Set the match, which tells inlines their parent; None where the admin has no URLs.
-
-    It imports the URLs of the site, which a list of tools does not need.
-    """
-    try:
-        request.resolver_match = resolve(request.path_info, getattr(request, "urlconf", None))
-    except Resolver404:
-        request.resolver_match = None
 
 
 def messages_of(request: AdminRequest) -> list[str]:

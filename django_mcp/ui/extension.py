@@ -34,8 +34,17 @@ def read_view(value: Any, where: str) -> View:
     )
 
 
+def read_app_only(value: Any, where: str) -> bool | None:
+    return bool(value) or None
+
+
 def meta_of(tool: Component) -> Json:
     return {"_meta": tool_meta(view_of(tool), app_only=is_for_views(tool))}
+
+
+def meta_without_view(tool: Component) -> Json:
+    """The same, for a tool without a view: the option of a view lists it otherwise."""
+    return {} if view_of(tool) is not None else meta_of(tool)
 
 
 # The steps of calls.
@@ -108,10 +117,9 @@ EXTENSION = Extension(
         ),
         Option(
             name="app_only",
-            read=lambda value, where: bool(value) or None,
+            read=read_app_only,
             may_be_method=True,
-            # With a view, its option lists the same members.
-            listed=lambda tool: meta_of(tool) if view_of(tool) is None else {},
+            listed=meta_without_view,
             always_load=True,
             is_for_models=False,
         ),

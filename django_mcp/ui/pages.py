@@ -112,8 +112,7 @@ class AnyPermission:
     def __call__(self, frame: Frame) -> bool | Awaitable[bool]:
         # Coroutines are made last: those that nobody needs would not be awaited.
         awaitables: list[Awaitable[bool]] = []
-        in_order = sorted(self.permissions, key=lambda it: callable(it) and is_async(it))
-        for permission in in_order:
+        for permission in sorted(self.permissions, key=_is_coroutine_function):
             if isinstance(permission, str):
                 answer: bool | Awaitable[bool] = permissions.has(frame.user, permission)
             else:
@@ -126,6 +125,10 @@ class AnyPermission:
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.permissions))
+
+
+def _is_coroutine_function(permission: Permission) -> bool:
+    return callable(permission) and is_async(permission)
 
 
 async def _any(answers: Iterable[Awaitable[bool]]) -> bool:

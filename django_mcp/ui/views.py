@@ -184,14 +184,11 @@ def fragment_context(value: Any, arguments: Json) -> dict[str, Any]:
     """Return the context of a fragment for the return value of a tool."""
     if isinstance(value, ToolResponse):
         value = None if value.structure is MISSING else value.structure
-    return {**_members(value), "result": value, "arguments": arguments}
-
-
-def _members(value: Any) -> dict[str, Any]:
+    members: dict[str, Any] = {}
     if isinstance(value, Mapping):
-        return {name: member for name, member in value.items() if isinstance(name, str)}
-    if isinstance(value, BaseModel):
-        return {name: getattr(value, name) for name in type(value).model_fields}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    return {}
+        members = {name: member for name, member in value.items() if isinstance(name, str)}
+    elif isinstance(value, BaseModel):
+        members = {name: getattr(value, name) for name in type(value).model_fields}
+    elif is_dataclass(value) and not isinstance(value, type):
+        members = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {**members, "result": value, "arguments": arguments}

@@ -87,7 +87,6 @@ FEATURES = {
             **TABLE,
             "admin/try_it": "the page that shows the view of a tool, as a host does",
             "contrib/approvals": "a card for views, by the functions that sites use",
-            "templatetags/mcp_app.py": "Django finds tags in this folder only",
             "testing": "a client that shows a view, as a host does",
             "toolsets": "the option ui of a Toolset: the view of a list",
         },

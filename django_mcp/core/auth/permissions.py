@@ -28,10 +28,18 @@ def _is_logged_in(user: Any) -> bool:
     return bool(user.is_authenticated and user.is_active)
 
 
+def _is_staff(user: Any) -> bool:
+    return _is_logged_in(user) and bool(user.is_staff)
+
+
+def _is_superuser(user: Any) -> bool:
+    return _is_logged_in(user) and bool(user.is_superuser)
+
+
 USER_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "login_required": _is_logged_in,
-    "staff_member": lambda user: _is_logged_in(user) and bool(user.is_staff),
-    "superuser": lambda user: _is_logged_in(user) and bool(user.is_superuser),
+    "staff_member": _is_staff,
+    "superuser": _is_superuser,
 }
 """The short words for permissions, which need no query; ``components.base`` names them."""
 

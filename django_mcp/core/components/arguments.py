@@ -269,8 +269,8 @@ def deferring(invoke: Invoke, is_async: bool, names: Sequence[str]) -> Invoke:
                 if isinstance(given, Deferred):
                     values[name] = given.get(frame, stack)
                 elif several := _several(given):
-                    found = several[0].get_several(several, frame, stack)
-                    values[name] = type(given)(found)
+                    members = several[0].get_several(several, frame, stack)
+                    values[name] = type(given)(members)
             return invoke(values, frame)
 
     async def invoke_with_values_async(arguments: dict[str, Any], frame: Any) -> Any:
@@ -281,8 +281,8 @@ def deferring(invoke: Invoke, is_async: bool, names: Sequence[str]) -> Invoke:
                 if isinstance(given, Deferred):
                     values[name] = await given.aget(frame, stack)
                 elif several := _several(given):
-                    found = await several[0].aget_several(several, frame, stack)
-                    values[name] = type(given)(found)
+                    members = await several[0].aget_several(several, frame, stack)
+                    values[name] = type(given)(members)
             return await invoke(values, frame)
 
     return invoke_with_values_async if is_async else invoke_with_values

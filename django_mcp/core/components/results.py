@@ -188,10 +188,10 @@ def _blocks(value: Any) -> list[Content] | None:
     kinds = {*map(type, value)}
     if not any(issubclass(kind, CONTENT) for kind in kinds):
         return None
-    for each in value:
-        if not isinstance(each, (str, *CONTENT)):
-            raise UnserializableResult(f"{_a(each)} is among content blocks: make it a TextContent")
-    return [block(each) for each in value]
+    for item in value:
+        if not isinstance(item, (str, *CONTENT)):
+            raise UnserializableResult(f"{_a(item)} is among content blocks: make it a TextContent")
+    return [block(item) for item in value]
 
 
 def _contents(value: Any, mime_type: str | None) -> ResourceResponse:

@@ -114,13 +114,21 @@ def _input_schema(value: Any) -> Any:
     return value if isinstance(value, Mapping | list) else schemas.input_of(value, "a spec").schema
 
 
+def _paths(functions: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _path(function) for name, function in functions.items()}
+
+
+def _description(value: Any) -> str:
+    return str(value() if callable(value) else value)
+
+
 ENCODERS: Mapping[str, Callable[[Any], Any]] = {
     "handler": _path,
     "permission": _path,
-    "complete": lambda functions: {name: _path(each) for name, each in functions.items()},
+    "complete": _paths,
     "input_schema": _input_schema,
     "arguments": _input_schema,
     "output_schema": lambda value: outputs.output_of(value, "a spec").schema,
-    "description": lambda value: str(value() if callable(value) else value),
+    "description": _description,
 }
 """The options whose values are no JSON."""

@@ -70,18 +70,16 @@ class RequestHeaders(dict[bytes, bytes]):
     def of(cls, pairs: Collection[tuple[bytes, bytes]]) -> RequestHeaders:
         """The headers of a request as ASGI has them."""
         headers = cls(pairs)
-        if len(headers) != len(pairs):
-            headers._compare_repeated(pairs)
-        return headers
-
-    def _compare_repeated(self, pairs: Collection[tuple[bytes, bytes]]) -> None:
-        self._repeated = pairs
+        if len(headers) == len(pairs):
+            return headers
+        headers._repeated = pairs
         values: dict[bytes, list[bytes]] = {}
         for name, value in pairs:
             values.setdefault(name, []).append(value)
-        self.conflicting = frozenset(name for name, sent in values.items() if len(set(sent)) > 1)
+        headers.conflicting = frozenset(n for n, sent in values.items() if len(set(sent)) > 1)
         if ACCEPT in values:
-            self[ACCEPT] = b", ".join(values[ACCEPT])  # A list (RFC 9110, section 5.3).
+            headers[ACCEPT] = b", ".join(values[ACCEPT])  # A list (RFC 9110, section 5.3).
+        return headers
 
     def collected(self) -> dict[bytes, list[bytes]]:
         return collect(self._repeated or self.items())

@@ -109,7 +109,13 @@ class UriTemplate:
         parts = tuple(_parts(text))
         expressions = [part for part in parts if isinstance(part, _Expression)]
         names = tuple(name for expression in expressions for name in expression.names)
-        _check_names(text, names)
+        if len(names) > MAX_VARIABLES:
+            raise ValueError(f"{text!r} has more than {MAX_VARIABLES} variables")
+        # A repeated name needs back-references, which cannot be matched in linear time.
+        for name in names:
+            if names.count(name) > 1:
+                remedy = "give each variable its own name"
+                raise ValueError(f"{name!r} occurs twice in {text!r}: {remedy}")
         literal = sum(len(part) for part in parts if isinstance(part, str))
         reserved = sum(bool(expression.operator.safe) for expression in expressions)
         specificity = (-literal, reserved, len(names))
@@ -146,16 +152,6 @@ class UriTemplate:
             if name in self._segments and _SLASH.search(value):
                 return True
         return False
-
-
-def _check_names(text: str, names: Sequence[str]) -> None:
-    if len(names) > MAX_VARIABLES:
-        raise ValueError(f"{text!r} has more than {MAX_VARIABLES} variables")
-    # A repeated name needs back-references, which cannot be matched in linear time.
-    for name in names:
-        if names.count(name) > 1:
-            remedy = "give each variable its own name"
-            raise ValueError(f"{name!r} occurs twice in {text!r}: {remedy}")
 
 
 def is_uri(text: str) -> bool:

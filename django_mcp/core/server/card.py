@@ -124,10 +124,10 @@ def _repository(value: Any) -> dict[str, Any] | None:
     if isinstance(value, str):
         host = urlsplit(value).hostname if _is_url(value) else None
         value = {"url": value, "source": SOURCES.get(host or "")}
-    known = ("url", "source", "id", "subfolder")
-    if not isinstance(value, Mapping) or not value.keys() <= set(known):
+    members = ("url", "source", "id", "subfolder")
+    if not isinstance(value, Mapping) or not value.keys() <= set(members):
         return None
-    strings = {name: value[name] for name in known if isinstance(value.get(name), str)}
+    strings = {name: value[name] for name in members if isinstance(value.get(name), str)}
     is_complete = len(strings) == len(value) and "source" in strings
     return strings if is_complete and _is_url(strings.get("url")) else None
 

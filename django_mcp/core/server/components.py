@@ -134,10 +134,7 @@ class ComponentCollection:
             return
         if running_loop() is None:
             self._build_deferred()
-        else:
-            await asyncio.shield(asyncio.wrap_future(self._build_in_background()))
-
-    def _build_in_background(self) -> Future[None]:
+            return
         with _STARTING:
             future = self._background_build
             if future is None:
@@ -145,7 +142,7 @@ class ComponentCollection:
                 self._background_build = future
                 thread = Thread(target=self._build_for, args=[future], daemon=True)
                 thread.start()
-            return future
+        await asyncio.shield(asyncio.wrap_future(future))
 
     def _build_for(self, future: Future[None]) -> None:
         future.set_running_or_notify_cancel()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -51,10 +51,12 @@ def prepare(schema: Json, dialect: str) -> Callable[[Any, str, int], list[str]]:
         steps.begin(max_steps)
         try:
             first_errors = list(islice(validator.iter_errors(instance), MAX_PROBLEMS + 1))
-            return _sentences(first_errors, name) if first_errors else []
+            sentences = [_sentence(error, name) for error in first_errors[:MAX_PROBLEMS]]
         except (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable):
             problem = "cannot be checked, for it is nested too deeply or a number is too big"
             return [f"{name}: {problem}"]
+        different = list(dict.fromkeys(sentences))
+        return [*different, "and more"] if len(first_errors) > MAX_PROBLEMS else different
 
     return errors
 
@@ -155,15 +157,6 @@ def _validator_of(dialect: str) -> Any:
     keywords = {**base.VALIDATORS, **KEYWORDS}
     bounded_keywords = {name: bounded(name, each) for name, each in keywords.items()}
     return extend(base, bounded_keywords)  # type: ignore[no-untyped-call]
-
-
-def _sentences(errors: Sequence[Any], name: str) -> list[str]:
-    """Describe the first errors, equal ones once."""
-    sentences = [_sentence(error, name) for error in errors[:MAX_PROBLEMS]]
-    different = list(dict.fromkeys(sentences))
-    if len(errors) > MAX_PROBLEMS:
-        different.append("and more")
-    return different
 
 
 def _sentence(error: Any, name: str) -> str:
