@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 
 from django_mcp import ConfigurationError, Server, registry
-from django_mcp.modeladmin import admin_tools, checks, declaration, requests
+from django_mcp.modeladmin import admin_tools, calls, checks, declaration
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Ticket
 from tests.modeladmin import backstage
@@ -101,7 +101,7 @@ def test_list_asks_the_admin_once_and_imports_no_urls(
         asked.append(request)
         return True
 
-    monkeypatch.setattr(requests, "resolve", pytest.fail)
+    monkeypatch.setattr(calls, "resolve", pytest.fail)
     monkeypatch.setattr(backstage.site, "has_permission", has_permission)
     with SyncClient(server, user=root) as client:
         assert len(client.list_tools()) == 11
