@@ -2,7 +2,7 @@
 
 The path of a request through the package, which is also a good order to read it in:
 
-``routing`` maps paths to servers; ``transports`` read messages and write responses;
+``routing`` maps paths to servers; ``transports`` read messages and write responses. In ``core``,
 ``protocol`` defines messages and the revisions of MCP; ``frame`` is one request as its handler
 sees it; ``dispatch`` answers it, with the methods of the protocol; ``server`` has the
 ``components``: tools, resources and prompts.

@@ -119,7 +119,7 @@ class StreamEvent(models.Model):
 class McpTask(models.Model):
     """A tool call that outlives its request: its caller, its arguments, and its worker.
 
-    The statuses and who moves them are in ``protocol.tasks``.
+    The statuses and who moves them are in ``core.protocol.tasks``.
     """
 
     STATUSES = (

@@ -119,7 +119,7 @@ class PrincipalCache:
         """Return the principal with a copy of its user and its claims, or None.
 
         A handler's changes of the user do not reach the next call, and related objects are
-        not cached. The answers of ``has_perm`` are shared: see ``auth.permissions``.
+        not cached. The answers of ``has_perm`` are shared: see ``core.auth.permissions``.
         """
         entry = self._entries.get((digest, _tenant.get(), *more))
         if entry is None or entry.until <= time.monotonic():

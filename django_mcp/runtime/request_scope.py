@@ -59,7 +59,7 @@ class Scope(Protocol):
         """Give the thread back, if nothing depends on it; the next ORM call takes one again."""
 
     def leave(self) -> Coroutine[Any, Any, Any] | None:
-        """End the work; return a function that closes its connections, or None without any."""
+        """End the work; return a coroutine that closes its connections, or None without any."""
 
 
 def enter() -> Scope:

@@ -3,8 +3,8 @@
 The row is the only connection to other processes: it is read when a hint arrives, and at an
 interval. A handler is cancelled when its task is cancelled or deleted, or its lease is lost.
 
-Within its process, a task waits for a slot (``concurrency.fair_slots``) as long as it takes. Its
-user has a fair share of the slots. A handler that waits for an answer of its client has none.
+Within its process, a task waits for a slot (``core.concurrency.fair_slots``) as long as it takes.
+Its user has a fair share of the slots. A handler that waits for an answer of its client has none.
 
 =================  =====================================  ======================================
 a run is           who moves it there                     the process

@@ -1,8 +1,8 @@
 """The rows of tasks: created, changed by compare-and-set, leased to a process, and pruned.
 
 A row is committed before its caller is answered. Every change applies a function of
-``protocol.tasks`` to the task as it is then. A row that has expired does not exist. All times are
-set and compared by the clock of the database.
+``core.protocol.tasks`` to the task as it is then. A row that has expired does not exist. All times
+are set and compared by the clock of the database.
 
 A task that waits for an approval, or for its start after one, has a deadline and ends with it. A
 running task has a lease, which belongs to its *lease owner*: one run in one process. A lease may

@@ -1,4 +1,4 @@
-"""The functions of the Django site that ``dispatch.handle`` is given: commit, publish, signals."""
+"""What ``core.dispatch.handle`` is given of the Django site: to commit, to publish, its signals."""
 
 from __future__ import annotations
 

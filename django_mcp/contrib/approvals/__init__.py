@@ -11,8 +11,9 @@ An approval is *requested* by a call, *decided* by a person, and used by one run
 3. ``prompts.ask`` requests the decision from a caller who may decide. ``step._answer`` answers the
    call: with its task, with a result, or with its status. Nothing has run yet.
 4. A person decides on a page (``views``), in the admin, or in the client: ``Approval.decide``. The
-   status of the task and the decision are stored in one transaction. After its commit,
-   ``submission.follow`` submits an approved task.
+   status of the task and the decision are stored in one transaction. After the commit of a page,
+   ``submission.follow`` runs an approved task in this process, or submits it to the runner;
+   ``step._answer`` does the same for a decision in the client.
 5. The runner calls ``tasks.execution.run``. ``TaskStore.start`` leases the row to one run, and
    ``execution.restore`` makes the Frame again. ``step.grant`` verifies the row, and sets the
    ``Grant``.

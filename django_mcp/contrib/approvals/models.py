@@ -288,10 +288,14 @@ class Approval(McpTask):
         times: dict[str, Any] = {}
         if decision is Decision.APPROVE:
             change: store.Apply = tasks.approve
-            # The run may start within the same time again.
+            # The run may start within the same time again. Its result is kept after that, as long
+            # as the client has requested.
+            assert self.lease_until is not None
             lifetime = timedelta(seconds=conf.get().approval_lifetime)
+            usual = timedelta(seconds=conf.get().task_ttl)
             times["lease_until"] = clock.after(lifetime)
-            times["expires_at"] = clock.after(lifetime + timedelta(seconds=conf.get().task_ttl))
+            kept = max(self.expires_at - self.lease_until, usual)
+            times["expires_at"] = clock.after(lifetime + kept)
         else:
             # A client is a program: who has filled in its form is not known here.
             by = "Somebody in the client of its user" if where == CLIENT else "A person"

@@ -35,7 +35,7 @@ OUTCOMES = (
     ("server_error", _("server error")),
     ("cancelled", _("cancelled")),
 )
-"""The words of ``dispatch.call_records``."""
+"""The words of ``core.dispatch.call_records``."""
 FAILURES = frozenset({"error", "client_error", "server_error"})
 """The outcomes that are counted as errors."""
 KINDS = (("tool", _("tool")), ("resource", _("resource")), ("prompt", _("prompt")))

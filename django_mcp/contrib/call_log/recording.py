@@ -3,9 +3,9 @@
 An entry has the size of the arguments, and the values that the tool allows to be stored, as bounded
 JSON.
 
-The event loop appends values that it has; everything else happens on the thread that writes. A
-batch that cannot be written goes back to the front of the queue, and is tried again. The queue is
-bounded: when the database is away for long, the oldest calls are dropped.
+The event loop appends the values of a call, with its arguments as JSON; everything else happens on
+the thread that writes. A batch that cannot be written goes back to the front of the queue, and is
+tried again. The queue is bounded: when the database is away for long, the oldest calls are dropped.
 
 A process that stops writes what waits: ``background.finish``, and ``atexit`` for the rest.
 """

@@ -122,9 +122,10 @@ def kept(frame: Frame, kind: str, key: str) -> Plan | None:
 
 
 async def find(frame: Frame, kind: str, key: str, make: Make) -> Plan | None:
-    """The plan of the component that the caller knows by this key, if there is one.
+    """The plan of a component by its key, if there is one that the caller may know.
 
-    Raises the errors of ``visibility.find``.
+    Where the server declares it, ``check_permission`` decides as a step of the plan. Otherwise
+    ``visibility.find`` has decided, and the plan is without this step. Raises its errors.
     """
     has_own = frame.private.get("components") or (frame.auth and frame.auth.selection)
     declared = None if has_own else frame.server.components.find(kind, key)

@@ -40,7 +40,7 @@ Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 class Private(TypedDict, total=False):
-    """Data of the framework (the seeds' ``private_t``): read it, do not change it."""
+    """Data of the framework (``private_t`` of anubis_mcp): read it, do not change it."""
 
     server: Server
     revision: Revision

@@ -47,7 +47,7 @@ class _Values:
 
 
 class HttpTransport(_Values):
-    """A message over HTTP (the seeds' ``http_t``). Header names are lower-case."""
+    """A message over HTTP (``http_t`` of anubis_mcp). Header names are lower-case."""
 
     __slots__ = (
         "host",
@@ -100,7 +100,7 @@ class HttpTransport(_Values):
 
 
 class StdioTransport(_Values):
-    """A message over stdio (the seeds' ``stdio_t``): the process and its environment."""
+    """A message over stdio (``stdio_t`` of anubis_mcp): the process and its environment."""
 
     __slots__ = ("env", "os_pid")
     type: Literal["stdio"] = "stdio"
@@ -116,7 +116,7 @@ class StdioTransport(_Values):
 
     @property
     def pid(self) -> str:
-        """The process id as a string, as in the seeds' documentation."""
+        """The process id as a string, as anubis_mcp documents it."""
         return str(self.os_pid)
 
 

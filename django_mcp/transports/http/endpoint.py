@@ -2,7 +2,7 @@
 
 One coroutine takes a request from its headers to its response; the state of the request is its
 ``HttpExchange``. It does not use the dispatch loop of Channels, which would take four fifths of the
-throughput of a bare application. While a handler runs, it receives nothing.
+throughput of a bare application. It waits for a disconnect only once a call takes long.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Endpoint:
 
 
 def _wants_page(exchange: HttpExchange) -> bool:
-    # Imported by a process that a browser visits.
+    # Imported at the first GET.
     from django_mcp.transports.http.browser import page
 
     return page.is_wanted(exchange)

@@ -567,7 +567,7 @@ class HttpExchange(LoopExchange):
         """Note that the client has disconnected."""
         if self._writer is UNUSED:
             self._writer = CLOSED
-        else:
+        elif self._writer is not CLOSED:
             self._writer.lose()
 
     def cut_off(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from django_mcp import McpError, Server
+from django_mcp import McpError, Server, conf
 from django_mcp.contrib.approvals.models import Approval, Decision, Phase
 from django_mcp.runtime import housekeeping
 from django_mcp.tasks import execution, store, submission
@@ -83,6 +84,24 @@ async def test_task_ends_with_the_result_of_the_decision(
             result = ended["result"]
     assert expected in text_of(result)
     assert carried_out == ([7] if choice == "approve" else [])
+
+
+async def test_approved_task_keeps_the_lifetime_that_its_client_requested(
+    server: Server, ann: User, bob: User
+) -> None:
+    requested = timedelta(hours=20)
+    async with client_of(server, SESSION, ann) as client:
+        params = {"name": "pay_as_task", "arguments": {"amount": 7}}
+        wish = {"task": {"ttl": round(requested.total_seconds() * 1000)}}
+        task = (await client.request("tools/call", {**params, **wish}))["task"]["taskId"]
+        await decide(task, bob, "approve")
+        await until(client, task, "completed")
+
+    row = await Approval.objects.aget(pk=task)
+    assert row.decided_at is not None
+    lifetime = timedelta(seconds=conf.get().approval_lifetime)
+    kept = row.expires_at - row.decided_at - lifetime
+    assert abs(kept - requested) < timedelta(minutes=1)
 
 
 @BOTH
