@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,26 +66,22 @@ def longest_ticket() -> Ticket:
 @pytest.mark.django_db(transaction=True, reset_sequences=True)
 def test_page_shows_the_tokens_of_the_helpdesk(clients: tuple[SyncClient, SyncClient]) -> None:
     full, short = clients
+    whole = tokens(full.call_tool("ticket_list"))
+    named = tokens(short.call_tool("ticket_list", {"fields": FIELDS}))
+
+    assert f"take {named:,} tokens instead of {whole:,}." in PAGE.read_text()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_write_is_answered_with_a_tenth_of_the_tokens_of_the_object(
+    clients: tuple[SyncClient, SyncClient],
+) -> None:
+    full, short = clients
     change = {"id": longest_ticket().pk, "priority": "urgent"}
-    customer = Customer.objects.order_by("pk")[0]
-    new = {"customer": customer.pk, "subject": "Till", "description": "It does not open."}
-    measured = {
-        '`ticket_list`, 10 tickets; with `fields=["id", "subject", "status"]`': (
-            tokens(full.call_tool("ticket_list")),
-            tokens(short.call_tool("ticket_list", {"fields": FIELDS})),
-        ),
-        "`ticket_partial_update` of `priority`, a ticket with 6 comments": (
-            tokens(full.call_tool("ticket_partial_update", change)),
-            tokens(short.call_tool("ticket_partial_update", change)),
-        ),
-        "`ticket_create` with `customer`, `subject` and `description`": (
-            tokens(full.call_tool("ticket_create", new)),
-            tokens(short.call_tool("ticket_create", new)),
-        ),
-    }
-    rows = re.findall(r"^\| (`ticket_.*) \| ([\d,]+) \| ([\d,]+) \|$", PAGE.read_text(), re.M)
-    shown = {name: tuple(int(it.replace(",", "")) for it in sizes) for name, *sizes in rows}
-    assert shown == measured
+    whole = tokens(full.call_tool("ticket_partial_update", change))
+    changed = tokens(short.call_tool("ticket_partial_update", change))
+
+    assert 0 < changed < whole / 10
 
 
 @pytest.mark.django_db(transaction=True)

@@ -56,9 +56,13 @@ class SessionStream(SseStream, ABC):
     async def _read(self) -> None:
         """Send the stores' entries for this stream."""
 
+    async def _load(self) -> Session | None:
+        """The session as it is now. A subclass may keep more than the session alive by it."""
+        return await stores.sessions().load(self._session.id)
+
     async def _reload(self) -> None:
         try:
-            self._use(await stores.sessions().load(self._session.id))
+            self._use(await self._load())
         except StoreUnavailable:
             # It is logged. The session may be among the store's losses.
             if self._reloading is None:
