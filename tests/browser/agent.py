@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +15,19 @@ META = {
     "clientCapabilities": {},
     "clientInfo": {"name": "Desk assistant", "version": "2.1"},
 }
+ISSUE = """
+from django.contrib.auth.models import User
+from django_mcp.contrib.tokens.models import PersonalAccessToken
+agent = User.objects.get(username="agent")
+issued = PersonalAccessToken.objects.issue(agent, "Desk assistant", scopes=["helpdesk"])
+open({path!r}, "w").write(issued[1])
+"""
+
+
+def issued_token(site: RunningSite, file: Path) -> str:
+    """A new token of the agent, which is also written into a file."""
+    site.manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(file)))
+    return file.read_text()
 
 
 def call(site: RunningSite, token: str, name: str, **arguments: Any) -> str:

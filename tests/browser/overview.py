@@ -10,23 +10,17 @@ import html
 import tempfile
 from pathlib import Path
 
-from tests.browser.agent import call
+from tests.browser import pictures
+from tests.browser.agent import call, issued_token
 from tests.browser.chromium import Visitor, chromium
 from tests.browser.screenshots import FOLDER
-from tests.running_site import RunningSite, running_site
+from tests.running_site import running_site
 
-QUESTION = "The printer of ticket 3 was charged twice. Please refund it."
-ARGUMENTS = {"number": 3, "amount": "49.90", "reason": "The printer was charged twice."}
+QUESTION = "The printer of ticket 17 was charged twice. Please refund it."
+ARGUMENTS = {"number": 17, "amount": "49.90", "reason": "The printer was charged twice."}
 WIDTH = 1400
 ADMIN = (1000, 510)
 """The size of the window for the rows: so many of them fit beside the page of the approval."""
-ISSUE = """
-from django.contrib.auth.models import User
-from django_mcp.contrib.tokens.models import PersonalAccessToken
-agent = User.objects.get(username="agent")
-issued = PersonalAccessToken.objects.issue(agent, "Desk assistant", scopes=["helpdesk"])
-open({path!r}, "w").write(issued[1])
-"""
 PAGE = """<!doctype html>
 <meta charset="utf-8">
 <style>
@@ -67,6 +61,7 @@ def take(folder: Path) -> None:
             call(site, token, "search_tickets", text=text)
         call(site, token, "check_answer_times")
         answer = call(site, token, "refund", **ARGUMENTS)
+        pictures.prepare(visitor)
         visitor.log_in("admin", "admin")
         approval, rows = photographs(visitor, answer)
         shown = ",\n  ".join(f"{key}={value!r}" for key, value in ARGUMENTS.items())
@@ -82,13 +77,7 @@ def take(folder: Path) -> None:
         )
         driver.set_window_size(WIDTH, 1200)
         driver.get(page.as_uri())
-        assert visitor.one("main").screenshot(str(folder / "overview.png"))
-
-
-def issued_token(site: RunningSite, file: Path) -> str:
-    """A token of the agent."""
-    site.manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(file)))
-    return file.read_text()
+        pictures.save(visitor, folder / "overview.png", "main")
 
 
 def photographs(visitor: Visitor, answer: str) -> tuple[str, str]:
@@ -105,9 +94,8 @@ def photographs(visitor: Visitor, answer: str) -> tuple[str, str]:
 
 
 REMOVE_CONTROLS = """
-const controls = "#changelist-filter, #nav-sidebar, #toggle-nav-sidebar, .actions, .xfull";
+const controls = ".mcp-filters, #nav-sidebar, #toggle-nav-sidebar, .actions, .xfull";
 document.querySelectorAll(controls).forEach(each => each.remove());
-document.documentElement.style.overflow = "hidden";
 """
 
 

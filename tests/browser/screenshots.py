@@ -1,6 +1,7 @@
 """The screenshots of the documentation: python -m tests.browser.screenshots
 
-They show the example site, as if it were served at another host.
+They show the example site, as if it were served at another host, and its admin at the usual port.
+The picture of the README, and those of views, are made by ``overview`` and ``app_screenshots``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlencode
 
+from tests.browser import admin_screenshots, pictures
 from tests.browser.chromium import Visitor, chromium
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import CLIENT_ID, WEB_REDIRECT_URI, client_pages
@@ -16,9 +18,15 @@ from tests.clients.oauth.users import NAME, PASSWORD
 from tests.processes import ROOT
 
 FOLDER = ROOT / "docs" / "images"
-NAMES = ("consent.png", "allowed.png", "tokens.png", "new-token.png", "user-tools.png")
+NAMES = (
+    "browser-page.png",
+    "consent.png",
+    "allowed.png",
+    "tokens.png",
+    "user-tools.png",
+    *admin_screenshots.NAMES,
+)
 SITE = "https://helpdesk.example"
-WINDOW = (760, 1700)
 REQUEST = {
     "response_type": "code",
     "client_id": CLIENT_ID,
@@ -48,30 +56,29 @@ def take(folder: Path) -> None:
         flow.site_for(pages, BASE_URL=SITE) as site,
         chromium(Path(profile)) as driver,
     ):
-        driver.set_window_size(*WINDOW)
         visitor = Visitor(driver, site, folder)
+        pictures.prepare(visitor)
+        visitor.show_width(1008)
+        visitor.open("/mcp")
+        pictures.save(visitor, folder / "browser-page.png", "html")
+        visitor.show_width(760)
         visitor.open(f"/o/authorize?{urlencode(REQUEST)}")
         visitor.submit_login(NAME, PASSWORD)
-        _save(visitor, folder / "consent.png")
+        pictures.save(visitor, folder / "consent.png", "main")
         visitor.follow("button[name=allow]")
         visitor.open("/o/access")
-        _save(visitor, folder / "allowed.png")
+        pictures.save(visitor, folder / "allowed.png", "main")
         visitor.open("/tokens/")
         visitor.one("#id_name").send_keys("Laptop")
         visitor.one("input[value='helpdesk:write']").click()
         visitor.follow("main > form button")
-        _save(visitor, folder / "new-token.png")
         visitor.open("/tokens/")
-        _save(visitor, folder / "tokens.png")
+        pictures.save(visitor, folder / "tokens.png", "main")
         visitor.open("/mcp?q=comment#tools")
         visitor.one("main .items summary").click()
         visitor.run(KEEP_TOOLS)
-        _save(visitor, folder / "user-tools.png")
-
-
-def _save(visitor: Visitor, file: Path) -> None:
-    """Save what the page shows, without its margins."""
-    assert visitor.one("main").screenshot(str(file)), file
+        pictures.save(visitor, folder / "user-tools.png", "main")
+    admin_screenshots.take(folder)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A refund of the helpdesk, from the call of an agent to the approval of the superuser.
 
-Screenshots are stored in pytest's temporary folder; those of the documentation are made here.
+Screenshots are stored in pytest's temporary folder for review.
 """
 
 from __future__ import annotations
@@ -13,27 +13,17 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from tests.browser.admin_site import site, visitor
-from tests.browser.agent import call
+from tests.browser.agent import call, issued_token
 from tests.browser.chromium import TIMEOUT, Visitor, pytestmark
 from tests.running_site import RunningSite
 
 __all__ = ["pytestmark", "site", "visitor"]
 
 
-ISSUE = """
-from django.contrib.auth.models import User
-from django_mcp.contrib.tokens.models import PersonalAccessToken
-agent = User.objects.get(username="agent")
-open({path!r}, "w").write(PersonalAccessToken.objects.issue(agent, "test", scopes=["helpdesk"])[1])
-"""
-
-
 @pytest.fixture
 def token(site: RunningSite, tmp_path: Path) -> str:
     """A token of the agent."""
-    path = tmp_path / "token"
-    site.manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(path)))
-    return path.read_text()
+    return issued_token(site, tmp_path / "token")
 
 
 def wait_for_outcome(visitor: Visitor, key: str) -> None:

@@ -1,6 +1,6 @@
 """Components are tried in the admin, under a strict content security policy.
 
-Screenshots are stored in pytest's temporary folder; those of the documentation are made here.
+Screenshots are stored in pytest's temporary folder for review.
 """
 
 from __future__ import annotations
