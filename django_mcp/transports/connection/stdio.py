@@ -15,18 +15,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import stat
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import conf
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.frame.transport import StdioTransport
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.errors import InvalidRequest, McpError
+from django_mcp.core.protocol.jsonrpc import RequestId
 from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, switches
 from django_mcp.runtime import lifespan
@@ -124,7 +128,7 @@ class StdioConnection(connection.Connection):
         self._lines = StdoutSink(out)
         super().__init__(server, self._lines, principal, transport, scheme="stdio")
 
-    async def serve(self, lines: AsyncIterator[bytes]) -> None:
+    async def serve(self, lines: AsyncIterator[bytes | LongLine]) -> None:
         """Answer lines, many concurrently, until the client or the server closes the connection."""
         reading = asyncio.ensure_future(self._read(lines))
         self._lines.reading = reading
@@ -145,17 +149,20 @@ class StdioConnection(connection.Connection):
         await asyncio.sleep(0)
         await self._lines.wait_for_room()
 
-    async def _read(self, lines: AsyncIterator[bytes]) -> None:
+    async def _read(self, lines: AsyncIterator[bytes | LongLine]) -> None:
         async for line in lines:
             await self._lines.wait_for_room()
             if self._lines.is_broken:
                 return
-            if line.strip():
+            if isinstance(line, LongLine):
+                message = f"A message may have at most {conf.get().max_body_size} bytes"
+                self._reject(InvalidRequest(message, request_id=line.request_id))
+            elif line.strip():
                 self.receive(line)
 
 
-async def read_lines(source: BinaryIO, limit: int) -> AsyncIterator[bytes]:
-    """The lines of a file or pipe; one longer than ``limit`` bytes is answered as invalid."""
+async def read_lines(source: BinaryIO, limit: int) -> AsyncIterator[bytes | LongLine]:
+    """The lines of a file or pipe; of one longer than ``limit`` bytes, only its ends."""
     reader = asyncio.StreamReader(limit=limit)
     loop = asyncio.get_running_loop()
     try:
@@ -173,22 +180,50 @@ def _feed(source: BinaryIO, reader: asyncio.StreamReader, loop: asyncio.Abstract
     loop.call_soon_threadsafe(reader.feed_eof)
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
-    is_too_long = False
+async def _line(reader: asyncio.StreamReader) -> bytes | LongLine:
+    begin = b""
+    end = b""
     while True:
         try:
             line = await reader.readuntil(b"\n")
         except asyncio.LimitOverrunError as error:
-            is_too_long = True
-            await reader.readexactly(error.consumed)
+            part = await reader.readexactly(error.consumed)
+            begin = begin or part[:EDGE]
+            end = (end + part)[-EDGE:]
             continue
         except asyncio.IncompleteReadError as error:
             line = error.partial
-        return TOO_LONG if is_too_long else line
+        return LongLine(begin, (end + line)[-EDGE:]) if begin else line
 
 
-TOO_LONG = b"A line that is longer than a message may be"
-"""Replaces such a line: it is not JSON, and is rejected like other invalid input."""
+EDGE = 512
+"""Bytes of each end of a long line: an id has at most 256 characters."""
+_ID = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]*")\s*'
+_FIRST_ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb",")
+_LAST_ID = re.compile(rb",\s*" + _ID + rb"\}\s*\Z")
+_METHOD = re.compile(rb'"method"\s*:')
+
+
+class LongLine(NamedTuple):
+    """The ends of a line that is longer than a message may be, and is not kept."""
+
+    begin: bytes
+    end: bytes
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The id of a request, whose client waits for the response.
+
+        Clients write it first, after ``jsonrpc``, or last. There it belongs to the message itself:
+        a quote inside of a string would have a backslash.
+        """
+        member = _FIRST_ID.match(self.begin) or _LAST_ID.search(self.end)
+        if member is None or not _METHOD.search(self.begin + self.end):
+            return None
+        with suppress(McpError):
+            identity = jsonrpc.decode(member[1])
+            return identity if jsonrpc.is_id(identity) else None
+        return None
 
 
 @contextmanager

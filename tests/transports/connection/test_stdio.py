@@ -190,17 +190,33 @@ async def test_malformed_lines_are_rejected_and_the_next_line_is_read() -> None:
     assert code == 0
 
 
-async def test_oversized_line_is_rejected_and_the_next_line_is_read() -> None:
-    long = b'{"a":"' + b"x" * (5 * 1024 * 1024) + b'"}'
+LONG = b'"' + b"x" * (5 * 1024 * 1024) + b'"'
+CALL = b'"method": "tools/call", "params": {"id": 9, "text": %b, "more": [{"id": 8}]}' % LONG
+
+
+async def test_oversized_line_is_rejected_with_its_id_and_the_next_line_is_read() -> None:
+    lines = {
+        b'{"jsonrpc": "2.0", "id": 3, %b}' % CALL: 3,
+        b'{"id": "a", "jsonrpc": "2.0", %b}\r' % CALL: "a",
+        b'{%b, "jsonrpc": "2.0", "id": 4}' % CALL: 4,
+        b'{"jsonrpc": "2.0", %b}' % CALL: None,
+        b'{"jsonrpc": "2.0", "id": "response", "result": {"text": %b}}' % LONG: None,
+        LONG: None,
+    }
 
     async with started() as server:
-        server.write(long + b"\n")
-        error = await server.read()
+        errors = []
+        for line in lines:
+            server.write(line + b"\n")
+            errors.append(await server.read())
         answer = await server.request(1, "ping")
-        server.write(long)
+        server.write(LONG)
         code = await server.end()
 
-    assert error["error"]["code"] == -32700
+    assert [error.get("id") for error in errors] == list(lines.values())
+    for error in errors:
+        assert error["error"]["code"] == -32600
+        assert "at most 4194304 bytes" in error["error"]["message"]
     assert answer["result"] == {}
     assert code == 0
     assert "Traceback" not in server.errors
