@@ -525,7 +525,8 @@ class HttpExchange(LoopExchange):
             pairs = (*pairs, (b"content-length", b"%d" % len(body)))
         try:
             await send({"type": "http.response.start", "status": status, "headers": pairs})
-            await send({"type": "http.response.body", "body": body, "more_body": False})
+            sent = b"" if self.scope["method"] == "HEAD" else body
+            await send({"type": "http.response.body", "body": sent, "more_body": False})
         except OSError:
             self.disconnected()
 

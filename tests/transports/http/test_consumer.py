@@ -447,6 +447,9 @@ async def test_unsupported_http_method_gets_405(method: str) -> None:
 
     assert reply.status == 405
     assert "POST" in reply.headers["allow"]
+    # The response to HEAD has the length of a content which it does not have (RFC 9110, 9.3.2).
+    assert int(reply.headers["content-length"]) > 0
+    assert bool(reply.body) == (method != "HEAD")
 
 
 @pytest.mark.parametrize(
