@@ -179,7 +179,9 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
 
     def _oauthlib_request(self) -> Request:
         headers = self.get_oauthlib_core().extract_headers(self.request)
-        return Request(self.request.get_full_path(), headers=headers)
+        # oauthlib raises for characters that browsers leave as they are, as of a state "[1]".
+        uri = f"{self.request.path}?{self.request.GET.urlencode()}"
+        return Request(uri, headers=headers)
 
     def form_invalid(self, form: Any) -> HttpResponseBase:
         """Refuse a form that this page did not make."""

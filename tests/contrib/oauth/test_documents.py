@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,7 +14,7 @@ from oauth2_provider.models import Application
 from django_mcp.contrib.oauth import documents as metadata_documents
 from django_mcp.contrib.oauth.documents import ClientMetadataFetcher
 from django_mcp.outbound import OutboundError
-from tests.contrib.oauth.flow import CALLBACK, Flow, at_once, post, query
+from tests.contrib.oauth.flow import CALLBACK, PAGE, Flow, at_once, post, query
 
 
 @pytest.fixture
@@ -48,6 +48,13 @@ def test_client_is_stored_when_a_user_allows_it(flow: Flow, fetched: list[str]) 
     assert is_stored(flow)
     assert flow.token(code).status_code == 200
     assert fetched == ["claude.ai"]
+
+
+def test_state_may_have_characters_that_browsers_do_not_encode(flow: Flow, documents: Any) -> None:
+    parameters = urlencode(flow.parameters(state=None))
+    page = flow.browser.get(f"/o/authorize?{parameters}&state=[1]|{{a}}", **PAGE)
+    assert page.status_code == 200
+    assert query(flow.answer(page)["Location"])["state"] == "[1]|{a}"
 
 
 def test_client_that_a_user_denied_is_not_stored(flow: Flow) -> None:
