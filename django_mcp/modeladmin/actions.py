@@ -25,7 +25,7 @@ from django_mcp.modeladmin.calls import Call, Visit
 from django_mcp.modeladmin.lists import Filters, filter_query
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.previews import Preview
-from django_mcp.openapi.calls.responses import download, is_download
+from django_mcp.openapi.calls.responses import download, is_download, text_of
 
 DELETE_SELECTED = "delete_selected"
 MAX_LISTED = 50
@@ -188,4 +188,5 @@ def _page_of(visit: Visit) -> str | None:
     if hasattr(response, "render") and not response.is_rendered:
         response.render()
     content_type = response.headers.get("Content-Type", "")
-    return response.content.decode() if content_type.startswith("text/html") else None
+    is_page = content_type.startswith("text/html")
+    return text_of(response, response.content) if is_page else None

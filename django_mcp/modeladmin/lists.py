@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 from django.contrib.admin.utils import label_for_field
 from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import FieldError
 from django.http import HttpRequest
 
 from django_mcp.core.protocol.errors import ToolError
@@ -65,11 +66,19 @@ def visit_list(
     if any("\0" in part for part in map(str, query.values())):
         raise ToolError("A null character matches nothing.")
     visit = call.visit(model_admin, "changelist_view", query=query, page_size=size)
+    if isinstance(_cause(visit.lookup_error), FieldError):
+        # Its message lists the fields of the model, also those that nobody is shown.
+        raise ToolError("The list has no such filter or page: see the filters of the model.")
     if visit.lookup_error is not None:
         raise ToolError(f"The list has no such filter or page: {visit.lookup_error}"[:MAX_TEXT])
     if visit.changelist is None:
         raise ToolError("The admin shows a page of its own in place of the list.")
     return visit
+
+
+def _cause(error: Exception | None) -> Any:
+    """Return the error that a change list has wrapped, if it has."""
+    return next(iter(error.args), None) if error is not None else None
 
 
 def filter_query(filters: Filters) -> dict[str, Any]:

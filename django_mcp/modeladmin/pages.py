@@ -19,6 +19,7 @@ from django_mcp.forms.tool import field_value, form_data, initial_value
 from django_mcp.modeladmin import options, values
 from django_mcp.modeladmin.calls import Call, Visit
 from django_mcp.modeladmin.html_forms import FILE
+from django_mcp.runtime.django_types.saving import KEY_CHANGED, key_names
 
 DELETE = "DELETE"
 ROW_KEYS = ("pk", "delete")
@@ -150,6 +151,9 @@ class _InlineRows:
             path = f"{self._name}[{place}]"
             self._sent.rows[self._name, index] = path
             given = {name: value for name, value in row.items() if name not in ROW_KEYS}
+            for name in key_names(self._formset.model):
+                if name in given:
+                    raise ToolError(f"{path}.{name}: {KEY_CHANGED}")
             if given and not self._inline.has_change_permission:
                 raise ToolError(f"{path}: you may not change these rows.")
             arguments = _arguments(self._call, path, row_form, given)
@@ -169,16 +173,21 @@ class _InlineRows:
         self._sent.rows[self._name, index] = path
         given = {name: value for name, value in row.items() if name not in ROW_KEYS}
         arguments = _arguments(self._call, path, blank, given)
-        is_changed = False
-        for name, value in arguments.items():
-            field = form.fields[name]
-            is_file = isinstance(field, forms.FileField)
-            is_changed |= is_file or field_value(field, value) != initial_value(form, name)
-        if not is_changed:
+        if all(_is_initial(form, name, value) for name, value in arguments.items()):
             raise ToolError(
                 f"{path}: a new row needs a value that is not the default of its field."
             )
         self._sent.add(form_data(form, arguments, _sent_names(blank)))
+
+
+def _is_initial(form: Any, name: str, value: Any) -> bool:
+    field = form.fields[name]
+    if isinstance(field, forms.FileField):
+        return False
+    initial = initial_value(form, name)
+    sent = field_value(field, value)
+    # Numbers are sent as texts.
+    return bool(sent == initial or (initial is not None and sent == str(initial)))
 
 
 def _blank_row(inline: Any) -> Any:
@@ -236,18 +245,21 @@ def _argument(call: Call, place: str, field: Any, value: Any) -> Any:
     if isinstance(field, forms.FileField):
         return call.file(place, value)
     is_json = isinstance(field, forms.JSONField)
+    is_split = isinstance(field, forms.SplitDateTimeField)
     takes_list = is_json or isinstance(field, forms.MultipleChoiceField | forms.MultiValueField)
     if isinstance(value, dict) and not is_json:
         raise ToolError(f"{place}: this field takes no object.")
-    if isinstance(value, list) and not (takes_list or hasattr(field, "base_field")):
+    if isinstance(value, list) and (is_split or not (takes_list or hasattr(field, "base_field"))):
         raise ToolError(f"{place}: this field takes one value.")
+    if isinstance(value, int | float) and not (is_json or isinstance(field, forms.BooleanField)):
+        return str(value)  # A browser sends texts, and fields expect them.
     return value
 
 
 def _prepopulate(prepopulated: Mapping[str, Any], form: Any, arguments: dict[str, Any]) -> None:
     """Fill in a field as the script of the page does, while somebody types the others."""
     target = prepopulated["field"].name
-    if target in arguments or form.instance.pk is not None:
+    if target in arguments or not form.instance._state.adding:
         return
     words = [arguments.get(each.name) for each in prepopulated["dependencies"]]
     text = slugify(" ".join(str(word) for word in words if isinstance(word, str | int)))

@@ -54,10 +54,15 @@ class Preview:
 def digest(objects: Sequence[Model], *facts: Any) -> str:
     """Return a digest of all columns of objects, and of further facts."""
     columns = [
-        [(field.attname, field.value_to_string(obj)) for field in obj._meta.concrete_fields]
+        [(field.attname, _column(field, obj)) for field in obj._meta.concrete_fields]
         for obj in objects
     ]
     return sha256(json.dumps([columns, facts], default=str).encode()).hexdigest()
+
+
+def _column(field: Any, obj: Model) -> str | None:
+    # Some fields have no text for null.
+    return None if field.value_from_object(obj) is None else field.value_to_string(obj)
 
 
 def confirmed(

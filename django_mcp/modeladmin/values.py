@@ -14,6 +14,7 @@ from django.contrib.auth.forms import ReadOnlyPasswordHashWidget
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import FileField, ManyToManyRel, Model
+from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields.files import FieldFile
 
 from django_mcp.forms.tool import initial_value
@@ -64,7 +65,7 @@ def displayed(
     """Return the value of a column of a list, or of a read-only field; raises Secret."""
     if form is not None and name in form.fields and is_secret(form.fields[name]):
         raise Secret
-    if name == "password" and isinstance(obj, AbstractBaseUser):
+    if isinstance(name, str) and _is_password(name, obj):
         raise Secret
     try:
         field, attribute, value = lookup_field(name, obj, model_admin)
@@ -79,6 +80,14 @@ def displayed(
     if hasattr(value, "__html__"):
         return _cut(plain_text(value), longest)
     return _cut(value if isinstance(value, PLAIN) else str(value), longest)
+
+
+def _is_password(name: str, obj: Any) -> bool:
+    """Whether a column is the hash of a password, also that of a related user."""
+    *path, last = name.split(LOOKUP_SEP)
+    for part in path:
+        obj = getattr(obj, part, None)
+    return last == "password" and isinstance(obj, AbstractBaseUser)
 
 
 def of_field(field: Any, obj: Any, value: Any) -> Any:

@@ -233,8 +233,9 @@ class _Reader:
             if unique:
                 return unique[0]
             if set(operations) & set(READS_ROWS) - {"list"} and len(columns) == len(self._fields):
+                added = "one" if is_composite(self._model._meta.pk) else '"pk"'
                 raise ConfigurationError(
-                    f'{self.where} has no unique field in fields: add "pk", or set key'
+                    f"{self.where} has no unique field in fields: add {added}, or set key"
                 )
             return self.primary_key()
         column = self.column(name, "key")

@@ -286,8 +286,9 @@ def _problems(form: Any, sent: Mapping[str, Any], operation: str) -> list[str]:
             problems.append(str(error) if name == NON_FIELD_ERRORS else f"{name}: {error}")
     if not problems:
         for field in form.instance._meta.concrete_fields:
-            is_null = not field.null and getattr(form.instance, field.attname) is None
-            if field.name in sent and is_null:
+            if field.name not in sent or field.null:
+                continue
+            if getattr(form.instance, field.attname) is None:
                 problems.append(f"{field.name}: {field.error_messages['null']}")
     return problems
 
@@ -297,7 +298,9 @@ def _check_complete(instance: Any, toolset: type, error: IntegrityError) -> None
     missing = [
         field.name
         for field in instance._meta.concrete_fields
-        if not (field.null or field.primary_key) and getattr(instance, field.attname) is None
+        # An object has no value of a generated field before it is saved.
+        if not (field.null or field.primary_key or field.generated)
+        and getattr(instance, field.attname) is None
     ]
     if missing:
         raise ImproperlyConfigured(

@@ -281,6 +281,8 @@ def fail() -> None:
 
 OUTCOMES: Any = {
     "text": lambda: HttpResponse("Hello", content_type="text/plain"),
+    "latin": lambda: HttpResponse("Zürich", content_type="text/plain; charset=iso-8859-1"),
+    "unknown": lambda: HttpResponse(b"Bern", content_type="text/plain; charset=fantasy"),
     "image": lambda: HttpResponse(b"\x89PNG", content_type="image/png"),
     "list": lambda: Response([1, 2]),
     "nothing": lambda: Response(status=204),

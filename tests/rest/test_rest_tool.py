@@ -132,6 +132,8 @@ def test_function_view_takes_its_path_arguments(server: Server, call: Call) -> N
     ("name", "content"),
     [
         ("text", [{"type": "text", "text": "Hello"}]),
+        ("latin", [{"type": "text", "text": "Zürich"}]),
+        ("unknown", [{"type": "text", "text": "Bern"}]),
         ("list", [{"type": "text", "text": "[1,2]"}]),
         ("nothing", [{"type": "text", "text": "Done."}]),
         ("stream", [{"type": "text", "text": "ab"}]),

@@ -84,6 +84,7 @@ def test_unique_field_identifies_the_rows(line: Any) -> None:
     ("attributes", "words"),
     [
         ({"fields": ["order", "text"], "operations": ["list"]}, "add one to fields"),
+        ({"fields": ["order", "text"]}, "add one, or set key"),
         ({"fields": ["pk", "code"]}, "name them .order, number., or a unique field"),
     ],
 )

@@ -59,7 +59,7 @@ def read(
         return download(response, request)
     content = content_of(response, max_bytes)
     if 200 <= status < 300:
-        return result(content, media_type_of(response), status)
+        return result(response, content)
     if status in DENIED and is_anonymous(frame):
         raise AuthenticationRequired
     if status < 400:
@@ -165,19 +165,29 @@ def download(response: HttpResponseBase, request: HttpRequest) -> Any:
     if not content:
         return None if response.status_code == 200 else "Done."
     if media_type.startswith("text/") or is_json(media_type):
-        text = content.decode(errors="replace")
+        text = text_of(response, content)
         return Response.tool().embedded_resource(url, text=text, mime_type=media_type)
     return Response.tool().embedded_resource(url, blob=content, mime_type=media_type)
 
 
-def result(content: bytes, media_type: str, status: int) -> Any:
+def result(response: HttpResponseBase, content: bytes) -> Any:
+    """Return the content of a response that is shown."""
     if not content:
-        return None if status == 200 else "Done."
+        return None if response.status_code == 200 else "Done."
+    media_type = media_type_of(response)
     if is_json(media_type):
         return json.loads(content)
     if media_type.startswith("image/"):
         return Response.tool().image(content, media_type)
-    return content.decode(errors="replace")
+    return text_of(response, content)
+
+
+def text_of(response: HttpResponseBase, content: bytes) -> str:
+    """Return content as text, by the charset of its response."""
+    try:
+        return content.decode(response.charset, errors="replace")
+    except LookupError:  # Python knows no such charset.
+        return content.decode(errors="replace")
 
 
 def is_json(media_type: str) -> bool:
