@@ -294,11 +294,16 @@ def test_calls_that_go_on_in_a_web_process_beside_workers_are_reported(
     def work_in_worker() -> None:
         """Works."""
 
+    @server.tool(task_support="optional", approval="auth.change_user")
+    def work_after_approval() -> None:
+        """Works."""
+
     assert "W062" not in get_findings()
     settings.DJANGO_MCP = {"TASK_RUNNER": {"BACKEND": "tests.tasks.runners.ManualRunner"}}
     message = get_findings()["W062"].msg
     assert "'work'" in message
     assert "work_in_worker" not in message
+    assert "work_after_approval" not in message
 
 
 def test_missing_frame_processor_is_reported(settings: Settings) -> None:

@@ -93,8 +93,8 @@ def _unusable(models: Models) -> Iterator[CheckMessage]:
             where = f"{type(model_admin).__module__}.{type(model_admin).__qualname__}"
             yield Warning(
                 f"{where} has no form for the request of a tool: {type(error).__name__}: {error}",
-                hint="Set in middleware what it reads of the request, name this middleware in "
-                "DJANGO_MIDDLEWARE, or exclude the model. Silence this check if it needs a user of "
-                "the database.",
+                hint="List the middleware that sets what it reads of the request in "
+                'DJANGO_MCP["VIEW_MIDDLEWARE"], and silence this check, which runs none, or '
+                "exclude the model. Silence it, too, if the form needs a user of the database.",
                 id="django_mcp_modeladmin.W003",
             )

@@ -54,6 +54,8 @@ MEMORY = {
     "sessions": {"BACKEND": "django_mcp.stores.memory.MemorySessionStore"},
     "events": {"BACKEND": "django_mcp.stores.memory.MemoryEventStore"},
 }
+ENVIRONMENT = {"SECRET_KEY": "of-the-environment-" + "abcdefghij" * 4}
+"""The variables that settings read."""
 GIVEN: Mapping[str, Any] = {
     "client_for": Client,
     "mcp_client": Client,
@@ -119,7 +121,7 @@ class Project:
     def run(self, page: Path) -> None:
         """Run every block of the page, whose extensions are installed until its end."""
         self.page = str(page.relative_to(ROOT))
-        with extensions.installed():
+        with extensions.installed(), mock.patch.dict(environ, ENVIRONMENT):
             self._run(page)
 
     def _run(self, page: Path) -> None:

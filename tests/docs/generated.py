@@ -18,6 +18,7 @@ from typing import Any
 
 import django
 
+from django_mcp.core.components.tool import ToolOptions
 from django_mcp.core.protocol.revisions import REVISIONS, Feature
 from tests.conversations.recorded import table
 from tests.first_steps.steps import STEPS
@@ -113,12 +114,25 @@ def _call(name: str, it: Any) -> str:
     found = inspect.signature(it)
     taken = [
         each.replace(annotation=inspect.Parameter.empty, default=_named(each.default))
-        for each in found.parameters.values()
+        for each in _with_described(it, found.parameters)
         if each.name != "self"
     ]
     if isinstance(it, type) and not taken:
         return name
     return f"{name}{found.replace(parameters=taken, return_annotation=_returned(it, found))}"
+
+
+def _with_described(
+    it: Any, parameters: Mapping[str, inspect.Parameter]
+) -> Iterator[inspect.Parameter]:
+    """The parameters, and before ``**common`` the options that the docstring gives a meaning."""
+    described = re.findall(r"``(\w+)=", inspect.getdoc(it) or "")
+    for each in parameters.values():
+        if each.kind is each.VAR_KEYWORD:
+            for name in dict.fromkeys(described):
+                if name in ToolOptions.__annotations__ and name not in parameters:
+                    yield inspect.Parameter(name, each.KEYWORD_ONLY, default=None)
+        yield each
 
 
 def _returned(it: Any, signature: inspect.Signature) -> Any:

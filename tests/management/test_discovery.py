@@ -243,7 +243,7 @@ def test_answer_to_an_invalid_token_is_examined(site: Site, answer: Answer, leve
 @pytest.mark.parametrize(
     ("members", "text", "remedy"),
     [
-        ({"issuer": "http://shop.example/o"}, "states the issuer http", "OIDC_ISS_ENDPOINT"),
+        ({"issuer": "http://shop.example/o"}, "states the issuer http", "SECURE_PROXY_SSL_HEADER"),
         ({"issuer": f"{ISSUER}/"}, "states the issuer", "slash at the end"),
         ({"issuer": "https://web:8000/o"}, "states the issuer", "USE_X_FORWARDED_HOST"),
         ({"token_endpoint": None}, "no token_endpoint", "token_endpoint"),

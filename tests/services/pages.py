@@ -12,15 +12,16 @@ from tests.docs.examples import ROOT, blocks, commands
 
 PROXY = ROOT / "docs" / "how-to" / "reverse-proxy.md"
 WORKERS = ROOT / "docs" / "how-to" / "multiple-workers.md"
+SITE_PAGE = ROOT / "docs" / "how-to" / "production.md"
 SITE = "tests.services.site.asgi:application"
 """In place of the application of the pages."""
 PORTS = ("127.0.0.1:8001", "127.0.0.1:8002")
 HOST = "shop.example.com"
 
 
-def configuration(label: str, ports: Sequence[int]) -> str:
+def configuration(label: str, ports: Sequence[int], page: Path = PROXY) -> str:
     """The configuration of a proxy, for workers on these ports."""
-    (text,) = (block.text for block in blocks(PROXY) if block.label == label)
+    (text,) = (block.text for block in blocks(page) if block.label == label)
     return with_ports(text, ports)
 
 
@@ -68,5 +69,5 @@ def unit(name: str) -> Mapping[str, str]:
 
 def units() -> Mapping[str, str]:
     """The texts of the systemd units, by their file names."""
-    texts = [block.text for block in blocks(WORKERS) if block.label == "ini"]
+    texts = [block.text for block in blocks(SITE_PAGE) if block.label == "ini"]
     return {re.match(r"# /etc/systemd/system/(\S+)\n", text)[1]: text for text in texts}  # type: ignore[index]

@@ -59,7 +59,14 @@ async def test_no_request_fails_with_the_socket_of_systemd(
         assert not tally.problems(), tally.details()
 
 
-def test_configuration_of_nginx_is_valid_with_its_certificate(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "ports"),
+    [(pages.PROXY, [8001, 8002]), (pages.SITE_PAGE, [8001])],
+    ids=["proxy", "site"],
+)
+def test_configuration_of_nginx_is_valid_with_its_certificate(
+    page: Path, ports: list[int], tmp_path: Path
+) -> None:
     if (reason := rolling.why_not("nginx")) is not None:
         pytest.skip(reason)
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
@@ -71,7 +78,7 @@ def test_configuration_of_nginx_is_valid_with_its_certificate(tmp_path: Path) ->
         check=True,
         capture_output=True,
     )
-    text = pages.configuration("nginx", [8001, 8002])
+    text = pages.configuration("nginx", ports, page)
     text = text.replace("/etc/ssl/certs/shop.example.com.pem", str(certificate))
     text = text.replace("/etc/ssl/private/shop.example.com.key", str(key))
     (tmp_path / "site.conf").write_text(text)
@@ -104,6 +111,6 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
         [verify, "verify", "--man=no", *names], cwd=tmp_path, capture_output=True, text=True
     )
 
-    assert len(names) == 2
+    assert len(names) == 3
     # Unknown keys are only warned of.
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -136,13 +136,12 @@ def difference_remedy(expected: str, stated_url: Any, otherwise: str) -> str:
         if stated.scheme == "https":
             return "Run mcp_doctor with the https URL, and give clients that one."
         return (
-            "The site does not know that its proxy serves https: set SECURE_PROXY_SSL_HEADER, or "
-            'DJANGO_MCP["BASE_URL"] and, for the issuer, OIDC_ISS_ENDPOINT.'
+            "The site does not know that its proxy serves https: set SECURE_PROXY_SSL_HEADER."
         )
     if wanted.path == stated.path:
         return (
-            "The site does not know its public host: set USE_X_FORWARDED_HOST, or "
-            'DJANGO_MCP["BASE_URL"] and, for the issuer, OIDC_ISS_ENDPOINT.'
+            "The site does not know its public host: let the proxy pass on the Host header, or set "
+            "USE_X_FORWARDED_HOST."
         )
     is_end = stated.path.strip("/") and wanted.path.endswith(stated.path)
     if wanted.netloc == stated.netloc and is_end:
