@@ -8,9 +8,8 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import registry
-from django_mcp.core.components.base import Component
-from django_mcp.core.components.tool import Approval
 from django_mcp.core.protocol.revisions import BY_VERSION
+from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.extensions import Extension, Method, Option, Step
 from django_mcp.tasks import call_status, listening, methods, runners, steps, store, submission
 
@@ -32,7 +31,7 @@ def check() -> Iterator[CheckMessage]:
         if component.options.get(steps.SUPPORT) == "optional"
         and steps.AFTER not in component.options
         and not component.is_in_every_selection
-        and not _always_waits(component)
+        and not INSTALLED.defers(component)
     ]
     if continued and not runner.runs_here:
         yield Warning(
@@ -43,12 +42,6 @@ def check() -> Iterator[CheckMessage]:
             "seconds for which a call may take up this process.",
             id="django_mcp.W062",
         )
-
-
-def _always_waits(component: Component) -> bool:
-    """Whether each call needs an approval first: then it is a task at once."""
-    approval = component.options.get("approval")
-    return isinstance(approval, Approval) and isinstance(approval.permission, str)
 
 
 EXTENSION = Extension(

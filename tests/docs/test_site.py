@@ -63,7 +63,7 @@ def test_old_address_redirects_to_the_page(site: Path) -> None:
         ("Offer a model, read-only", "a toolset offers “list” and “get” only"),
         ("Run a long job", "task_support"),
         ("Test a tool", "call_tool"),
-        ("Run three workers", "CHANNEL_LAYERS"),
+        ("Run it in production", "CHANNEL_LAYERS"),
     ],
 )
 def test_question_is_answered_one_click_from_the_start_page(

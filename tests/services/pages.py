@@ -19,10 +19,21 @@ PORTS = ("127.0.0.1:8001", "127.0.0.1:8002")
 HOST = "shop.example.com"
 
 
-def configuration(label: str, ports: Sequence[int], page: Path = PROXY) -> str:
+UPSTREAM = re.compile(r"^upstream mysite \{.*?^\}\n", re.MULTILINE | re.DOTALL)
+
+
+def configuration(label: str, ports: Sequence[int]) -> str:
     """The configuration of a proxy, for workers on these ports."""
-    (text,) = (block.text for block in blocks(page) if block.label == label)
+    (text,) = (block.text for block in blocks(PROXY) if block.label == label)
+    if label == "nginx":  # The rest of it is that of the whole site.
+        text = UPSTREAM.sub(text, configuration_of_site())
     return with_ports(text, ports)
+
+
+def configuration_of_site() -> str:
+    """The configuration of nginx for workers behind one socket."""
+    (text,) = (block.text for block in blocks(SITE_PAGE) if block.label == "nginx")
+    return text
 
 
 def with_ports(text: str, ports: Sequence[int]) -> str:

@@ -118,6 +118,7 @@ class Nginx(Proxy):
 
     def configure(self) -> None:
         text = pages.configuration("nginx", self.ports)
+        text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", text, flags=re.DOTALL)
         text = text.replace("listen 443 ssl;", f"listen 127.0.0.1:{self.port};")
         (self.folder / "site.conf").write_text(re.sub(r" *ssl_certificate.*\n", "", text))
         (self.folder / "nginx.conf").write_text(nginx_around("include site.conf;"))

@@ -60,13 +60,11 @@ async def test_no_request_fails_with_the_socket_of_systemd(
 
 
 @pytest.mark.parametrize(
-    ("page", "ports"),
-    [(pages.PROXY, [8001, 8002]), (pages.SITE_PAGE, [8001])],
-    ids=["proxy", "site"],
+    "text",
+    [pages.configuration("nginx", [8001, 8002]), pages.configuration_of_site()],
+    ids=["ports", "socket"],
 )
-def test_configuration_of_nginx_is_valid_with_its_certificate(
-    page: Path, ports: list[int], tmp_path: Path
-) -> None:
+def test_configuration_of_nginx_is_valid_with_its_certificate(text: str, tmp_path: Path) -> None:
     if (reason := rolling.why_not("nginx")) is not None:
         pytest.skip(reason)
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
@@ -78,7 +76,6 @@ def test_configuration_of_nginx_is_valid_with_its_certificate(
         check=True,
         capture_output=True,
     )
-    text = pages.configuration("nginx", ports, page)
     text = text.replace("/etc/ssl/certs/shop.example.com.pem", str(certificate))
     text = text.replace("/etc/ssl/private/shop.example.com.key", str(key))
     (tmp_path / "site.conf").write_text(text)

@@ -71,6 +71,11 @@ def add(server: Server, component: Component) -> None:
         server.components.add(replace(tool, is_in_every_selection=True, always_load=True))
 
 
+def always_waits(component: Component) -> bool:
+    approval = component.options.get("approval")
+    return approval is not None and isinstance(approval.permission, str)
+
+
 def prune() -> str:
     return f"Deleted {Row.objects.all().prune()} approvals."
 
@@ -85,7 +90,7 @@ APPROVALS = Extension(
             answers_with_text=True,
         )
     ],
-    before_handler=[Step(step.request_approval, decides=True)],
+    before_handler=[Step(step.request_approval, decides=True, defers=always_waits)],
     add_to=add,
     grant=step.grant,
     prune=prune,

@@ -95,6 +95,8 @@ class Step(NamedTuple, Generic[Run_co]):
     decides: bool = False
     """Whether it decides if the call may run. It stands before the steps of other extensions, and
     before the step that makes a task of the call."""
+    defers: Callable[[Component], bool] | None = None
+    """Whether it lets no call of a component run at once, if it decides."""
 
 
 class Stream(Protocol):
@@ -397,6 +399,11 @@ class Extensions:
             for step in extension.before_handler
             if step.decides
         )
+
+    def defers(self, component: Component) -> bool:
+        """Whether a step before the handler lets no call of a component run at once."""
+        steps = [step for extension in self.all for step in extension.before_handler]
+        return any(step.defers(component) for step in steps if step.defers is not None)
 
     def declared(self, server: Server, revision: Revision) -> dict[str, Any]:
         """The settings of the extensions that clients of a server are told of, by name."""

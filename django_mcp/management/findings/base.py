@@ -135,9 +135,7 @@ def difference_remedy(expected: str, stated_url: Any, otherwise: str) -> str:
     if wanted._replace(scheme="") == stated._replace(scheme=""):
         if stated.scheme == "https":
             return "Run mcp_doctor with the https URL, and give clients that one."
-        return (
-            "The site does not know that its proxy serves https: set SECURE_PROXY_SSL_HEADER."
-        )
+        return "The site does not know that its proxy serves https: set SECURE_PROXY_SSL_HEADER."
     if wanted.path == stated.path:
         return (
             "The site does not know its public host: let the proxy pass on the Host header, or set "
