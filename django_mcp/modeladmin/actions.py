@@ -100,6 +100,8 @@ def _selected(visit: Visit, pks: Sequence[str]) -> list[Any]:
     """Return the objects of a list; raises ToolError for those that it does not show."""
     assert visit.changelist is not None
     wanted = [*dict.fromkeys(map(str, pks))]
+    if any("\0" in pk for pk in wanted):
+        raise ToolError("These are no keys of this model.")
     try:
         rows = visit.changelist.get_queryset(visit.request).filter(pk__in=wanted)
         by_key = {str(obj.pk): obj for obj in rows}

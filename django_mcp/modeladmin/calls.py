@@ -246,6 +246,8 @@ class _Operation:
         call = replace(self._call, around=request)
         _ = call.request  # It refuses whom the admin does not let in.
         try:
+            if "\0" in str(self._page.pk):
+                raise ToolError(NOT_FOUND)  # PostgreSQL refuses to look for it.
             self.result = self._function(call)
             self.is_done = True
         except ToolError as error:

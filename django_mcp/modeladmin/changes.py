@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import connections, router, transaction
 from django.utils.datastructures import MultiValueDict
 
@@ -63,10 +64,10 @@ def lock(model_admin: AnyModelAdmin, pks: Sequence[Any], using: str) -> None:
     """Lock rows until the end of the transaction, where the database can."""
     if not connections[using].features.has_select_for_update:
         return
-    rows = model_admin.model._base_manager.using(using).filter(pk__in=pks)
     try:
+        rows = model_admin.model._base_manager.using(using).filter(pk__in=pks)
         [*rows.select_for_update().order_by("pk").values_list("pk")]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ValidationError) as error:
         raise ToolError(NOT_FOUND) from error
 
 

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 from django.contrib.admin.utils import label_for_field
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import FieldError
+from django.db import DataError
 from django.http import HttpRequest
 
 from django_mcp.core.protocol.errors import ToolError
@@ -65,7 +66,13 @@ def visit_list(
     """Open a list; raises ToolError for filters, an ordering or a page that it does not have."""
     if any("\0" in part for part in map(str, query.values())):
         raise ToolError("A null character matches nothing.")
-    visit = call.visit(model_admin, "changelist_view", query=query, page_size=size)
+    try:
+        visit = call.visit(model_admin, "changelist_view", query=query, page_size=size)
+    except (ValueError, DataError) as error:
+        if query.keys() <= {"_facets", "o", "p"}:
+            raise
+        # Some values are refused by the database alone.
+        raise ToolError("The list cannot be filtered by these values.") from error
     if isinstance(_cause(visit.lookup_error), FieldError):
         # Its message lists the fields of the model, also those that nobody is shown.
         raise ToolError("The list has no such filter or page: see the filters of the model.")

@@ -113,7 +113,8 @@ class Models:
         """Whether the caller may do anything with a model, or see the object with this key."""
         if any(model_admin.get_model_perms(request).values()):
             return True
-        obj = None if pk is None else model_admin.get_object(request, str(pk))
+        is_key = pk is not None and "\0" not in str(pk)
+        obj = model_admin.get_object(request, str(pk)) if is_key else None
         return obj is not None and model_admin.has_view_or_change_permission(request, obj)
 
     def _is_offered(self, model: Any) -> bool:

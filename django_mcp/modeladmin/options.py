@@ -28,6 +28,8 @@ Option = tuple[Any, str]
 
 def matching(call: Call, field: Any, text: str, page: int = 1) -> Iterator[Option]:
     """Yield the options of a field that match a text; raises ToolError for a field without any."""
+    if "\0" in text:
+        return iter(())  # PostgreSQL refuses to look for it.
     widget = getattr(field.widget, "widget", field.widget)
     if isinstance(widget, AutocompleteMixin):
         return _autocompleted(call, widget, text, page)
@@ -107,8 +109,8 @@ def _resolved(call: Call, path: str, field: Any, value: Any) -> Any:
 
 
 def _is_key(field: Any, value: str) -> bool:
-    if value == "":
-        return True
+    if value == "" or "\0" in value:
+        return value == ""
     name = field.to_field_name or "pk"
     try:
         return bool(field.queryset.filter(**{name: value}).exists())

@@ -13,14 +13,15 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db import connection, models
+from django.core.paginator import Paginator
+from django.db import DataError, connection, models
 from django.test.utils import isolate_apps
 from django.urls import path
 
 from django_mcp import Server
 from django_mcp.modeladmin import admin_tools
 from django_mcp.testing import SyncClient
-from tests.modeladmin.conftest import Ask
+from tests.modeladmin.conftest import Ask, Staff
 from tests.modeladmin.reading import read
 
 if TYPE_CHECKING:
@@ -83,6 +84,11 @@ def ask(kinds: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ask:
         list_display = ["name", "keeper__password"]
         prepopulated_fields = {"slug": ["name"]}
         inlines = [Parts]
+        search_fields = ["name"]
+
+        def get_object(self, request: Any, object_id: str, from_field: Any = None) -> Any:
+            assert "\0" not in object_id, "PostgreSQL refuses it"
+            return super().get_object(request, object_id, from_field)
 
     site = admin.AdminSite("backstage")
     site.register(kinds.shelf, Shelves)
@@ -171,3 +177,44 @@ def test_unknown_filter_does_not_list_the_fields_of_the_model(
     result = ask(root, "search", filters={"size": 1})
     result.assert_error("The list has no such filter or page: see the filters of the model.")
     assert "image" not in result.text
+
+
+@pytest.mark.parametrize("tool", ["get", "history", "change", "delete"])
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("key", ["zz", "", "\0"])
+def test_text_that_is_no_key_is_an_unknown_object(
+    ask: Ask,
+    root: User,
+    shelf: Any,
+    staff: Staff,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: str,
+    is_known: bool,
+    key: str,
+) -> None:
+    # As PostgreSQL, where a change first locks the row.
+    monkeypatch.setattr(connection.features, "has_select_for_update", True)
+    values = {"values": {"name": "x"}} if tool == "change" else {}
+    result = ask(root if is_known else staff(), tool, pk=key, **values)
+    result.assert_error("There is no such object" if is_known else "There is no model")
+
+
+def test_filter_that_the_database_refuses_is_an_error(
+    ask: Ask, root: User, shelf: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Any) -> int:
+        raise DataError("invalid regular expression")
+
+    monkeypatch.setattr(Paginator, "count", property(refused))
+    for arguments in ({"filters": {"name__regex": "("}}, {"text": "("}):
+        result = ask(root, "search", **arguments)
+        result.assert_error("The list cannot be filtered by these values.")
+    # Without values, the failure is one of the site.
+    assert "unexpectedly" in ask(root, "search").text
+
+
+def test_null_character_is_looked_for_nowhere(ask: Ask, root: User, shelf: Any) -> None:
+    found = read(ask(root, "autocomplete", field="keeper", text="\0"))
+    assert found["options"] == []
+    result = ask(root, "change", pk=str(shelf.pk), values={"keeper": "a\0"})
+    result.assert_error("keeper: no object has the label")
