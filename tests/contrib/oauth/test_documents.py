@@ -52,7 +52,7 @@ def test_client_is_stored_when_a_user_allows_it(flow: Flow, fetched: list[str]) 
 
 def test_state_may_have_characters_that_browsers_do_not_encode(flow: Flow, documents: Any) -> None:
     parameters = urlencode(flow.parameters(state=None))
-    page = flow.browser.get(f"/o/authorize?{parameters}&state=[1]|{{a}}", **PAGE)
+    page: Any = flow.browser.get(f"/o/authorize?{parameters}&state=[1]|{{a}}", **PAGE)
     assert page.status_code == 200
     assert query(flow.answer(page)["Location"])["state"] == "[1]|{a}"
 
