@@ -72,4 +72,4 @@ def test_nginx_passes_on_events_as_they_are_sent(tmp_path: Path) -> None:
 
 
 def test_page_has_commands_and_probes() -> None:
-    assert (len(COMMANDS), len(PROBES)) == (6, 2)
+    assert (len(COMMANDS), len(PROBES)) == (5, 2)
