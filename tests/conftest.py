@@ -134,6 +134,13 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Print the failures before an error of pytest itself, which may have their cause."""
+    from tests import summary
+
+    summary.after_internal_error(session)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which failures may have a cause in this machine."""
     from tests import summary

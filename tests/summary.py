@@ -5,11 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+import pytest
+
 from tests.databases import SERVERS
 
 TOO_MANY = "too many clients already"
 BUSY = 2
 """The load average for each processor from which failures may be of the load."""
+
+
+def after_internal_error(session: pytest.Session) -> None:
+    """Print the failures of a run that an error of pytest ends: pytest prints none of them.
+
+    Such an error follows when the process of some tests has lost its connection to the run.
+    """
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.exitstatus == pytest.ExitCode.INTERNAL_ERROR and reporter is not None:
+        reporter.summary_errors()
+        reporter.summary_failures()
+        reporter.short_test_summary()
 
 
 def lines(failures: Iterable[str]) -> list[str]:

@@ -22,7 +22,7 @@ from tests.waiting import SECONDS, wait_until
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONFTEST = """
 import signal
-from tests import scheduling
+from tests import scheduling, summary
 from tests.supervisor import supervise
 
 def pytest_configure(config):
@@ -31,6 +31,9 @@ def pytest_configure(config):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         supervise()
 
+def pytest_sessionfinish(session):
+    summary.after_internal_error(session)
+
 def pytest_xdist_make_scheduler(config, log):
     return scheduling.Groups(config, log)
 """
@@ -38,6 +41,14 @@ DIES = """
 def test_dies():
     import os
     os._exit(3)
+"""
+FAILS = """
+def test_fails():
+    found = ["what was found"]
+    assert found == []
+
+def test_breaks():
+    pass
 """
 WAITS = """
 def test_waits():
@@ -185,6 +196,18 @@ def test_run_goes_on_after_a_test_that_cannot_be_interrupted(folder: Path) -> No
 
     assert outcomes(output) == {"failed": 1, "passed": 4}
     assert "crashed while running 'tests/test_a.py::test_cannot_be_interrupted'" in output
+
+
+def test_failures_before_an_error_of_pytest_are_printed(folder: Path) -> None:
+    broken = "def pytest_runtest_logfinish(nodeid):\n    assert 'breaks' not in nodeid\n"
+    (folder / "tests" / "conftest.py").write_text(f"{CONFTEST}\n{broken}")
+    write(folder, fails=FAILS)
+    run = begin(folder)
+    output = output_of(run)
+
+    assert run.returncode == pytest.ExitCode.INTERNAL_ERROR
+    assert "FAILED tests/test_fails.py::test_fails - AssertionError" in output
+    assert "['what was found'] == []" in output
 
 
 def test_limit_of_a_test_is_longer_than_that_of_what_it_waits_for() -> None:
