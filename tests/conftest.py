@@ -276,18 +276,36 @@ def thread_sensitive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_is_thread_sensitive", everywhere)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_rounds_of_housekeeping() -> None:
+    """Delete what has expired only in tests of it: a round of a minute later meets another test."""
+    from django_mcp.runtime import housekeeping
+
+    housekeeping.INTERVAL = 86_400.0
+
+
 @pytest.fixture(autouse=True)
 def _no_thread_outlives_its_test() -> Iterator[None]:
     """Close the connections of our threads, which outlive the test otherwise."""
-    yield
     # Imported late: this file is read before django.setup().
     from asgiref.sync import SyncToAsync
 
     from django_mcp.runtime import pools
 
+    # Between two tests, no connection may be used. Whatever tried has left one without autocommit.
+    SyncToAsync.single_thread_executor.submit(_forget_connections).result()
+    yield
     pools.shutdown()
     # A query that a cancelled task has left would lock a table while the database is emptied.
-    SyncToAsync.single_thread_executor.submit(lambda: None).result()
+    SyncToAsync.single_thread_executor.submit(_forget_connections).result()
+
+
+def _forget_connections() -> None:
+    from django.db import connections
+
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+        del connections[connection.alias]
 
 
 @pytest.fixture(autouse=True)

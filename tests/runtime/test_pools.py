@@ -236,8 +236,9 @@ class TestConnections:
         def looked(**_: object) -> list[Any]:
             raise AssertionError("That takes time")
 
-        monkeypatch.setattr(connections, "all", looked)
-        assert await pools.run(int, "1") == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(connections, "all", looked)
+            assert await pools.run(int, "1") == 1
 
 
 class TestOwnConnections:
