@@ -1,14 +1,14 @@
-"""The authentication of one server: its authenticators in order, and the challenge of them all."""
+"""The authentication of one server: its authenticators in order, and how it rejects a request."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
 from django_mcp import conf
-from django_mcp.auth import cache
+from django_mcp.auth import cache, challenges
+from django_mcp.auth.challenges import BEARER, AuthenticationFailed, Header, bearer_parameters
 from django_mcp.auth.resource import SCOPE_KEY, Resource
 from django_mcp.core.auth import selection
 from django_mcp.core.auth.base import (
@@ -22,19 +22,6 @@ from django_mcp.core.auth.base import (
     bearer_token,
 )
 from django_mcp.core.auth.permissions import grants_scopes
-
-BEARER = "Bearer"
-UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
-"""Characters that a parameter of a challenge may not contain (RFC 6750, section 3)."""
-Header = tuple[bytes, bytes]
-
-
-class AuthenticationFailed(Exception):
-    """No authenticator accepted the request; ``challenge`` says why."""
-
-    def __init__(self, challenge: Challenge) -> None:
-        super().__init__(challenge.message)
-        self.challenge = challenge
 
 
 class Authentication:
@@ -135,30 +122,10 @@ class Authentication:
         return tuple(dict.fromkeys(servers))
 
     def headers(self, scope: Scope, challenge: Challenge) -> tuple[Header, ...]:
-        """Return the headers of a rejection: one ``WWW-Authenticate`` for each scheme."""
-        if challenge.status != 401 and not challenge.error:
-            return challenge.headers
-        values: list[bytes] = []
-        for scheme in self._schemes:
-            if scheme == BEARER:
-                members = []
-                for name, value in self._members(scope, challenge):
-                    text = str(value).replace('"', "'").replace("\n", " ")
-                    members.append(f'{name}="{UNQUOTABLE.sub("?", text)}"')
-                values.append(f"{scheme} {', '.join(members)}".strip().encode())
-            elif challenge.status == 401:  # No other scheme has scopes.
-                values.append(scheme.encode("latin-1", "replace"))
-        return (*((b"www-authenticate", value) for value in values), *challenge.headers)
-
-    def _members(self, scope: Scope, challenge: Challenge) -> Iterable[tuple[str, str]]:
-        """The parameters of a Bearer challenge (RFC 6750, section 3; RFC 9728, section 5.1)."""
-        if self.issuers(scope):
-            yield "resource_metadata", self.resource.metadata_url(scope)
-        if scopes := sorted({*self.resource.scopes, *challenge.scopes}):
-            yield "scope", " ".join(scopes)
-        if challenge.error:
-            yield "error", challenge.error
-            yield "error_description", challenge.message
+        """Return the headers of a rejection, from ``challenges.headers``."""
+        has_issuer = bool(self.issuers(scope))
+        parameters = bearer_parameters(challenge, self.resource, scope, has_issuer=has_issuer)
+        return challenges.headers(challenge, self._schemes, parameters)
 
 
 def _with_selection(principal: Principal, query: bytes) -> Principal:

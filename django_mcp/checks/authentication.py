@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import conf, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.auth.authentication import BEARER
+from django_mcp.auth.challenges import BEARER
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.token import TokenAuthentication
 from django_mcp.checks.base import Found, check

@@ -16,7 +16,8 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from django_mcp.auth.authentication import Authentication, AuthenticationFailed
+from django_mcp.auth.authentication import Authentication
+from django_mcp.auth.challenges import AuthenticationFailed
 from django_mcp.auth.resource import SCOPE_KEY, Resource
 from django_mcp.core.auth.base import Authenticator, Challenge, Principal
 from django_mcp.testing.asgi import http_scope

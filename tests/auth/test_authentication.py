@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.auth.authentication import Authentication, AuthenticationFailed
+from django_mcp.auth.authentication import Authentication
+from django_mcp.auth.challenges import AuthenticationFailed
 from django_mcp.auth.resource import Resource, addressed
 from django_mcp.core.auth.base import INVALID_TOKEN, BaseAuthentication, Challenge, Principal
 from django_mcp.testing.asgi import http_scope

@@ -27,7 +27,7 @@ from django_mcp import (
     Server,
     registry,
 )
-from django_mcp.auth.authentication import AuthenticationFailed
+from django_mcp.auth.challenges import AuthenticationFailed
 from django_mcp.contrib.events import errors
 from django_mcp.contrib.events.declaration import KIND, EventComponent
 from django_mcp.contrib.events.errors import Forbidden, NotFound, Unsupported

@@ -22,7 +22,8 @@ from typing import Any, TypeVar
 from django.utils.functional import SimpleLazyObject
 
 from django_mcp import conf
-from django_mcp.auth.authentication import Authentication, AuthenticationFailed
+from django_mcp.auth.authentication import Authentication
+from django_mcp.auth.challenges import AuthenticationFailed
 from django_mcp.auth.django_session import browser_session
 from django_mcp.core.auth.base import Challenge, Principal
 from django_mcp.core.concurrency.loops import nothing

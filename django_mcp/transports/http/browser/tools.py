@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django_mcp import registry
-from django_mcp.auth.authentication import Authentication, AuthenticationFailed
+from django_mcp.auth.authentication import Authentication
+from django_mcp.auth.challenges import AuthenticationFailed
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.core.auth.base import TENANT_KEY, Principal
 from django_mcp.core.auth.selection import Selection
