@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from django_mcp.core.components.base import ConfigurationError, InvalidArguments
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.core.frame.frame import Frame
 from django_mcp.forms.fields import tool_error

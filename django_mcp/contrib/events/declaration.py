@@ -32,7 +32,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from django_mcp import ConfigurationError, Frame, InvalidParams, Server
 from django_mcp.core.components import schemas
-from django_mcp.core.components.base import InvalidArguments, Permission, listed, scope_names
+from django_mcp.core.components.base import Permission, listed, scope_names
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.protocol.errors import Json
 from django_mcp.extensions import Component
 from django_mcp.runtime import signing

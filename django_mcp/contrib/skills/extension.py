@@ -26,6 +26,7 @@ from django_mcp.core.components.resource import ResourceComponent
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import cursors
 from django_mcp.core.protocol.limits import MAX_CURSOR, MAX_URI, cut
+from django_mcp.core.server.component_lists import sort_key
 from django_mcp.extensions import Extension, Method, find_component
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ async def list_skills(params: Page, frame: Frame) -> dict[str, Any]:
     for skill in listed.values():
         component = components.find(ResourceComponent.kind, skill.uri)
         if component is not None:
-            in_order.append((component.sort_key, skill))
+            in_order.append((sort_key(component), skill))
     in_order.sort(key=lambda keyed: keyed[0])
     page, following = _page(frame, "skill", params.cursor, in_order)
     entries = await frame.exchange.run_hook(_entries, page, listed)

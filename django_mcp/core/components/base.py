@@ -139,21 +139,6 @@ def explain(prefix: str) -> Iterator[None]:
         raise ConfigurationError(f"{prefix}: {error}") from error
 
 
-class InvalidArguments(ValueError):
-    """The arguments are invalid; ``problems`` has one clause for each, for the caller."""
-
-    def __init__(self, problems: str) -> None:
-        self.problems = problems
-        super().__init__(problems)
-
-
-class LargeArguments(InvalidArguments):
-    """The arguments are too large to be validated in the event loop: validate them in a thread."""
-
-    def __init__(self) -> None:
-        super().__init__("they have too many values")
-
-
 class InvalidOutput(ValueError):
     """The returned value does not match the output schema. For the log: it may be secret."""
 
@@ -257,15 +242,6 @@ class Component(ABC):
     def key(self) -> str:
         """Unique among the components of one kind."""
         return self.name
-
-    @property
-    def sort_key(self) -> tuple[str, ...]:
-        """Its place in a list: by ``order``, then by name. The cursor of a page is the last one.
-
-        A cursor has strings only. ``order`` becomes one of ten digits that sorts as the number
-        does: the shift makes it positive.
-        """
-        return (f"{self.order + ORDER_BOUND:010d}", self.name, self.key)
 
     @property
     def is_constant(self) -> bool:

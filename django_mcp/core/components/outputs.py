@@ -20,13 +20,9 @@ from pydantic.errors import PydanticUserError
 from django_mcp.core import private
 from django_mcp.core.components import argument_types, serializers
 from django_mcp.core.components.base import InvalidOutput
+from django_mcp.core.components.invalid_arguments import describe_errors
 from django_mcp.core.components.responses import Response
-from django_mcp.core.components.schemas import (
-    UntitledJsonSchema,
-    compiled,
-    describe_errors,
-    supported_types,
-)
+from django_mcp.core.components.schemas import UntitledJsonSchema, compiled, supported_types
 from django_mcp.core.components.signature import UNIONS, is_frame
 from django_mcp.core.protocol import preencoded
 from django_mcp.core.protocol.content import CONTENT, Message

@@ -12,13 +12,9 @@ from pydantic import BaseModel
 from django_mcp.core.components import declaration, stored
 from django_mcp.core.components.argument_types import MAX_NODES, is_small
 from django_mcp.core.components.arguments import decoded, non_strings, optional_names
-from django_mcp.core.components.base import (
-    Component,
-    ConfigurationError,
-    InvalidArguments,
-    LargeArguments,
-)
+from django_mcp.core.components.base import Component, ConfigurationError
 from django_mcp.core.components.declaration import ComponentAttributes, Options
+from django_mcp.core.components.invalid_arguments import InvalidArguments, LargeArguments
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.limits import MAX_VALUES

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Protocol, Unpack, cast
 
 from django_mcp.core.components import declaration, outputs, schemas, stored
 from django_mcp.core.components import signature as signatures
-from django_mcp.core.components.base import Component, ConfigurationError, InvalidArguments, explain
+from django_mcp.core.components.base import Component, ConfigurationError, explain
 from django_mcp.core.components.declaration import ComponentAttributes, ComponentSource, Options
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.components.signature import Signature
 from django_mcp.core.protocol.content import Annotations

@@ -1,9 +1,7 @@
 """The JSON Schema of a handler's input, made from its annotations, and its validation.
 
-Everything is compiled once, at registration; a call uses ``InputSchema.validate``. The text about
-invalid arguments is written here: by ``describe_errors`` for annotations, and for a declared JSON
-Schema by ``_with_unknown``, or by ``core/protocol/schema/validator.py``. The methods
-(``core/dispatch/methods/``) put "Invalid arguments" before it.
+Everything is compiled once, at registration; a call uses ``InputSchema.validate``. What a model
+reads of invalid arguments is in ``invalid_arguments.py``.
 """
 
 from __future__ import annotations
@@ -37,9 +35,14 @@ from django_mcp.core.components.arguments import (
 from django_mcp.core.components.arguments import repaired as arguments_with_repairs
 from django_mcp.core.components.base import (
     ConfigurationError,
+    explain,
+)
+from django_mcp.core.components.invalid_arguments import (
     InvalidArguments,
     LargeArguments,
-    explain,
+    describe_errors,
+    problems_of,
+    unknown_arguments,
 )
 from django_mcp.core.components.signature import Parameter, Signature
 from django_mcp.core.protocol.errors import Json
@@ -47,12 +50,8 @@ from django_mcp.core.protocol.schema import compiler
 from django_mcp.core.protocol.schema.shapes import accepts_null
 from django_mcp.core.protocol.schema.steps import MAX_STEPS, TooManySteps
 
-MAX_PROBLEMS = 8
-MAX_LISTED_PROBLEMS = 1_000
-"""pydantic takes a microsecond to describe each of them, and describes all or none."""
 STEPS_IN_LOOP = 1_000
 """Steps of validation by a JSON Schema that take the event loop some milliseconds."""
-MAX_LENGTH = 200
 MAX_REPAIRS = 4
 """Validations after repairs: one may show what else has to be repaired."""
 
@@ -358,24 +357,10 @@ def _declared_schema(schema: Json, where: str) -> InputSchema:
         except TooManySteps:
             raise LargeArguments from None
         if problems:
-            raise InvalidArguments(_with_unknown(whole, arguments) or problems)
+            raise InvalidArguments(unknown_arguments(whole, arguments) or problems)
         return compiler.with_defaults(whole, arguments)
 
     return InputSchema(whole, read, partial(read, max_steps=MAX_STEPS))
-
-
-def _with_unknown(schema: Json, arguments: Mapping[str, Any]) -> str | None:
-    """The error for arguments that are not in the schema, if there are no others; else None."""
-    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
-        return None
-    accepted = [*schema.get("properties", ())]
-    unknown = [name for name in arguments if name not in accepted][:MAX_PROBLEMS]
-    clauses = [f"{_short(name)}: {_unknown(accepted)}" for name in unknown]
-    return "; ".join(clauses) or None
-
-
-def _unknown(accepted: Sequence[str]) -> str:
-    return f"unknown argument (accepted: {', '.join(accepted) or 'none'})"
 
 
 def _takes_null(schema: Json, name: str) -> bool:
@@ -396,35 +381,6 @@ def input_of(declared: Any, where: str, *, strict_numbers: bool = False) -> Inpu
         f"The input of {where} is declared as {declared!r}: give a pydantic model or a dict "
         "with a JSON Schema"
     )
-
-
-def describe_errors(error: ValidationError, accepted: Sequence[str] = ()) -> str:
-    """One clause for each error, without the values."""
-    problems = _problems(error)
-    if not problems:
-        return f"there are {error.error_count()} problems, such as unknown members"
-    clauses = [_clause(problem, accepted) for problem in problems[:MAX_PROBLEMS]]
-    if len(problems) > MAX_PROBLEMS:
-        clauses.append(f"and {len(problems) - MAX_PROBLEMS} more")
-    return "; ".join(clauses)
-
-
-def _clause(problem: Any, accepted: Sequence[str]) -> str:
-    path = ".".join(map(str, problem["loc"]))
-    match problem["type"]:
-        case "missing":
-            text = "required, but missing"
-        case "extra_forbidden" if len(problem["loc"]) == 1:
-            text = _unknown(accepted)
-        case "extra_forbidden":
-            text = "unknown here"
-        case _:
-            text = problem["msg"]
-    return f"{_short(path)}: {_short(text)}" if path else _short(text)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"
 
 
 def _field_names(names: Sequence[str]) -> dict[str, str]:
@@ -500,7 +456,7 @@ class _Validation:
         Repaired ones may be larger: in the loop, it also raises LargeArguments.
         """
         for _ in range(MAX_REPAIRS):
-            repaired = arguments_with_repairs(arguments, _problems(error), self._optional)
+            repaired = arguments_with_repairs(arguments, problems_of(error), self._optional)
             if repaired is None:
                 break
             if is_in_loop and not argument_types.is_small(repaired, argument_types.MAX_NODES):
@@ -534,13 +490,6 @@ def _with_few_members(validate: Validate, arguments: dict[str, Any]) -> Any:
             "here"
         )
     return validate(arguments)
-
-
-def _problems(error: ValidationError) -> Sequence[Any]:
-    """What pydantic says about the problems; nothing of so many that listing them takes long."""
-    if error.error_count() > MAX_LISTED_PROBLEMS:
-        return ()
-    return error.errors(include_url=False, include_context=False, include_input=False)
 
 
 def compiled(schema: Json, where: str) -> compiler.Validator:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from django_mcp.core.components import schemas, serializers
-from django_mcp.core.components.base import InvalidArguments
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.signature import is_async
 from django_mcp.core.dispatch import invocation
 from django_mcp.core.dispatch.invocation import HookHandler, Invocation

@@ -11,6 +11,7 @@ from django_mcp.core.dispatch import list_answers, visibility
 from django_mcp.core.dispatch.list_answers import Answers
 from django_mcp.core.protocol import cursors
 from django_mcp.core.protocol.preencoded import PreEncodedList
+from django_mcp.core.server.component_lists import sort_key
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
@@ -35,7 +36,7 @@ async def page(
     listed = offered.listed
     start = 0
     if last is not None:
-        start = bisect_right(listed, tuple(last_key), key=lambda component: component.sort_key)
+        start = bisect_right(listed, tuple(last_key), key=sort_key)
     # One more than the page has tells that there is a next one.
     most = limit_of(frame) + 1
     if offered.is_public:
@@ -46,7 +47,7 @@ async def page(
     if len(shown) == most:
         shown = shown[:-1]
         name = list_answers.keep(frame, answers) if answers else ""
-        next_page["nextCursor"] = cursor_after(frame, kind, [*shown[-1].sort_key, name])
+        next_page["nextCursor"] = cursor_after(frame, kind, [*sort_key(shown[-1]), name])
     revision = frame.revision
     if not frame.exchange.encodes or server.middleware:
         described = [server.components.descriptor(revision, each) for each in shown]

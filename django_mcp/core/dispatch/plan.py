@@ -30,7 +30,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from django_mcp.core.components.base import Component, InvalidArguments, LargeArguments
+from django_mcp.core.components.base import Component
+from django_mcp.core.components.invalid_arguments import InvalidArguments, LargeArguments
 from django_mcp.core.components.resource import TemplateComponent
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.dispatch import invocation, visibility

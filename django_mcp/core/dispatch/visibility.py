@@ -36,7 +36,7 @@ from django_mcp.core.protocol.errors import (
     UnknownGroup,
 )
 from django_mcp.core.protocol.limits import quoted
-from django_mcp.core.server.component_lists import InOrder
+from django_mcp.core.server.component_lists import InOrder, sort_key
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
@@ -82,7 +82,7 @@ def in_order(frame: Frame, kind: str, *, loaded_only: bool = False) -> InOrder:
     own = {item.key: item for item in frame.get_components() if item.kind == kind}
     kept = [item for item in declared.listed if item.key not in own]
     selected = [item for item in own.values() if selection is None or selection.includes(item)]
-    merged = sorted([*kept, *selected], key=lambda component: component.sort_key)
+    merged = sorted([*kept, *selected], key=sort_key)
     by_key = {item.key: item for item in merged}
     return InOrder.of(by_key, merged)._replace(is_public=False)
 

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from django_mcp.core.auth.selection import Selection
-from django_mcp.core.components.base import Component
+from django_mcp.core.components.base import ORDER_BOUND, Component
 
 MAX_SELECTIONS = 128
 """Selections of connections that are kept, of each kind of components."""
@@ -20,6 +20,15 @@ MAX_LISTS = 4 * 1024 * 1024
 
 _CHANGING = Lock()
 """Held while components of a kind are declared or switched."""
+
+
+def sort_key(component: Component) -> tuple[str, ...]:
+    """Its place in a list: by ``order``, then by name. The cursor of a page is the last one.
+
+    A cursor has strings only. ``order`` becomes one of ten digits that sorts as the number does:
+    the shift makes it positive.
+    """
+    return (f"{component.order + ORDER_BOUND:010d}", component.name, component.key)
 
 
 class InOrder(NamedTuple):
@@ -80,7 +89,7 @@ class ComponentsOfKind:
         """Return the declared components in the order of lists."""
         if not self.switched_off:
             return self.in_order().listed
-        return sorted(self.declared.values(), key=lambda component: component.sort_key)
+        return sorted(self.declared.values(), key=sort_key)
 
     def in_order(self) -> InOrder:
         """Return the components that clients may use, in the order of lists."""
@@ -90,7 +99,7 @@ class ComponentsOfKind:
         current = self._sorted
         if current.by_key is not self.by_key:
             by_key = self.by_key
-            ordered = sorted(by_key.values(), key=lambda component: component.sort_key)
+            ordered = sorted(by_key.values(), key=sort_key)
             current = InOrder.of(by_key, ordered)
             self._sorted = current
         return current

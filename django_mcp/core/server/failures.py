@@ -11,12 +11,8 @@ from hashlib import sha256
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from django_mcp.core.components.base import (
-    ConfigurationError,
-    InvalidArguments,
-    InvalidOutput,
-    UnserializableResult,
-)
+from django_mcp.core.components.base import ConfigurationError, InvalidOutput, UnserializableResult
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol.errors import (
     ExecutionError,

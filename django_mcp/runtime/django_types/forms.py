@@ -9,7 +9,8 @@ from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.utils.choices import flatten_choices
 
-from django_mcp.core.components.base import ConfigurationError, InvalidArguments
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.protocol.schema.shapes import Choices
 from django_mcp.runtime.django_types import dates

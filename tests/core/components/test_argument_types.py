@@ -30,7 +30,7 @@ from typing_extensions import TypedDict
 from django_mcp import ConfigurationError
 from django_mcp.core.components import argument_types
 from django_mcp.core.components.argument_types import KNOWN, MAX_NODES, REFUSED, is_small
-from django_mcp.core.components.base import InvalidArguments, LargeArguments
+from django_mcp.core.components.invalid_arguments import InvalidArguments, LargeArguments
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.components.tool import tool_component
 from tests.rows import rows

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field
 
-from django_mcp.core.components.base import InvalidArguments, LargeArguments
+from django_mcp.core.components.invalid_arguments import InvalidArguments, LargeArguments
 from django_mcp.core.components.prompt import prompt_component
 from django_mcp.core.components.tool import tool_component
 

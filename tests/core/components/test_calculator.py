@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from django_mcp.core.components import results
-from django_mcp.core.components.base import InvalidArguments
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.responses import Response, ToolResponse
 from django_mcp.core.components.tool import Tool, tool_component
 from django_mcp.core.protocol.errors import InvalidRequest

@@ -9,11 +9,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from django_mcp.core.components.base import (
-    ConfigurationError,
-    InvalidArguments,
-    UnserializableResult,
-)
+from django_mcp.core.components.base import ConfigurationError, UnserializableResult
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.prompt import Prompt, PromptComponent, prompt_component
 from django_mcp.core.components.responses import PromptResponse, Response
 from django_mcp.core.components.results import prompt_result

@@ -15,7 +15,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from django_mcp.core.components import signature as signatures
-from django_mcp.core.components.base import ConfigurationError, InvalidArguments
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.signature import Header
 from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.frame import Frame

@@ -8,13 +8,8 @@ from typing import Any, TypeVar
 import pytest
 from pydantic import BaseModel
 
-from django_mcp.core.components.base import (
-    CacheHint,
-    Component,
-    ConfigurationError,
-    InvalidArguments,
-    InvalidOutput,
-)
+from django_mcp.core.components.base import CacheHint, Component, ConfigurationError, InvalidOutput
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.prompt import PromptComponent
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.core.components.tool import Tool, ToolComponent, tool_component

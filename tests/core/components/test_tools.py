@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from django_mcp.core.components.base import CacheHint, ConfigurationError, InvalidArguments
+from django_mcp.core.components.base import CacheHint, ConfigurationError
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.tool import Tool, ToolComponent, tool_component
+from django_mcp.core.server.component_lists import sort_key
 from django_mcp.frame import Frame
 from tests.spec import spec
 
@@ -380,9 +382,9 @@ class TestSortOrder:
             tool_component(greet, name=name, order=order)
             for name, order in (("c", 0), ("b", 10), ("a", 2), ("d", -1), ("e", -10), ("b2", 0))
         ]
-        ordered = sorted(tools, key=lambda tool: tool.sort_key)
+        ordered = sorted(tools, key=sort_key)
         assert [tool.name for tool in ordered] == ["e", "d", "b2", "c", "a", "b"]
-        assert all(isinstance(part, str) for tool in tools for part in tool.sort_key)
+        assert all(isinstance(part, str) for tool in tools for part in sort_key(tool))
 
 
 class TestConfigurationErrors:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from django_mcp.core.components import results
-from django_mcp.core.components.base import InvalidArguments
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.prompt import PromptComponent
 from django_mcp.core.dispatch import invocation, plan, result_size
 from django_mcp.core.dispatch.invocation import Invocation

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.components import results
-from django_mcp.core.components.base import InvalidArguments, InvalidOutput, UnserializableResult
+from django_mcp.core.components.base import InvalidOutput, UnserializableResult
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.dispatch import invocation, plan, result_size
 from django_mcp.core.dispatch.invocation import Invocation

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from django_mcp.core.components import schemas
-from django_mcp.core.components.base import ConfigurationError, InvalidArguments
+from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol import elicitation
