@@ -78,7 +78,6 @@ from typing import Any, TypeVar
 from django.db import router, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
-from django.db.utils import InterfaceError, OperationalError, ProgrammingError
 from django.utils import timezone
 
 from django_mcp.contrib.events import occurrences, recipients, webhooks
@@ -89,15 +88,14 @@ from django_mcp.contrib.events.models import (
     Status,
     Subscription,
 )
+from django_mcp.contrib.events.recipients import AWAY
 from django_mcp.contrib.events.webhooks import Message, Outcome
 from django_mcp.core.concurrency import loops
 from django_mcp.core.concurrency.loops import LoopTimer
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
-from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.pubsub import bus, switches
 from django_mcp.runtime import background, housekeeping, pools
-from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.tasks import clock, runners
 from django_mcp.tasks.clock import Now
 
@@ -133,9 +131,6 @@ SUBMIT_AFTER = 0.5
 """Seconds of collecting wake-ups, before a broker is sent a message."""
 FAULT_PAUSE = timedelta(minutes=1)
 """How long a subscription rests that cannot be worked on because of a fault of the site."""
-
-AWAY = (OperationalError, InterfaceError, ProgrammingError, StoreUnavailable, ServerBusy)
-"""Errors of a service that is away or busy, or not migrated. Rows stay due, for another attempt."""
 
 
 class Lost(Exception):

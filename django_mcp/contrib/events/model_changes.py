@@ -103,7 +103,7 @@ def _saved(
     row: dict[str, Any] = {}
     if has_conditions:
         unsaved = _unsaved(instance, former or {}, update_fields)
-        row = {**_computed(sender, instance, using), **unsaved}
+        row = {**unsaved, **_computed(sender, instance, using)}
     for event in events:
         if event.on == "deleted" or (event.on == "created" and not created):
             continue

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, ProgrammingError
 from django.db.models import Model
 from django.utils import timezone
 
@@ -33,11 +33,12 @@ from django_mcp.contrib.events.declaration import KIND, EventComponent
 from django_mcp.contrib.events.errors import Forbidden, NotFound, Unsupported
 from django_mcp.contrib.events.models import Occurrence, Subscription
 from django_mcp.core.auth.base import Principal
-from django_mcp.core.protocol.errors import UnknownGroup
+from django_mcp.core.protocol.errors import ServerBusy, UnknownGroup
 from django_mcp.core.protocol.jsonrpc import RequestInfo
 from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.extensions import find_component
 from django_mcp.runtime import pools
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.tasks import calls
 from django_mcp.tasks.calls import CallerGone
 from django_mcp.transports import site
@@ -45,6 +46,9 @@ from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import paths
 
 REVOKED = "The access of the subscriber was revoked"
+
+AWAY = (OperationalError, InterfaceError, ProgrammingError, StoreUnavailable, ServerBusy)
+"""Errors of a service that is away or busy, or not migrated. Rows stay due, for another attempt."""
 
 
 class Terminated(Exception):
@@ -113,8 +117,8 @@ def describe(
     for occurrence in occurrences:
         try:
             data = _data(component, subscription, arguments, frame, occurrence, rows)
-        except (OperationalError, InterfaceError):
-            raise  # The database may answer the next time.
+        except AWAY:
+            raise
         except Exception as error:
             frame.server.report(f"The event {component.name} cannot be described", error)
             data = None

@@ -115,6 +115,15 @@ def test_condition_compares_the_value_that_the_database_has_generated(
     assert keys() == [str(row.pk)]
 
 
+def test_generated_value_is_new_after_a_save_of_other_fields(server: Server, kinds: Any) -> None:
+    declared(server, kinds.account, when=lambda account: account.doubled > 4)
+    row = kinds.account.objects.create(balance=1)
+    row.refresh_from_db()
+    row.balance = 3
+    row.save(update_fields=["balance"])
+    assert keys() == [str(row.pk)]
+
+
 def test_event_of_a_proxy_happens_for_all_rows_of_its_table(server: Server, kinds: Any) -> None:
     declared(server, kinds.listed)
     rows = [kind.objects.create() for kind in (kinds.account, kinds.listed)]

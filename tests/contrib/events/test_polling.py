@@ -9,6 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import ProgrammingError
 
 from django_mcp import Frame, Server
 from django_mcp.contrib.events import Event, event
@@ -164,6 +165,31 @@ async def test_event_that_cannot_be_described_holds_up_no_other(
         row = await sync_to_async(ticket)(customer, ann, "Acme")
         assert await numbers(client, "ticket.saved", cursor) == [row.pk]
     assert "The event ticket.saved cannot be described" in caplog.text
+
+
+async def test_event_waits_for_a_table_that_is_not_migrated(
+    server: Server, customer: Customer, ann: User
+) -> None:
+    is_migrated = False
+    made = event("ticket.saved", model=Ticket, server=server)
+
+    @made
+    class Saved:
+        """A ticket was saved."""
+
+        def payload(self, ticket: Ticket, frame: Frame) -> TicketData:
+            if not is_migrated:
+                raise ProgrammingError("the table does not exist")
+            return TicketData(number=ticket.pk, subject=ticket.subject)
+
+    made.__mcp_register__(server)
+    async with Client(server, user=ann) as client:
+        cursor = (await polled(client, "ticket.saved", None))["cursor"]
+        row = await sync_to_async(ticket)(customer, ann)
+        with pytest.raises(ErrorResponse):
+            await polled(client, "ticket.saved", cursor)
+        is_migrated = True
+        assert await numbers(client, "ticket.saved", cursor) == [row.pk]
 
 
 async def test_hidden_event_is_unknown(
