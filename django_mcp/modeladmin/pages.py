@@ -9,13 +9,14 @@ from typing import Any
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.utils.datastructures import MultiValueDict
+from django.utils.formats import localize_input
 from django.utils.text import slugify
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol import texts
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.fields import field_argument, tool_error
-from django_mcp.forms.tool import field_value, form_data, initial_value
+from django_mcp.forms.tool import form_data
 from django_mcp.modeladmin import options, values
 from django_mcp.modeladmin.calls import Call, Visit
 from django_mcp.modeladmin.html_forms import FILE
@@ -173,21 +174,13 @@ class _InlineRows:
         self._sent.rows[self._name, index] = path
         given = {name: value for name, value in row.items() if name not in ROW_KEYS}
         arguments = _arguments(self._call, path, blank, given)
-        if all(_is_initial(form, name, value) for name, value in arguments.items()):
+        form.data, form.files = sent = form_data(form, arguments, _sent_names(blank))
+        # The formset passes over a row that is as the page shows it.
+        if not form.has_changed():
             raise ToolError(
                 f"{path}: a new row needs a value that is not the default of its field."
             )
-        self._sent.add(form_data(form, arguments, _sent_names(blank)))
-
-
-def _is_initial(form: Any, name: str, value: Any) -> bool:
-    field = form.fields[name]
-    if isinstance(field, forms.FileField):
-        return False
-    initial = initial_value(form, name)
-    sent = field_value(field, value)
-    # Numbers are sent as texts.
-    return bool(sent == initial or (initial is not None and sent == str(initial)))
+        self._sent.add(sent)
 
 
 def _blank_row(inline: Any) -> Any:
@@ -252,7 +245,8 @@ def _argument(call: Call, place: str, field: Any, value: Any) -> Any:
     if isinstance(value, list) and (is_split or not (takes_list or hasattr(field, "base_field"))):
         raise ToolError(f"{place}: this field takes one value.")
     if isinstance(value, int | float) and not (is_json or isinstance(field, forms.BooleanField)):
-        return str(value)  # A browser sends texts, and fields expect them.
+        # A browser sends texts, and fields expect them.
+        return localize_input(value) if field.localize else str(value)
     return value
 
 

@@ -13,7 +13,7 @@ from django.contrib.admin.utils import lookup_field
 from django.contrib.auth.forms import ReadOnlyPasswordHashWidget
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ObjectDoesNotExist
-from django.db.models import FileField, ManyToManyRel, Model
+from django.db.models import FileField, ForeignKey, ManyToManyRel, Model
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields.files import FieldFile
 
@@ -65,9 +65,9 @@ def displayed(
     """Return the value of a column of a list, or of a read-only field; raises Secret."""
     if form is not None and name in form.fields and is_secret(form.fields[name]):
         raise Secret
-    if isinstance(name, str) and _is_password(name, obj):
-        raise Secret
     try:
+        if isinstance(name, str) and _is_password(name, obj):
+            raise Secret
         field, attribute, value = lookup_field(name, obj, model_admin)
     except (AttributeError, ValueError, ObjectDoesNotExist):
         return None
@@ -94,6 +94,9 @@ def of_field(field: Any, obj: Any, value: Any) -> Any:
     """Return the value of a field of a model."""
     if isinstance(getattr(field, "remote_field", None), ManyToManyRel):
         return None if value is None else [reference(each) for each in value.all()[:MAX_RELATED]]
+    if isinstance(value, Model) and isinstance(field, ForeignKey):
+        # Its ``to_field`` is the key that forms and filters take.
+        return {"key": as_key(getattr(value, field.target_field.attname)), "label": str(value)}
     if isinstance(value, Model):
         return reference(value)
     if isinstance(field, FileField):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Iterator
+from decimal import Decimal
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django import forms
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import User
@@ -37,6 +39,12 @@ def kinds(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
     """A shelf with parts, whose code is their primary key."""
     with isolate_apps("example_site.helpdesk"):
 
+        class Section(models.Model):
+            number = models.IntegerField(unique=True)
+
+            class Meta:
+                app_label = "helpdesk"
+
         class Shelf(models.Model):
             id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
             name = models.CharField(max_length=20)
@@ -45,7 +53,13 @@ def kinds(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
             moment = models.DateTimeField(null=True, blank=True)
             address = models.GenericIPAddressField(null=True, blank=True)
             image = models.BinaryField(null=True, blank=True)
-            keeper = models.ForeignKey(User, models.CASCADE, null=True, blank=True)
+            width = models.DecimalField(max_digits=9, decimal_places=3, null=True, blank=True)
+            keeper = models.ForeignKey(
+                User, models.CASCADE, null=True, blank=True, db_constraint=False
+            )
+            section = models.ForeignKey(
+                Section, models.CASCADE, to_field="number", null=True, blank=True
+            )
 
             class Meta:
                 app_label = "helpdesk"
@@ -54,11 +68,12 @@ def kinds(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
             code = models.CharField(max_length=9, primary_key=True)
             shelf = models.ForeignKey(Shelf, models.CASCADE, related_name="parts")
             pieces = models.IntegerField(default=1)
+            weight = models.DecimalField(max_digits=9, decimal_places=2, default=Decimal("0.00"))
 
             class Meta:
                 app_label = "helpdesk"
 
-        made: list[Any] = [Shelf, Part]
+        made: list[Any] = [Section, Shelf, Part]
         for kind in made:
             by_name = apps.all_models["helpdesk"]
             monkeypatch.setitem(by_name, kind.__name__.lower(), kind)
@@ -68,7 +83,7 @@ def kinds(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
         # As migrate does; otherwise the cache has a row that a refused call has rolled back.
         ContentType.objects.clear_cache()
         ContentType.objects.get_for_models(*made)
-        yield SimpleNamespace(shelf=Shelf, part=Part)
+        yield SimpleNamespace(section=Section, shelf=Shelf, part=Part)
         ContentType.objects.clear_cache()
         with connection.schema_editor() as editor:
             for model in reversed(made):
@@ -80,8 +95,15 @@ def ask(kinds: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ask:
     class Parts(admin.TabularInline):  # type: ignore[type-arg]
         model = kinds.part
 
+    class ShelfForm(forms.ModelForm):  # type: ignore[type-arg]
+        class Meta:
+            model = kinds.shelf
+            fields = "__all__"
+            localized_fields = ["width"]
+
     class Shelves(admin.ModelAdmin):  # type: ignore[type-arg]
-        list_display = ["name", "keeper__password"]
+        form = ShelfForm
+        list_display = ["name", "section", "keeper__password"]
         prepopulated_fields = {"slug": ["name"]}
         inlines = [Parts]
         search_fields = ["name"]
@@ -151,9 +173,30 @@ def test_row_of_an_inline_keeps_its_key(ask: Ask, root: User, shelf: Any, kinds:
 
 
 def test_new_row_of_defaults_alone_is_an_error(ask: Ask, root: User, shelf: Any) -> None:
-    rows = [{"pieces": 1}]
-    result = ask(root, "change", pk=str(shelf.pk), inlines={"parts": rows})
-    result.assert_error("a new row needs a value")
+    for row in ({"pieces": 1}, {"weight": 0}, {"pieces": "1", "weight": 0.0}):
+        result = ask(root, "change", pk=str(shelf.pk), inlines={"parts": [row]})
+        result.assert_error("a new row needs a value")
+
+
+def test_number_in_json_is_read_alike_where_numbers_are_localized(
+    ask: Ask, root: User, shelf: Any, settings: Settings
+) -> None:
+    settings.LANGUAGE_CODE = "de"
+    settings.USE_THOUSAND_SEPARATOR = True
+    read(ask(root, "change", pk=str(shelf.pk), values={"width": 1.234}))
+    shelf.refresh_from_db()
+    assert shelf.width == Decimal("1.234")
+
+
+def test_key_of_a_related_object_is_the_one_that_forms_take(
+    ask: Ask, root: User, shelf: Any, kinds: Any
+) -> None:
+    kinds.section.objects.create(number=10)
+    section = kinds.section.objects.create(number=7)
+    read(ask(root, "change", pk=str(shelf.pk), values={"section": 7}))
+    shown = read(ask(root, "search"))["rows"][0]["values"]["section"]
+    assert shown == {"key": 7, "label": str(section)}
+    assert read(ask(root, "get", pk=str(shelf.pk)))["values"]["section"] == shown
 
 
 def test_object_with_a_null_in_a_binary_column_is_deleted(
@@ -168,7 +211,17 @@ def test_hash_of_the_password_of_a_related_user_is_in_no_list(
     ask: Ask, root: User, shelf: Any, kinds: Any
 ) -> None:
     kinds.shelf.objects.update(keeper=root)
-    assert read(ask(root, "search"))["rows"][0]["values"] == {"name": "North"}
+    values = {"name": "North", "section": None}
+    assert read(ask(root, "search"))["rows"][0]["values"] == values
+
+
+def test_related_user_who_is_not_there_is_null(
+    ask: Ask, root: User, shelf: Any, kinds: Any
+) -> None:
+    kinds.shelf.objects.update(keeper=root.pk + 1)
+    values = {"name": "North", "section": None, "keeper__password": None}
+    assert read(ask(root, "search"))["rows"][0]["values"] == values
+    kinds.shelf.objects.update(keeper=None)
 
 
 def test_unknown_filter_does_not_list_the_fields_of_the_model(
