@@ -123,8 +123,7 @@ class Authentication:
 
     def headers(self, scope: Scope, challenge: Challenge) -> tuple[Header, ...]:
         """Return the headers of a rejection, from ``challenges.headers``."""
-        has_issuer = bool(self.issuers(scope))
-        parameters = bearer_parameters(challenge, self.resource, scope, has_issuer=has_issuer)
+        parameters = bearer_parameters(challenge, self.resource, scope, self.issuers)
         return challenges.headers(challenge, self._schemes, parameters)
 
 

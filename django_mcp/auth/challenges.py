@@ -7,7 +7,7 @@ the headers ``WWW-Authenticate``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from django_mcp.auth.resource import Resource
 from django_mcp.core.auth.base import Challenge, Scope
@@ -16,6 +16,7 @@ BEARER = "Bearer"
 UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
 """Characters that a parameter of a challenge may not contain (RFC 6750, section 3)."""
 Header = tuple[bytes, bytes]
+IssuersOf = Callable[[Scope], Sequence[str]]
 
 
 class AuthenticationFailed(Exception):
@@ -49,13 +50,14 @@ def headers(
 
 
 def bearer_parameters(
-    challenge: Challenge, resource: Resource, scope: Scope, *, has_issuer: bool
+    challenge: Challenge, resource: Resource, scope: Scope, issuers: IssuersOf
 ) -> Iterable[tuple[str, str]]:
     """The parameters of a Bearer challenge (RFC 6750, section 3; RFC 9728, section 5.1).
 
-    Clients find the authorization server of a resource, if there is one, in its metadata.
+    Clients find the authorization servers of a resource, if it has ``issuers``, in its metadata.
+    The authenticators are asked for them only by a challenge that says so.
     """
-    if has_issuer:
+    if issuers(scope):
         yield "resource_metadata", resource.metadata_url(scope)
     if scopes := sorted({*resource.scopes, *challenge.scopes}):
         yield "scope", " ".join(scopes)

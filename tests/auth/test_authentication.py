@@ -101,6 +101,15 @@ def challenges(
     return [value.decode() for name, value in headers if name == b"www-authenticate"]
 
 
+def test_servers_are_not_asked_for_by_a_rejection_without_a_challenge() -> None:
+    class OfOrganisation(Tokens):
+        def authorization_servers(self, scope: Any, /) -> list[str]:
+            raise LookupError("The organisation is unknown")
+
+    unknown = Challenge(status=404, message="Unknown organisation")
+    assert challenges(of(OfOrganisation()), request(), unknown) == []
+
+
 # The order.
 
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from os import register_at_fork
 from threading import Lock
 from weakref import WeakMethod
 
+_methods: dict[int, WeakMethod[Callable[[], object]]] = {}
+"""The methods to call, in the order of their registration, while their objects exist."""
+_numbers = count()
+
 
 def begin_anew(method: Callable[[], object]) -> None:
     """Call a bound method in each child that is forked while the object of the method exists."""
-    reference = WeakMethod(method)
+    number = next(_numbers)
+    _methods[number] = WeakMethod(method, lambda _: _methods.pop(number, None))
 
-    def call() -> None:
+
+def _begin_all() -> None:
+    for reference in tuple(_methods.values()):
         bound = reference()
         if bound is not None:
             bound()
 
-    register_at_fork(after_in_child=call)
+
+register_at_fork(after_in_child=_begin_all)
 
 
 class ProcessLock:

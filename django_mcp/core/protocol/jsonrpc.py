@@ -154,7 +154,8 @@ def _refuse_constant(name: str) -> None:
 
 def _short_integer(digits: str) -> int:
     """The integer, or another one that is refused as well: long ones take long to convert."""
-    return int(digits) if len(digits) <= len(_MANY_DIGITS) else MAX_INTEGER
+    is_long = len(digits.removeprefix("-")) > len(_MANY_DIGITS)
+    return MAX_INTEGER if is_long else int(digits)
 
 
 def _is_readable(value: Any) -> bool:

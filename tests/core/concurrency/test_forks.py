@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from django_mcp.core.concurrency import forks
 from django_mcp.core.concurrency.forks import ProcessLock, begin_anew
 
 
@@ -29,6 +30,13 @@ def test_object_begins_anew_in_a_forked_child_while_it_exists() -> None:
 
     assert status_of_child(lambda: child.is_new) == 1
     assert not child.is_new
+
+
+def test_nothing_is_kept_of_an_object_that_is_gone() -> None:
+    before = len(forks._methods)
+    begin_anew(Child().begin)
+
+    assert len(forks._methods) == before
 
 
 def test_lock_that_is_held_is_free_in_a_forked_child() -> None:

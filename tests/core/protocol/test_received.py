@@ -191,6 +191,13 @@ def test_integer_of_thousands_of_digits_is_refused_beside_half_a_surrogate_pair(
     assert [element.error.request_id for element in batch] == [1, 2]
 
 
+def test_negative_integer_of_64_bits_is_read_beside_half_a_surrogate_pair() -> None:
+    number = -1_234_567_890_123_456_789
+    sound = f'{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"a": {number}}}}}'
+    first, _ = jsonrpc.decode_messages(f'[{sound}, {{"id": 2, "a": "\\ud83d"}}]')
+    assert jsonrpc.read(first) == jsonrpc.Request(1, "ping", {"a": number})
+
+
 @rows("data", [b'{"id": 1, "a": "\\ud83d", "b": NaN}', b'{"id": 1, "a": "\\ud83d"', b"[" * 10_000])
 def test_what_is_no_json_has_no_id_whatever_else_is_wrong(data: bytes) -> None:
     with pytest.raises(ParseError):
