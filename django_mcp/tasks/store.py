@@ -328,11 +328,15 @@ class TaskStore:
         return self._rows().filter(pk=task_id, user_key=user_key).first()
 
     @retried_on_thread
-    def unstarted(self) -> list[str]:
-        """Return the ids of tasks that were approved, and should have started already."""
+    def unstarted(self) -> list[tuple[str, float]]:
+        """Return the ids of tasks that were approved, and should have started already.
+
+        Each has the seconds since its approval.
+        """
         approved = self._rows().filter(needs_approval=True, status=WORKING, started_at=None)
         late = approved.filter(lease_until__gt=Now(), updated_at__lt=clock.after(-START_TIME))
-        return list(late.order_by("updated_at").values_list("pk", flat=True)[:STEP])
+        rows = late.order_by("updated_at").only("updated_at")[:STEP]
+        return [(row.id, (row.read_at - row.updated_at).total_seconds()) for row in rows]
 
     @retried_on_thread
     def delete(self, task_id: str) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Awaitable, Collection
 from contextlib import suppress
 from functools import partial
+from math import log2
 
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import tasks
@@ -26,6 +28,9 @@ from django_mcp.tasks.runners.base import RunnerUnavailable
 from django_mcp.tasks.store import UNAVAILABLE, Changed, NewTask
 
 NOT_SUBMITTED = "A task cannot be submitted to its runner"
+NOT_FOLLOWED = "A decision could not be followed"
+MAX_AT_ONCE = 100
+"""Tasks that one round submits again: other steps of the round have time as well."""
 
 
 async def begin(new: NewTask) -> Task:
@@ -83,51 +88,73 @@ async def cancel(task_id: str) -> bool:
     return True
 
 
-async def submit_approved(task_id: str) -> None:
-    """Submit a task that was approved; an error is logged."""
+async def submit_approved(task_id: str) -> bool:
+    """Submit a task that was approved; return whether it was. An error is logged."""
     try:
         await runners.get().submit(task_id)
     except Exception:
         log_repeated(logging.ERROR, NOT_SUBMITTED, exc_info=True)
+        return False
+    return True
 
 
 async def submit_unstarted(pause: float) -> None:
     """Submit tasks again that were approved and not started: a message or process may be lost.
 
-    It is a step of the housekeeping, for tasks that no person looks at.
+    It is a step of the housekeeping, for tasks that no person looks at. Where all workers are busy
+    for hours, messages are few: a task is submitted again when it has waited for about twice as
+    long as the last time, and then once an hour.
     """
-    for task_id in await store.get().unstarted():
-        await submit_approved(task_id)
+    waiting = [task_id for task_id, age in await store.get().unstarted() if _is_due(age)]
+    for task_id in waiting[:MAX_AT_ONCE]:
+        if not await submit_approved(task_id):
+            return  # The broker is away, for the others as well.
         await asyncio.sleep(pause)
 
 
-def follow(changed: Changed | None, *, submit: str | None = None) -> None:
-    """Publish a change from synchronous code, and submit the approved task with the id ``submit``.
+def _is_due(age: float) -> bool:
+    """Whether a task that has waited for ``age`` seconds is submitted in this round."""
+    period = HOUR if age >= HOUR else 2.0 ** int(log2(max(age, 1.0)))
+    return age % period < ROUNDS
 
-    It has a thread with an event loop, and returns at once.
 
-    A task that runs in this process runs there, because the request may have no event loop that
-    lasts. A process that is told to stop waits for it.
+HOUR = 3600.0
+ROUNDS = 120.0
+"""Seconds within which there is at least one round of the housekeeping."""
+
+
+def follow(*changed: Changed, submit: Collection[str] = ()) -> None:
+    """Publish changes from synchronous code, and submit the approved tasks with the ids ``submit``.
+
+    It has one thread with an event loop for all of them, and returns at once. Errors are logged.
+
+    Tasks that run in this process run there, because the request may have no event loop that
+    lasts. A process that is told to stop waits for them.
     """
     done = background.accept_thread()
 
     async def publish_and_submit() -> None:
-        if changed is not None:
-            await changes.publish(changed)
-        if submit is None:
-            return
+        for one in changed:
+            await _try(changes.publish(one))
         runner = runners.get()
-        if runner.runs_here:
-            await runner.run(submit)
-        else:
-            await submit_approved(submit)
+        run = runner.run if runner.runs_here else submit_approved
+        await asyncio.gather(*(_try(run(task_id)) for task_id in submit))
 
     def work() -> None:
         try:
             bus.run_in_temporary_loop(publish_and_submit)
-        except Exception:
-            log_repeated(logging.ERROR, "A decision could not be followed", exc_info=True)
         finally:
             done.set_result(None)
 
-    threading.Thread(target=work, name="django-mcp-decision", daemon=True).start()
+    try:
+        threading.Thread(target=work, name="django-mcp-decision", daemon=True).start()
+    except RuntimeError:  # The process has no thread left: the housekeeping submits them.
+        done.set_result(None)
+        log_repeated(logging.ERROR, NOT_FOLLOWED, exc_info=True)
+
+
+async def _try(work: Awaitable[object]) -> None:
+    try:
+        await work
+    except Exception:
+        log_repeated(logging.ERROR, NOT_FOLLOWED, exc_info=True)

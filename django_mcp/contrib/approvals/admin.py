@@ -14,10 +14,17 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from django_mcp.contrib.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
+from django_mcp.contrib.approvals.models import (
+    MAX_COMMENT,
+    Approval,
+    ApprovalQuerySet,
+    Decision,
+    follow_decisions,
+)
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.runtime.pages import page_url
 from django_mcp.runtime.read_only_admin import NOTHING, ReadOnlyAdmin
+from django_mcp.tasks.store import Changed
 
 LIST_WIDTH = 150
 """Characters of arguments in the list."""
@@ -190,15 +197,21 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     def _decide(self, request: HttpRequest, queryset: ApprovalQuerySet, decision: Decision) -> None:
         comment = request.POST.get("comment", "")
-        outcomes = [
-            row.decide_on_page(request.user, decision, comment=comment, where="admin")
-            for row in queryset
-        ]
-        decided = sum(outcomes)
-        if decided:
-            text = ngettext("%d call was decided.", "%d calls were decided.", decided)
-            self.message_user(request, text % decided, messages.SUCCESS)
-        left = len(outcomes) - decided
+        decided: list[Changed] = []
+        left = 0
+        try:
+            for row in queryset:
+                changed = row.decide(request.user, decision, comment=comment, where="admin")
+                if changed is None:
+                    left += 1
+                else:
+                    decided.append(changed)
+        finally:
+            follow_decisions(decided)
+        count = len(decided)
+        if count:
+            text = ngettext("%d call was decided.", "%d calls were decided.", count)
+            self.message_user(request, text % count, messages.SUCCESS)
         if left:
             text = ngettext(
                 "%d call was not decided: you may not, or it does not wait any more.",

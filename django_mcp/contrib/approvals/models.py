@@ -25,7 +25,7 @@ No status leads back, and a task starts once. ``tasks.store`` makes the changes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
@@ -119,7 +119,9 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         return self.using(router.db_for_write(self.model))
 
     def waiting(self) -> ApprovalQuerySet:
-        """Return the calls that somebody can decide now."""
+        """Return the calls that somebody can decide now: until a run has started, ``lease_until``
+        is their deadline.
+        """
         return self.filter(status=Status.WAITING, lease_until__gt=Now())
 
     def settle(self) -> None:
@@ -268,10 +270,7 @@ class Approval(McpTask):
         changed = self.decide(user, decision, comment=comment, where=where)
         if changed is None:
             return False
-        is_approved = changed.after.status is Status.WORKING
-        submit = changed.after.id if is_approved else None
-        follow = partial(submission.follow, changed, submit=submit)
-        transaction.on_commit(follow, using=router.db_for_write(Approval))
+        follow_decisions([changed])
         return True
 
     def decide(
@@ -288,13 +287,14 @@ class Approval(McpTask):
         times: dict[str, Any] = {}
         if decision is Decision.APPROVE:
             change: store.Apply = tasks.approve
-            # The run may start within the same time again. Its result is kept after that, as long
-            # as the client has requested.
-            assert self.lease_until is not None
+            # The run may start within the same time again. Its row is deleted after that: it has
+            # the time that the client has requested.
+            deadline = self.lease_until
+            assert deadline is not None
             lifetime = timedelta(seconds=conf.get().approval_lifetime)
             usual = timedelta(seconds=conf.get().task_ttl)
             times["lease_until"] = clock.after(lifetime)
-            kept = max(self.expires_at - self.lease_until, usual)
+            kept = max(self.expires_at - deadline, usual)
             times["expires_at"] = clock.after(lifetime + kept)
         else:
             # A client is a program: who has filled in its form is not known here.
@@ -322,6 +322,14 @@ class Approval(McpTask):
 
     def _send_decided(self) -> None:
         signals.send(signals.approval_decided, Approval.objects.current().get(pk=self.pk))
+
+
+def follow_decisions(decided: Sequence[Changed]) -> None:
+    """Publish decisions, and submit what was approved, when the transaction is committed."""
+    if decided:
+        approved = [one.after.id for one in decided if one.after.status is Status.WORKING]
+        follow = partial(submission.follow, *decided, submit=approved)
+        transaction.on_commit(follow, using=router.db_for_write(Approval))
 
 
 def fingerprint(server: str, tool: str, arguments: Mapping[str, Any], endpoint: str) -> str:

@@ -159,18 +159,19 @@ async def _answer(
             await _withdraw(frame, row.pk, is_task=terms is not None)
             raise
         row = await read(row.pk)
-    if terms is not None:
+    if terms is not None:  # The client has a task.
         if row.is_unstarted:
             await submission.submit_approved(row.pk)
         task = await store.get().load(row.pk, row.owner)
         assert task is not None
         return steps.created(frame, task), frame
+    # The client has asked its user, and still waits.
     if row.is_unstarted and not frame.client.is_multi_round_trip:
         answer = await _run_with_client(frame, plan, arguments, validated, row)
         if answer is not None:
             return answer
-    # Wait for the result of a decided call, unless its own handler makes the same call again: that
-    # would wait for itself.
+    # The client repeats a call that was decided, or any other. A handler that makes its own call
+    # again would wait for itself.
     present = granted.get()
     is_running_here = present is not None and present.task_id == row.pk
     waits = row.status != Status.WAITING and not is_running_here
@@ -341,4 +342,5 @@ async def outcome(frame: Frame, row: Approval, *, waits: bool = False) -> dict[s
     if waits:
         await changes.wait_while(ACTIVE, row, RUN_WAIT)
         row = await find_own(frame, row.pk) or row
-    return answers.of(frame, row)
+    # A site's own template of the card may run queries.
+    return await frame.exchange.run_hook(answers.of, frame, row)

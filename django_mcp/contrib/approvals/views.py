@@ -144,7 +144,7 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
     def form_valid(self, form: DecisionForm) -> HttpResponse:
         row = self.row
         if "run" in self.request.POST and row.is_unstarted:
-            submission.follow(None, submit=row.pk)
+            submission.follow(submit=[row.pk])
             return self.back()
         decision = DECISIONS.get(self.request.POST.get("decision", ""))
         if decision is None or not constant_time_compare(form.cleaned_data["digest"], row.digest):

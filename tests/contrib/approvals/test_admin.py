@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from django_mcp import Server, ToolError
 from django_mcp.contrib.approvals.models import Approval, Phase
+from django_mcp.tasks import submission
 from django_mcp.testing import SyncClient
 from tests.contrib.approvals.till import PERMISSION, browser_of, carried_out, id_of, user
 
@@ -52,6 +53,29 @@ def test_member_of_staff_with_the_permission_decides(key: str) -> None:
     assert (row.phase, row.decided_by_name) == (Phase.COMPLETED, "carl")
     assert (row.decided_in, row.comment) == ("admin", "Fine")
     assert carried_out == [7]
+
+
+def test_selected_calls_run_on_one_thread(
+    server: Server, ann: User, threads_of_decisions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SyncClient(server, user=ann) as client:
+        keys = [
+            id_of(client.call_tool("pay", {"amount": amount, "note": "tea"}))
+            for amount in (1, 2, 3)
+        ]
+    followed: list[Any] = []
+    follow = submission.follow
+
+    def noted(*changed: Any, **more: Any) -> None:
+        followed.append(more["submit"])
+        follow(*changed, **more)
+
+    monkeypatch.setattr(submission, "follow", noted)
+    page = act(staff("carl", PERMISSION), "approve", *keys)
+    assert "3 calls were decided." in page.text
+    assert [sorted(submitted) for submitted in followed] == [sorted(keys)]
+    assert sorted(carried_out) == [1, 2, 3]
+    assert {row.phase for row in Approval.objects.all()} == {Phase.COMPLETED}
 
 
 def test_member_of_staff_without_the_permission_decides_nothing(key: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 from django.contrib.auth.models import User
 
@@ -21,6 +24,9 @@ from tests.contrib.approvals.till import (
     user,
 )
 from tests.spec import spec
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,6 +54,19 @@ def test_card_shows_what_waits_and_leads_to_the_page(server: Server, ann: User) 
     assert "&lt;script&gt;" in card
     assert SCRIPT not in card
     assert client.list_resources()[0]["uri"].startswith("ui://approvals/call")
+
+
+def test_card_of_a_site_may_run_queries(
+    server: Server, ann: User, tmp_path: Path, settings: Settings
+) -> None:
+    folder = tmp_path / "django_mcp_approvals"
+    folder.mkdir()
+    (folder / "card.html").write_text("Task {{ approval.task.tool }}")
+    engine = {**settings.TEMPLATES[0], "DIRS": [tmp_path]}
+    settings.TEMPLATES = [engine, *settings.TEMPLATES[1:]]
+    client = SyncClient(server, user=ann)
+    result = client.call_tool("pay_on_card", {"amount": 5, "note": "x"})
+    assert "Task pay_on_card" in result["_meta"][FRAGMENT]
 
 
 def test_card_is_shown_again_after_the_decision(server: Server, ann: User, bob: User) -> None:

@@ -39,10 +39,10 @@ def client_of(server: Server, version: str, who: User) -> Client:
     )
 
 
-async def create(client: Client, tool: str = "pay_as_task") -> str:
+async def create(client: Client, tool: str = "pay_as_task", amount: int = 7) -> str:
     """Call the tool as a task; return the id of the task."""
     wish = {"task": {"ttl": 60_000}} if client.revision.version == SESSION else {}
-    params = {"name": tool, "arguments": {"amount": 7}, **wish}
+    params = {"name": tool, "arguments": {"amount": amount}, **wish}
     created = await client.request("tools/call", params)
     return str(created["task"]["taskId"] if wish else created["taskId"])
 
@@ -134,6 +134,48 @@ async def test_approved_task_whose_message_is_lost_is_submitted_again(
         ended = await until(client, task, "completed", "failed")
         await submission.submit_unstarted(0)
     assert (text_of(ended["result"]), carried_out) == ("Paid 7", [7])
+
+
+async def test_task_behind_busy_workers_is_submitted_ever_less_often(
+    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted: list[str] = []
+
+    async def submit(task_id: str) -> bool:
+        submitted.append(task_id)
+        return True
+
+    monkeypatch.setattr(submission, "submit_approved", submit)
+    async with client_of(server, STATELESS, ann) as client:
+        await create(client)
+        row = await Approval.objects.aget()
+        await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
+        rounds = range(60, 8 * 3600, 60)
+        for age in rounds:
+            since = timezone.now() - timedelta(seconds=age)
+            await Approval.objects.aupdate(updated_at=since)
+            await submission.submit_unstarted(0)
+    assert 20 <= len(submitted) <= 40
+
+
+async def test_broker_that_is_away_is_asked_once_a_round(
+    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def submit(task_id: str) -> bool:
+        asked.append(task_id)
+        return False
+
+    async with client_of(server, STATELESS, ann) as client:
+        for amount in (1, 2):
+            await create(client, amount=amount)
+    for row in [row async for row in Approval.objects.all()]:
+        await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
+    await Approval.objects.aupdate(updated_at=timezone.now() - store.START_TIME)
+    monkeypatch.setattr(submission, "submit_approved", submit)
+    await submission.submit_unstarted(0)
+    assert len(asked) == 1
 
 
 async def test_task_that_waits_for_its_approval_is_not_submitted(server: Server, ann: User) -> None:
