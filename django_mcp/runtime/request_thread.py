@@ -136,7 +136,7 @@ class RequestThread(Executor):
                 future.set_exception(error)
 
     def _serve(self, pool: ThreadPool, purpose: str, calls: Calls, caller: Hashable) -> None:
-        _serving[self] = pool
+        _pool_of[self] = pool
         has_ended = False
         try:
             connections.close_expired()
@@ -146,7 +146,7 @@ class RequestThread(Executor):
                     break
                 del call  # It refers to arguments and result.
         finally:
-            _serving.pop(self, None)
+            _pool_of.pop(self, None)
             connections.close_old()
         if has_ended and self._calls is calls:
             self._begin(calls, caller)  # Some are left, for a thread of another pool.
@@ -201,10 +201,10 @@ def _all(calls: Calls) -> list[Call]:
 def abandon_all(pool: ThreadPool) -> None:
     """End the work of all requests that have a thread of a pool."""
     # Threads remove themselves meanwhile.
-    for thread in list(_serving):
-        if _serving.get(thread) is pool:
+    for thread in list(_pool_of):
+        if _pool_of.get(thread) is pool:
             thread.abandon()
 
 
-_serving: dict[RequestThread, ThreadPool] = {}
+_pool_of: dict[RequestThread, ThreadPool] = {}
 """The requests that have a thread, and its pool."""

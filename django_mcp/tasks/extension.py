@@ -85,7 +85,7 @@ EXTENSION = Extension(
     filters=[listening.FILTER],
     before_arguments=[Step(steps.start_task, steps.may_be_task)],
     before_handler=[
-        Step(steps.start_decided, steps.is_decided),
+        Step(steps.start_task_after_decision, steps.may_be_task_after_decision),
         Step(call_status.answer_soon, call_status.is_answered_soon),
     ],
     add_to=call_status.add,

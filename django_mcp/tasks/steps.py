@@ -108,13 +108,13 @@ def terms_of(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
     if not frame.exchange.may_start_tasks:
         return None
     if frame.revision.has(Feature.TASKS):
-        return _requested(frame, tool)
+        return _terms_of_client(frame, tool)
     if frame.revision.has(Feature.TASKS_EXTENSION):
-        return _decided(frame, tool)
+        return _terms_of_server(frame, tool)
     return None
 
 
-def _requested(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
+def _terms_of_client(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
     """Return the terms of a client which requests each task itself (TASK-06, -10 to -13)."""
     params = frame.message.params
     support = tool.options.get(SUPPORT)
@@ -141,7 +141,7 @@ def _ttl(metadata: Any) -> int | None:
     raise InvalidParams("params.task must be an object, and its ttl a number of milliseconds")
 
 
-def _decided(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
+def _terms_of_server(frame: Frame, tool: ToolComponent) -> TaskTerms | None:
     """Return the terms of the server, for a client that declares the extension (TASK-02 to -04)."""
     support = tool.options.get(SUPPORT)
     if support is None or not frame.server.capabilities.has("tasks"):
@@ -184,17 +184,19 @@ async def start_task(frame: Frame, plan: CallPlan, arguments: dict[str, Any]) ->
     terms = terms_of(frame, plan.component)
     if terms is None:
         return None
-    if INSTALLED.decide(plan.component, frame.revision) and await plan.accepts(arguments):
+    if INSTALLED.has_deciding_step(plan.component, frame.revision) and await plan.accepts(
+        arguments
+    ):
         return None
     return await answer(frame, terms, plan, arguments)
 
 
-def is_decided(component: Component, revision: Revision) -> bool:
+def may_be_task_after_decision(component: Component, revision: Revision) -> bool:
     """Whether calls of a component may become tasks once another step has decided on them."""
-    return may_be_task(component, revision) and INSTALLED.decide(component, revision)
+    return may_be_task(component, revision) and INSTALLED.has_deciding_step(component, revision)
 
 
-async def start_decided(
+async def start_task_after_decision(
     frame: Frame, plan: CallPlan, arguments: dict[str, Any], validated: Any
 ) -> Answer | None:
     """Answer with a task if a call that may run becomes one; it is a step before the handler."""

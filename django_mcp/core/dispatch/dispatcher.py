@@ -36,16 +36,15 @@ def first_step(frame: Frame) -> CallNext:
     server = frame.server
     plans = server.plans  # Before anything is looked up: a change replaces it.
     name = frame.message.method
-    step: CallNext = call_declared
     method = _find(frame)
-    is_kept = method is not None
+    step: CallNext
     if server.middleware:
         step = _within_middleware(server.middleware, call_declared)
     elif method is not None and _is_declared(frame) and not server.components.has_deferred:
         step = method
     else:
-        is_kept = False
-    if is_kept:
+        return call_declared
+    if method is not None:  # Clients may invent methods without bound.
         plans[name, frame.revision.version] = step
     return step
 

@@ -133,14 +133,15 @@ async def find(frame: Frame, kind: str, key: str, make: Make) -> Plan | None:
     component = declared or await visibility.find(frame, kind, key)
     if component is None:
         return None
-    plan = of(frame, component, make)
+    plan = kept_or_made(frame, component, make)
     if declared is not None:
         return plan
+    # It is decided already, and the step would not find a component of the connection.
     others = [step for step in plan.before_arguments if step is not check_permission]
     return replace(plan, before_arguments=others)
 
 
-def of(frame: Frame, component: Component, make: Make) -> Plan:
+def kept_or_made(frame: Frame, component: Component, make: Make) -> Plan:
     """The plan of a component. It is kept if the component is declared by the server."""
     server = frame.server
     plans = server.plans  # Before it is looked up: a change of the components replaces them.

@@ -391,7 +391,7 @@ class Extensions:
         }
         return {name: value for name, value in flags.items() if value is not None}
 
-    def decide(self, component: Component, revision: Revision) -> bool:
+    def has_deciding_step(self, component: Component, revision: Revision) -> bool:
         """Whether a step before the handler decides if calls of a component may run."""
         return any(
             extension.has_step(step, component, revision)

@@ -165,7 +165,8 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
     body = await exchange.read_body(conf.get().max_body_size)
     exchange.accepts_stream = exchange.check_media_types()
     server = exchange.server
-    exchange.content = b""  # Its response may be a stream which is open for hours.
+    # The errors of what follows have the id already. A response may be a stream for hours.
+    exchange.content = b""
     message, meta = request_meta.read_message(
         body, exchange.headers, server.stateless, server.options.versions
     )
@@ -187,10 +188,10 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
         exchange.use_waiting_thread(frame)
     exchange.begin()
     try:
-        body = await handle.answer(frame, site.get())
+        response = await handle.answer(frame, site.get())
     finally:
         exchange.stop()
-    await exchange.answer(body)
+    await exchange.answer(response)
     return None
 
 

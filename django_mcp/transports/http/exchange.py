@@ -5,8 +5,8 @@ a task, a future or a queue.
 
 | response | when | transitions |
 |---|---|---|
-| none yet | nothing was written | ``write``, ``keep_alive``: stream; ``finish``: closed |
-| stream | its writer has events, or has started | ``finish``, or the client goes: closed |
+| none yet | nothing was written | ``write``, ``keep_alive``: stream; ``answer``: closed |
+| stream | its writer has events, or has started | ``answer``, or the client goes: closed |
 | closed | its writer is closed | none; later messages are dropped |
 """
 
@@ -111,7 +111,8 @@ class HttpExchange(LoopExchange):
     | phase | meaning | transitions |
     |---|---|---|
     | new | its headers are checked | ``read_body`` |
-    | arriving | its body has to arrive within ``BODY_TIMEOUT`` | ``begin``; ``stop`` |
+    | arriving | its body has to arrive within ``BODY_TIMEOUT`` | ``read_body``, at its end |
+    | read | its message is parsed, and its Frame is made | ``begin`` |
     | running | it counts as a call of its caller; ``tick`` looks after it | ``stop`` |
     | ended | ``end`` has cancelled its task, for the reason ``ended_by`` | ``stop`` |
     | over | its response is being sent | nobody |
@@ -120,7 +121,7 @@ class HttpExchange(LoopExchange):
     server: Server
     authentication: Authentication
     content = b""
-    """The body, from when it is read until it is parsed."""
+    """The body, from when it is read until it is parsed: an error has the id of its request."""
     encodes = True
     to_server: Send
     """Sends to the ASGI server, past the middleware."""
@@ -133,7 +134,7 @@ class HttpExchange(LoopExchange):
     listens = False
     """Whether it is a request to listen: its progress and logs are not sent (SUB-08)."""
     _in_flight: CallsInFlight
-    _has_begun = False
+    _has_responded = False
     """Whether a message for the ASGI server was sent: an error is then raised for it."""
     _view: View | None
     """Where messages go within Django's middleware, which may change the response. A stream goes
@@ -146,7 +147,7 @@ class HttpExchange(LoopExchange):
     _has_dropped = False
     _flushes = 0
     _flushed_at = 0.0
-    _scope: request_scope.Scope | None = None
+    _lending: request_scope.Scope | None = None
     """The request scope of a handler which waits for the client."""
     _arrives_since: float | None = None
     """The time of the loop at its first tick, while its body arrives."""
@@ -353,9 +354,9 @@ class HttpExchange(LoopExchange):
             self.end("The call took too long")
             return
         writer = self._writer
-        if writer.silence > SILENT and self._scope is not None:
+        if writer.silence > SILENT and self._lending is not None:
             # Lend the thread for ORM calls of a handler that waits for the client.
-            self._scope.release()
+            self._lending.release()
         if writer.is_stalled:
             self.cut_off()
             if not self.may_be_resumed:
@@ -423,9 +424,9 @@ class HttpExchange(LoopExchange):
         ):
             await asyncio.sleep(0)  # Here the server accepts the events, unless it has to wait.
             if writer.is_sending:
-                self._scope = request_scope.current()
+                self._lending = request_scope.current()
                 await writer.flush()
-                self._scope = None
+                self._lending = None
             # Only after the wait: with many handlers, the wait alone may exceed COALESCING_TIME.
             self._flushed_at = self.loop.time()
 
@@ -520,7 +521,7 @@ class HttpExchange(LoopExchange):
         send: Send | None = self._view
         if send is None:
             send = self.to_server
-            self._has_begun = True
+            self._has_responded = True
         pairs = (*headers, *self._headers)
         if status != 204:  # It has no content, and so no length (RFC 9110, section 8.6).
             pairs = (*pairs, (b"content-length", b"%d" % len(body)))
@@ -535,13 +536,13 @@ class HttpExchange(LoopExchange):
         """Send a message to the ASGI server, or to the middleware around this request."""
         if self._view is not None:
             return self._view(message)
-        self._has_begun = True
+        self._has_responded = True
         return self.to_server(message)
 
     def send_to_server(self, message: dict[str, Any]) -> Awaitable[None]:
         """Send a message past the middleware."""
         self._view = None
-        self._has_begun = True
+        self._has_responded = True
         return self.to_server(message)
 
     @contextmanager
@@ -584,7 +585,7 @@ class HttpExchange(LoopExchange):
         """Answer with the error. It is raised for the server if the response has begun."""
         if isinstance(error, ClientDisconnected):
             return
-        if self._has_begun:
+        if self._has_responded:
             raise error
         if isinstance(error, AuthenticationFailed):
             error = self.rejection(error)

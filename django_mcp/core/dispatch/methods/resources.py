@@ -41,7 +41,7 @@ async def read(frame: Frame) -> Answer:
     for match in await visibility.matching_templates(frame, uri):
         if not match.access.is_usable():
             continue
-        template_plan = plan.of(frame, match.template, make_plan)
+        template_plan = plan.kept_or_made(frame, match.template, make_plan)
         try:
             return await _read(frame, template_plan, {"uri": uri, **match.variables})
         except ResourceNotFound as error:

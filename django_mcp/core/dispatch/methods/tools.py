@@ -65,8 +65,8 @@ def make_plan(server: Server, tool: ToolComponent, revision: Revision) -> Plan:
     handler = invocation.handler_of(tool, server.handle_tool_call, tool.name)
     structured = revision.structured
     # Middleware reads results before they are encoded.
-    encodes = structured is not Structured.NOTHING and not server.middleware
-    read_value = partial(_make_result, tool, encodes, structured is Structured.OBJECT)
+    may_encode = structured is not Structured.NOTHING and not server.middleware
+    read_value = partial(_make_result, tool, may_encode, structured is Structured.OBJECT)
     read = plan.AFTER_RESULT.after(read_value, tool, revision)
     return Plan(
         component=tool,
@@ -137,15 +137,15 @@ def error_result(text: str) -> dict[str, Any]:
 
 
 def _make_result(
-    tool: ToolComponent, encodes: bool, is_object: bool, frame: Frame, value: Any
+    tool: ToolComponent, may_encode: bool, is_object: bool, frame: Frame, value: Any
 ) -> Result:
     """The result for a handler's return value; raises ToolError if it is too large.
 
-    ``encodes`` means that structure is encoded here, on the handler's thread, because nothing reads
-    it before it is sent; ``is_object``, that the revision has objects alone as structure.
+    ``may_encode`` means that structure is encoded here, on the handler's thread, because nothing
+    reads it before it is sent; ``is_object``, that the revision has objects alone as structure.
     """
     result: Result | None = None
-    if encodes and frame.exchange.encodes:
+    if may_encode and frame.exchange.encodes:
         json = results.encode_structure(tool, value)
         if json is not None:
             content = json

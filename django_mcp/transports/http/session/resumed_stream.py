@@ -3,7 +3,7 @@
 | phase | meaning | who moves it |
 |---|---|---|
 | reading | events are sent as the worker of the call stores them | the response: ended |
-| ended | the client has its response, or the error of a worker that died | ``_end_answered`` |
+| ended | the client has its response, or the error of a worker that died | ``_read`` |
 | replaced | the client has resumed the stream over a newer connection | ``resumed`` of that one |
 
 A client that leaves, and the end of its session, end a stream that reads.
