@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.db import router
 
 from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.auth.issuers.fetching import Unavailable
@@ -116,7 +117,9 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         model = get_user_model()
         field = self.user_field or model.USERNAME_FIELD
         try:
-            matching = model._default_manager.filter(**{field: value})
+            # A replica may have a user active who is not any more.
+            current = model._default_manager.using(router.db_for_write(model))
+            matching = current.filter(**{field: value})
             users = [user async for user in matching[:2]]
         except (ValueError, OverflowError, ValidationError):
             return None  # No value of the field, such as a name where the field is a number.

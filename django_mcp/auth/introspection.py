@@ -120,8 +120,9 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         if not self._unknown.may_ask(network):
             return TOO_MANY_UNKNOWN
         loaded = await super()._load(scope, token)
-        if self._active.get(digest) is not None:
-            self._unknown.was_known(network)
+        # Neither a token that is known counts, nor one that the endpoint has said nothing about.
+        if self._inactive.get(digest) is None:
+            self._unknown.was_not_unknown(network)
         return loaded
 
     def _may_be_sent(self, token: str) -> bool:
@@ -184,7 +185,7 @@ class _UnknownTokens:
     """How many tokens of each network were sent to the endpoint and not known there.
 
     A token is counted before it is sent, so that tokens which are sent at once are bounded as well.
-    The count is taken back if the token is known. A token with a kept answer is not sent.
+    The count is taken back unless the token is unknown. A token with a kept answer is not sent.
     """
 
     def __init__(self) -> None:
@@ -205,7 +206,7 @@ class _UnknownTokens:
             self._numbers[network] += 1
             return True
 
-    def was_known(self, network: str) -> None:
+    def was_not_unknown(self, network: str) -> None:
         with self._lock:
             if self._numbers[network] > 0:
                 self._numbers[network] -= 1

@@ -5,17 +5,19 @@ It needs the extra ``oauth`` and ``"oauth2_provider"`` in INSTALLED_APPS.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import router
+from django.db.models import Q
 from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils import timezone
 
 from django_mcp.auth.cache import Loaded, PrincipalCache, in_time
-from django_mcp.auth.resource import addressed, base_url, is_for
+from django_mcp.auth.resource import addressed, base_url, canonical, is_for
 from django_mcp.core.auth.base import (
     INVALID_TOKEN,
     BaseAuthentication,
@@ -26,7 +28,7 @@ from django_mcp.core.auth.base import (
 )
 
 try:
-    from oauth2_provider.models import get_access_token_model, get_refresh_token_model
+    from oauth2_provider.models import get_access_token_model, refresh_token_expire_timedelta
     from oauth2_provider.settings import oauth2_settings
 except (ImportError, RuntimeError) as error:
     raise ImproperlyConfigured(
@@ -36,6 +38,8 @@ except (ImportError, RuntimeError) as error:
 
 SCHEME = "oauth"
 """The scheme of the principals."""
+MAX_TOKENS = 100
+"""Tokens of a program whose scopes are read: most programs have a few."""
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
 """The path of the metadata of an authorization server (RFC 8414, section 3)."""
 
@@ -83,29 +87,38 @@ class OAuthToolkitAuthentication(BaseAuthentication):
             return None
         client_id = "" if token.application is None else token.application.client_id
         scopes = frozenset(token.scope.split())
-        return Principal(scheme=SCHEME, user=user, scopes=scopes, claims={"client_id": client_id})
+        claims = {"client_id": client_id, "resource": [*token.resource]}
+        return Principal(scheme=SCHEME, user=user, scopes=scopes, claims=claims)
 
     async def reauthenticate(self, principal: Principal, /) -> Principal | Challenge | None:
-        """Return the principal while the user lets the program go on.
+        """Return the principal while the user lets the program go on with the same server.
 
-        The program needs an access token that has not expired, or a refresh token: access tokens
-        are replaced every hour.
+        The program needs an access token that has not expired, or one that it can refresh: access
+        tokens are replaced every hour. Scopes that none of them has any more are lost.
         """
         if principal.scheme != SCHEME:
             return None
-        of_program = {
-            "user": principal.user.pk,
-            "application__client_id": principal.claims.get("client_id"),
-        }
-        access = self._model.objects.using(router.db_for_write(self._model))
+        scopes = await in_time(self._scopes_now(principal))
+        return INVALID_TOKEN if scopes is None else replace(principal, scopes=scopes)
+
+    async def _scopes_now(self, principal: Principal) -> frozenset[str] | None:
+        """The scopes that tokens for the resource of a principal still have; None without any."""
+        resource = {*map(canonical, principal.claims.get("resource", ()))}
         now = timezone.now()
-        if await in_time(access.filter(expires__gt=now, **of_program).aexists()):
-            return principal
-        model = get_refresh_token_model()
-        refresh = model.objects.using(router.db_for_write(model))
-        if await in_time(refresh.filter(revoked=None, **of_program).aexists()):
-            return principal
-        return INVALID_TOKEN
+        access = self._model.objects.using(router.db_for_write(self._model)).filter(
+            user=principal.user.pk, application__client_id=principal.claims.get("client_id")
+        )
+        usable = Q(expires__gt=now)
+        lifetime = refresh_token_expire_timedelta()
+        is_idle = Q() if lifetime is None else Q(expires__gt=now - lifetime)
+        usable |= Q(refresh_token__isnull=False, refresh_token__revoked=None) & is_idle
+        newest = access.filter(usable).order_by("-created").values_list("scope", "resource")
+        found = [
+            {*scope.split()}
+            async for scope, of in newest[:MAX_TOKENS]
+            if not resource.isdisjoint(map(canonical, of or ()))
+        ]
+        return principal.scopes & frozenset().union(*found) if found else None
 
     async def get_user(self, token: Any) -> Any:
         """Return the user of an access token, or None to refuse it.

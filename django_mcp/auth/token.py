@@ -110,18 +110,19 @@ class TokenAuthentication(BaseAuthentication):
         if row is None:
             return None
         expires_at = None if row.expires_at is None else row.expires_at.timestamp()
-        return Loaded(_principal(row), expires_at)
+        return Loaded(_principal(row, server), expires_at)
 
     async def reauthenticate(self, principal: Principal, /) -> Principal | Challenge | None:
-        """Return the principal of the same token, as it is now."""
+        """Return the principal of the same token for the same server, as it is now."""
         if principal.scheme != SCHEME:
             return None
         tokens = _tokens()
-        rows = tokens.using(router.db_for_write(tokens.model)).unrevoked().select_related("owner")
+        server = principal.claims.get("server")
+        rows = tokens.using(router.db_for_write(tokens.model)).select_related("owner")
         row = await in_time(rows.filter(pk=principal.claims.get("token_id")).afirst())
-        if row is None or not row.owner.is_active:
+        if row is None or not row.is_valid_for(server):
             return INVALID_TOKEN
-        now = _principal(row)
+        now = _principal(row, server)
         return replace(now, endpoint=principal.endpoint, tenant=principal.tenant)
 
 
@@ -129,11 +130,11 @@ def _tokens() -> Any:
     return apps.get_model("django_mcp_tokens", "PersonalAccessToken").objects
 
 
-def _principal(row: Any) -> Principal:
+def _principal(row: Any, server: Any) -> Principal:
     return Principal(
         scheme=SCHEME,
         user=row.owner,
         scopes=frozenset(row.scopes),
-        claims={"token_id": row.pk, "token_name": row.name},
+        claims={"token_id": row.pk, "token_name": row.name, "server": server},
         selection=selection.of_token(row.groups, read_only=row.read_only),
     )

@@ -415,6 +415,17 @@ async def test_valid_tokens_do_not_count_as_made_up(
         assert isinstance(await authenticated(authenticator, f"good-{number}"), Principal)
 
 
+async def test_tokens_that_the_endpoint_cannot_tell_of_do_not_count_as_made_up(
+    issuer: Issuer, authenticator: IntrospectionAuthentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(introspection, "MAX_UNKNOWN", 2)
+    issuer.answers["/introspect"] = lambda _: json_answer({}, 500)
+    for number in range(4):
+        answer = await authenticated(authenticator, f"any-{number}")
+        assert isinstance(answer, Challenge)
+        assert answer.status == 503
+
+
 async def test_made_up_tokens_are_sent_again_after_a_while(
     issuer: Issuer,
     authenticator: IntrospectionAuthentication,

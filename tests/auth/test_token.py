@@ -22,6 +22,7 @@ from pytest_django import Settings
 
 from django_mcp import Frame, Server, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.auth.resource import SCOPE_KEY, Resource
 from django_mcp.auth.token import (
     PREFIX,
     TokenAuthentication,
@@ -30,7 +31,7 @@ from django_mcp.auth.token import (
     new_token,
 )
 from django_mcp.contrib.tokens.models import PersonalAccessToken
-from django_mcp.core.auth.base import INVALID_TOKEN
+from django_mcp.core.auth.base import INVALID_TOKEN, Principal
 from django_mcp.registry import authentication_by
 from django_mcp.routing import endpoint
 from django_mcp.runtime import background
@@ -303,6 +304,19 @@ async def test_revocation_takes_effect_at_the_next_call(
         await ann.adelete()
 
     assert (await ask(server, token)).status == 401
+
+
+async def test_token_goes_on_only_for_the_servers_that_it_names(server: Server, ann: User) -> None:
+    row, token = await issue(ann, servers=[server.name])
+    authenticator = TokenAuthentication()
+    scope: Any = http_scope("POST", "/mcp", headers={"authorization": f"Bearer {token}"})
+    scope[SCOPE_KEY] = Resource("/mcp", name=server.name)
+    principal = await authenticator.authenticate(scope)
+    assert isinstance(principal, Principal)
+    assert await authenticator.reauthenticate(principal) == principal
+    row.servers = ["another"]
+    await row.asave()
+    assert await authenticator.reauthenticate(principal) == INVALID_TOKEN
 
 
 async def test_change_of_scopes_takes_effect_at_the_next_call(server: Server, ann: User) -> None:

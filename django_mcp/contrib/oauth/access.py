@@ -21,6 +21,7 @@ from django.urls import reverse
 from django.views.generic import TemplateView
 from oauth2_provider.models import get_access_token_model
 
+from django_mcp.auth.resource import canonical
 from django_mcp.contrib.oauth import clients, resources
 from django_mcp.contrib.oauth.models import Consent, MachineClient, ManagedAccess, current
 from django_mcp.runtime.pages import ProtectedPage, in_words
@@ -178,6 +179,8 @@ def _last_used_at(consents: Sequence[Consent]) -> datetime | None:
         user=consents[0].user_id,
         application__in=[consent.application_id for consent in consents],
     )
-    resource = consents[0].resource
+    name = canonical(consents[0].resource)
     newest = tokens.order_by("-created").values_list("resource", "created")[:MAX_TOKENS]
-    return next((created for of, created in newest if (of or [""]) == [resource]), None)
+    return next(
+        (created for of, created in newest if [*map(canonical, of or [""])] == [name]), None
+    )

@@ -48,13 +48,16 @@ def without_unsupported(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_acceptable(uri: str) -> bool:
     """Whether clients may be redirected there: http only on the user's computer."""
-    # The redirect URIs of an application are stored separated by spaces.
-    if not uri.isascii() or not uri.isprintable() or " " in uri:
+    # The redirect URIs of an application are stored separated by spaces. With a backslash, URLs are
+    # read in two ways.
+    if not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
         return False
     try:
         parts = urlsplit(uri)
         _ = parts.port  # It raises ValueError above 65535.
     except ValueError:
+        return False
+    if "@" in parts.netloc:  # What is before it looks like the host to a user.
         return False
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         return False

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
+from threading import Lock
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -47,7 +48,8 @@ class FetchPermission:
 
     def has_permission(self, request: Any, client_id: str) -> bool:
         caller = request.headers.get(CALLER)
-        if caller is None:
+        at_hand = _at_hand.get()
+        if caller is None or (at_hand is not None and at_hand[1] is BUSY):
             return False
         if cache.get(_key(client_id)) is not None:
             return True
@@ -72,6 +74,9 @@ def fetched_before(client_id: str, request: Any) -> Iterator[None]:
 
 
 Fetched: TypeAlias = "tuple[dict[str, Any], int] | CIMDError"
+BUSY = CIMDError("too many documents are being fetched")
+"""Instead of a document. The toolkit is told that it may not fetch it: after an error, it would not
+look for the document for a minute."""
 _at_hand: ContextVar[tuple[str, Fetched | None] | None] = ContextVar(
     "django_mcp.oauth.document", default=None
 )
@@ -88,12 +93,39 @@ def _fetched(client_id: str, request: Any) -> Fetched | None:
         return None
     if cache.get(_failed_key(client_id)):
         return CIMDError("the document could not be fetched a moment ago")
+    most = oauth2_settings.CIMD_MAX_CONCURRENT_FETCHES
+    if not _running.begin(most):
+        return BUSY
     try:
         document: Fetched = fetcher.fetch(client_id)
     except CIMDError as error:
         cache.set(_failed_key(client_id), True, oauth2_settings.CIMD_FAILURE_BACKOFF_SECONDS)
         return error
+    finally:
+        _running.end()
     return document
+
+
+class _Running:
+    """The fetches of this process: strangers choose the servers that threads wait for."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+
+    def begin(self, most: int | None) -> bool:
+        """Count a fetch, unless there are ``most``; whether it may begin."""
+        with self._lock:
+            is_free = not most or self._count < most
+            self._count += is_free
+            return is_free
+
+    def end(self) -> None:
+        with self._lock:
+            self._count -= 1
+
+
+_running = _Running()
 
 
 class ClientMetadataFetcher(SafeMetadataFetcher):
@@ -143,6 +175,8 @@ def _failed_key(client_id: str) -> str:
 
 def _check(client_id: str) -> None:
     """Raise CIMDError unless a client_id follows the draft (section 3)."""
+    if not client_id.isascii():  # Users see its host, and letters of two alphabets look alike.
+        raise CIMDError("client_id has other characters than those of ASCII")
     try:
         url = urlsplit(client_id)
         _ = url.port

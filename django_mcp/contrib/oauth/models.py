@@ -23,6 +23,7 @@ from oauth2_provider.models import (
 )
 from oauth2_provider.settings import oauth2_settings
 
+from django_mcp.auth.resource import canonical
 from django_mcp.stores import retries
 
 if TYPE_CHECKING:
@@ -117,14 +118,18 @@ def revoke_tokens(resource: str | None = None, **of: Any) -> None:
         in_common = rows.filter(**of)
         if resource is None:
             return [*in_common]
-        return [row for row in in_common if (row.resource or [""]) == [resource]]
+        # Tokens have the resource as their client has written it.
+        name = canonical(resource)
+        return [row for row in in_common if [*map(canonical, row.resource or [""])] == [name]]
 
     with transaction.atomic(using=router.db_for_write(access)):
+        # First the codes: it waits here for one that is just redeemed, and then sees its tokens.
+        for row in those(current(get_grant_model())):
+            row.delete()
         for token in those(current(refresh).filter(revoked__isnull=True)):
             token.revoke()
-        for model in (access, get_grant_model()):
-            for row in those(current(model)):
-                row.delete()
+        for row in those(current(access)):
+            row.delete()
 
 
 def end_with_password(user: Any) -> None:

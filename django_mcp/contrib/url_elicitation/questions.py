@@ -120,7 +120,13 @@ def form_of(question: Json) -> type[forms.Form]:
         name: _field(member, is_required=name in required)
         for name, member in schema.get("properties", {}).items()
     }
-    return type("QuestionForm", (forms.Form,), {**fields, "prefix": PREFIX})
+    return type("QuestionForm", (_Prefixed,), fields)
+
+
+class _Prefixed(forms.Form):
+    """A form with a prefix, and no attribute of it: a question may have a field of this name."""
+
+    prefix = PREFIX
 
 
 def _field(member: Json, *, is_required: bool) -> forms.Field:

@@ -78,6 +78,20 @@ def test_redirect_that_the_client_did_not_publish_is_rejected_on_a_page(
 
 
 @pytest.mark.parametrize(
+    "uri",
+    ["https://claude.ai@evil.example/cb", "https://claude.ai\\@evil.example/cb", "app://a:b@c/d"],
+)
+def test_redirect_that_looks_like_one_to_another_host_is_not_registered(
+    uri: str, documents: Any, user: User
+) -> None:
+    registered = {**document("cursor.registration"), "redirect_uris": [uri]}
+    response = post("/o/register", registered, content_type="application/json")
+    assert response.status_code == 400, response.content
+    client_id = documents("claude_ai", redirect_uris=[uri])["client_id"]
+    assert Flow(client_id, uri, user).open().status_code == 400
+
+
+@pytest.mark.parametrize(
     ("uri", "status"),
     [
         ("http://localhost:50123/callback", 200),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -15,6 +15,9 @@ from django_mcp.contrib.oauth import documents as metadata_documents
 from django_mcp.contrib.oauth.documents import ClientMetadataFetcher
 from django_mcp.outbound import OutboundError
 from tests.contrib.oauth.flow import CALLBACK, PAGE, Flow, at_once, post, query
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 
 @pytest.fixture
@@ -158,6 +161,19 @@ def test_fetches_of_anonymous_requests_are_bounded_by_network(
     assert Flow(client_id, CALLBACK, user).open().status_code == 200
 
 
+def test_fetches_of_a_process_at_one_time_are_bounded(
+    documents: Any, user: User, settings: Settings
+) -> None:
+    settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, "CIMD_MAX_CONCURRENT_FETCHES": 1}
+    flow = Flow(documents("claude_ai")["client_id"], CALLBACK, user)
+    assert metadata_documents._running.begin(1)
+    try:
+        assert flow.open().status_code == 400
+    finally:
+        metadata_documents._running.end()
+    assert flow.open().status_code == 200
+
+
 # From where they are fetched.
 
 
@@ -172,6 +188,7 @@ def test_fetches_of_anonymous_requests_are_bounded_by_network(
         "https://claude.ai/client#part",
         "https://claude.ai/a/../client",
         "https://[claude.ai/client",
+        "https://cl\u0430ude.ai/client",
     ],
 )
 def test_client_id_that_is_no_url_of_a_document_is_not_fetched(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -12,9 +13,16 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client as Browser
 from django.utils import timezone
-from oauth2_provider.models import get_access_token_model, get_application_model
+from oauth2_provider.models import (
+    get_access_token_model,
+    get_application_model,
+    get_refresh_token_model,
+)
 
 from django_mcp import Server
+from django_mcp.auth.oauth_toolkit import OAuthToolkitAuthentication
+from django_mcp.contrib.oauth.models import Consent
+from django_mcp.core.auth.base import INVALID_TOKEN, Principal
 from django_mcp.transports.http import sse_stream
 from tests.contrib.oauth.flow import (
     CALLBACK,
@@ -73,6 +81,55 @@ def test_consent_page_names_where_access_is_sent(redirect_uri: str, text: str, u
     page = registered(user, redirect_uri).open().content.decode()
     assert text in page
     assert "nobody has verified it" in page
+
+
+def reauthenticated(principal: Principal) -> Any:
+    return async_to_sync(OAuthToolkitAuthentication().reauthenticate)(principal)
+
+
+def test_program_goes_on_with_the_server_that_the_user_allows(flow: Flow, user: User) -> None:
+    tokens = flow.tokens(scope="mcp write")
+    claims = {"client_id": flow.client_id, "resource": ["https://SITE.example/mcp"]}
+    scopes = frozenset({"mcp", "write", "other"})
+    principal = Principal(scheme="oauth", user=user, scopes=scopes, claims=claims)
+    elsewhere = replace(principal, claims={**claims, "resource": [f"{SITE}/public"]})
+
+    assert reauthenticated(principal).scopes == {"mcp", "write"}
+    assert reauthenticated(elsewhere) == INVALID_TOKEN
+    assert reauthenticated(replace(principal, claims={})) == INVALID_TOKEN
+
+    token = get_access_token_model().objects.get()
+    token.expires = timezone.now() - timedelta(days=1)
+    token.save()
+    assert reauthenticated(principal).scopes == {"mcp", "write"}  # It can be refreshed.
+    flow.revoke(tokens["refresh_token"])
+    assert reauthenticated(principal) == INVALID_TOKEN
+
+
+def test_refresh_token_that_is_too_old_lets_no_program_go_on(
+    flow: Flow, user: User, settings: Settings
+) -> None:
+    flow.tokens()
+    claims = {"client_id": flow.client_id, "resource": [ENDPOINT]}
+    principal = Principal(scheme="oauth", user=user, scopes=frozenset({"mcp"}), claims=claims)
+    token = get_access_token_model().objects.get()
+    token.expires = timezone.now() - timedelta(minutes=2)
+    token.save()
+    options = settings.OAUTH2_PROVIDER
+    settings.OAUTH2_PROVIDER = {**options, "REFRESH_TOKEN_EXPIRE_SECONDS": 60}
+    assert reauthenticated(principal) == INVALID_TOKEN
+    settings.OAUTH2_PROVIDER = {**options, "REFRESH_TOKEN_EXPIRE_SECONDS": 600}
+    assert reauthenticated(principal) == principal
+
+
+def test_access_that_is_taken_back_ends_tokens_of_another_spelling(flow: Flow) -> None:
+    tokens = flow.tokens()
+    assert call(tokens["access_token"]).status == 200
+    for model in (get_access_token_model(), get_refresh_token_model()):
+        model.objects.update(resource=["https://SITE.example/mcp"])
+    access(flow, Consent.objects.get().pk)
+    assert not get_access_token_model().objects.exists()
+    assert flow.refresh(tokens["refresh_token"]).status_code == 400
 
 
 def test_consent_is_remembered_for_the_same_scopes(flow: Flow) -> None:

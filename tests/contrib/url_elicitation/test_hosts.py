@@ -21,6 +21,7 @@ from django_mcp import ConfigurationError, Frame, Server, UrlElicitationRequired
 from django_mcp.contrib.approvals.models import Approval
 from django_mcp.contrib.url_elicitation import pages
 from django_mcp.contrib.url_elicitation.pages import aelicit_page
+from django_mcp.contrib.url_elicitation.questions import form_of
 from django_mcp.core.components.tool import tool_component
 from django_mcp.core.protocol.revisions import BY_VERSION
 from django_mcp.core.server.extensions import Extensions
@@ -346,6 +347,15 @@ class Choices(forms.Form):
     day = forms.DateField()
     mail = forms.EmailField(required=False)
     weight = forms.FloatField(required=False)
+
+
+def test_question_may_have_a_field_that_forms_have_an_attribute_for() -> None:
+    properties = {name: {"type": "string"} for name in ("prefix", "data", "errors")}
+    form = form_of({"requestedSchema": {"properties": properties, "required": ["prefix"]}})
+    data = {"answer-prefix": "Dr.", "answer-data": "x"}
+    assert [*form().fields] == ["prefix", "data", "errors"]
+    assert form(data).is_valid()
+    assert form(data)["prefix"].html_name == "answer-prefix"
 
 
 async def test_fields_of_each_kind_are_answered(shop: Shop, ann: User) -> None:
