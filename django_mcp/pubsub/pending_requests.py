@@ -105,8 +105,10 @@ class ExpectedResponse:
         return bus.publish_here(self._group, {"payload": payload})
 
     async def store(self, payload: Json) -> None:
-        """Store it for the process that waits."""
+        """Store it for the process that waits, unless the client has sent one before."""
         server, session = self._route
+        if await stores.events().after(session.address, self._stream, 0):
+            return
         text = jsonrpc.encode(payload).decode()
         data = server.sign(RESPONSE, session.principal, text, session.address, self.name)
         await stores.events().append(session.address, self._stream, [data])

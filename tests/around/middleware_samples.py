@@ -32,6 +32,17 @@ def sync_tenant(get_response: Next) -> Next:
     return middleware
 
 
+def longer(get_response: Next) -> Next:
+    """Add a line to each response."""
+
+    def middleware(request: HttpRequest) -> Any:
+        response = get_response(request)
+        response.content += b" \n"
+        return response
+
+    return middleware
+
+
 @async_only_middleware
 def async_tenant(get_response: Next) -> Next:
     """Set a tenant on the request, and a language."""

@@ -119,6 +119,15 @@ async def test_methods_of_old_middleware_are_called_and_headers_are_sent(
     assert int(reply.headers["content-length"]) == len(reply.body)
 
 
+async def test_content_that_middleware_changes_has_its_own_length(
+    server: Server, settings: Settings
+) -> None:
+    use(settings, "longer", "django.middleware.common.CommonMiddleware")
+    reply = await post(server, "tools/call", {"name": "in_loop"})
+    assert reply.body.endswith(b" \n")
+    assert int(reply.headers["content-length"]) == len(reply.body)
+
+
 async def test_stream_is_sent_while_the_middleware_runs(server: Server, settings: Settings) -> None:
     use(settings, "sync_tenant", "OldStyle")
     scope, body = scope_of("tools/call", {"name": "streams"})

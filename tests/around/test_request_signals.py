@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core import signals
 from django.db import close_old_connections
 
 from django_mcp import Server
+from django_mcp.runtime import request_thread
 from django_mcp.runtime.around import django_handler
 from django_mcp.transports.http.endpoint import Endpoint
 from tests.around.requests import call
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 
 @pytest.fixture
@@ -51,6 +57,28 @@ async def test_signals_are_sent_with_the_scope_as_django_does(
     assert await call(server, "ping") == "pong"
     sender = Endpoint
     assert received == [("started", sender, "/"), ("finished", sender, None)]
+
+
+async def test_signals_are_sent_once_for_a_request_within_middleware(
+    server: Server, received: list[Any], settings: Settings
+) -> None:
+    names = ["tests.around.middleware_samples.OldStyle"]
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "DJANGO_MIDDLEWARE": names}
+    assert await call(server, "ping") == "pong"
+    assert [name for name, _, _ in received] == ["started", "finished"]
+
+
+async def test_receiver_that_raises_keeps_no_thread(server: Server) -> None:
+    def finished(**_: Any) -> None:
+        raise LookupError("The metrics cannot be sent")
+
+    signals.request_finished.connect(finished)
+    try:
+        with pytest.raises(LookupError):
+            await call(server, "ping")
+    finally:
+        signals.request_finished.disconnect(finished)
+    await asyncio.to_thread(wait_until, lambda: not request_thread._pool_of)
 
 
 async def test_receivers_that_have_disconnected_are_not_called(server: Server) -> None:

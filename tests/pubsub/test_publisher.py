@@ -256,6 +256,26 @@ async def test_resource_update_is_not_sent_after_read_permission_is_revoked(shop
 
 
 @spec("RES-18")
+async def test_resource_update_is_not_replayed_after_read_permission_is_revoked(
+    shop: Server,
+) -> None:
+    allowed = True
+    shop.resource("shop://guarded", permission=lambda frame: allowed)(lambda: "x")
+    peer = AsgiClient(shop, NEWEST_SESSION)
+    await peer.initialize()
+    await peer.post(peer.request("resources/subscribe", {"uri": "shop://guarded"}))
+    async with peer.stream() as stream:
+        await shop.asend_notification("x/y", session_id=peer.session)
+        first = await stream.data_event()
+        await shop.anotify_resource_updated("shop://guarded")
+        assert await next_method(stream) == UPDATED
+    allowed = False
+    await shop.asend_notification("x/z", session_id=peer.session)
+    async with peer.stream(last=first.id) as stream:
+        assert await next_method(stream) == "x/z"
+
+
+@spec("RES-18")
 @pytest.mark.parametrize("uri", ["shop://none", "", "news"])
 async def test_subscription_to_an_unknown_resource_is_rejected(shop: Server, uri: str) -> None:
     peer = AsgiClient(shop, NEWEST_SESSION)

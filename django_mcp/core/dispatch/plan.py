@@ -16,6 +16,15 @@ every place      those of          components that use an extension (``server.ex
                  extensions        the others
 ================ ================= ============================================================
 
+A plan calls functions that are stored in it. Those of a tool are made at its registration, except
+for the last one:
+
+=================== ==============================================================================
+``validate``        ``schemas._Validation.in_loop``, or what a declared JSON Schema has instead
+``invoke``          a function of ``signature._invoke``: the handler, with its keywords
+``read``            ``methods.tools._make_result``, and steps of extensions after it
+=================== ==============================================================================
+
 AROUND_HANDLER is in ``invocation``, and ``runtime`` adds its steps. The other lists are here, with
 the condition of each step; all steps of AFTER_RESULT are those of extensions. A step before the
 handler returns the answer to the call, or None where the call goes on; one after the result returns

@@ -230,10 +230,11 @@ class Connection:
     ) -> set[Task]:
         """Process messages of a batch until as many requests run as may run at once.
 
-        Return the tasks that answer them, with ``tasks``, those that are running already.
+        The rest of a batch is dropped when the client has gone. Return the tasks that answer them,
+        with ``tasks``, those that are running already.
         """
         limit = session_engine.concurrent_in_batch()
-        while len(tasks) < limit and (message := next(waiting, None)) is not None:
+        while self._is_open and len(tasks) < limit and (message := next(waiting, None)) is not None:
             task = self._take(message, replies.append)
             if task is not None:
                 tasks.add(task)
@@ -369,6 +370,8 @@ class Connection:
             self.session = None
             self._initializing = None
             return
+        if not self._is_open:
+            return  # The client has gone meanwhile.
         self._keepalive.start()
         await self._join(None, self._on_server_event)
         if self.server.notify_lists_on_initialize:

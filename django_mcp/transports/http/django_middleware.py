@@ -27,7 +27,7 @@ from django.utils.decorators import async_only_middleware
 
 from django_mcp import conf
 from django_mcp.core.auth.base import TENANT_KEY, Challenge, Principal
-from django_mcp.runtime import pools, request_scope
+from django_mcp.runtime import pools, private, request_scope
 from django_mcp.runtime.around import chain, tenants
 from django_mcp.runtime.around.chain import MiddlewareChain
 from django_mcp.runtime.django_types import requests as django_requests
@@ -117,7 +117,8 @@ class DjangoMiddleware(MiddlewareChain):
                 raise _rejection(response, http)
             if not response.is_sent:
                 await _send(response, send)
-        await sync_to_async(response.close)()
+        # The endpoint sends the signal that the request is over.
+        await sync_to_async(private.close_resources)(response)
         return view.principal
 
 
@@ -198,7 +199,8 @@ class View:
         del response.headers["Content-Type"]
         response.pairs = self._start["headers"]
         for name, value in response.pairs:
-            response.headers[name.decode("latin-1")] = value.decode("latin-1")
+            if name != b"content-length":  # The middleware may change the content.
+                response.headers[name.decode("latin-1")] = value.decode("latin-1")
         response.is_sent = self.is_stream or not self._has_answered
         return response
 
@@ -311,7 +313,10 @@ async def _send(response: McpResponse, send: Send) -> None:
         for name, value in now.items()
         if before.get(name) != value
     ]
-    headers = [*kept, *changed, *_cookies(response)]
+    described = (*kept, *changed, *_cookies(response))
+    headers = [pair for pair in described if pair[0] != b"content-length"]
+    if response.status_code != 204:
+        headers.append((b"content-length", b"%d" % len(response.content)))
     start = {"type": "http.response.start", "status": response.status_code}
     with suppress(OSError):  # The client may have disconnected.
         await send({**start, "headers": headers})

@@ -92,13 +92,15 @@ class Endpoint:
         except Exception as error:
             await exchange.fail(error)
         finally:
-            if sends_signals:
-                await django_handler.send_finished(type(self))
-            if language_override is not None:
-                language_override.__exit__(None, None, None)
-            closing = work.leave()
-            if closing is not None:
-                await closing
+            try:
+                if sends_signals:
+                    await django_handler.send_finished(type(self))
+            finally:  # A receiver may raise.
+                if language_override is not None:
+                    language_override.__exit__(None, None, None)
+                closing = work.leave()
+                if closing is not None:
+                    await closing
 
     def verb(self, exchange: HttpExchange, method: str) -> Verb:
         """The function for an HTTP method; raises HttpError for one that is not allowed.

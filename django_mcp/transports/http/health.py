@@ -25,6 +25,8 @@ VALID_FOR = 1.0
 """Seconds that a result is answered again."""
 ANSWER_WITHIN = 2.0
 """Seconds for the answers of the stores and the layer, all together."""
+GIVE_UP_AFTER = 15.0
+"""Seconds until they are asked again: a connection that has died silently may never answer."""
 NOBODY = "readyz"
 """The session that is looked up, and the group that is sent to. There is none of that name."""
 
@@ -73,8 +75,9 @@ class Readiness:
 
     async def _ask(self) -> None:
         try:
-            for self._part, ask in PARTS.items():
-                await ask()
+            async with asyncio.timeout(GIVE_UP_AFTER):
+                for self._part, ask in PARTS.items():
+                    await ask()
             self._note(True)
         except Exception as error:
             self._note(False, f"fails: {type(error).__name__}")

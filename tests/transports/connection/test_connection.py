@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp import Frame
+from django_mcp import Frame, Server
 from django_mcp.pubsub import bus
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import connection
@@ -17,7 +17,7 @@ from django_mcp.transports.connection.request import SESSION
 from tests.spec import spec
 from tests.transports.http.session.streams import ACCEPT_RESULT, INITIAL_NOTIFICATIONS
 from tests.transports.sample_server import Desk
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 from tests.wire.messages import NEWEST_SESSION, SESSIONS, STATELESS
 from tests.wire.stdio import StdioClient
 
@@ -206,6 +206,52 @@ async def test_requests_of_a_long_batch_are_answered_some_at_a_time(
         answers = await pipe.message()
         assert sorted(each["id"] for each in answers) == [*range(500)]
         assert all("result" in each for each in answers)
+
+
+async def test_batch_of_a_client_that_has_gone_is_not_begun_further(configure: Any) -> None:
+    configure(MAX_IN_FLIGHT=2)
+    begun: list[int] = []
+    server = Server("shop")
+
+    @server.tool
+    async def wait(number: int) -> str:
+        begun.append(number)
+        await asyncio.sleep(SECONDS)
+        return ""
+
+    pipe = StdioClient(server)
+    async with pipe.served():
+        pipe.version = "2025-03-26"
+        await pipe.initialize()
+        calls = [pipe.call("wait", number=number) for number in range(9)]
+        pipe.send(calls)
+        await until(lambda: len(begun) == 2)
+        await pipe.connection.close(grace=0)
+    await asyncio.sleep(0.05)
+    assert len(begun) == 2
+
+
+async def test_client_that_goes_while_init_runs_leaves_no_subscription() -> None:
+    begun = asyncio.Event()
+    proceed = asyncio.Event()
+    server = Server("shop")
+
+    @server.hook
+    async def init(client_info: Any, frame: Frame) -> None:
+        begun.set()
+        await proceed.wait()
+
+    pipe = StdioClient(server)
+    async with pipe.served():
+        pipe.version = NEWEST_SESSION
+        await pipe.initialize()
+        await begun.wait()
+        await pipe.connection.close(grace=0)
+    initializing = pipe.connection._initializing
+    assert initializing is not None
+    proceed.set()
+    await initializing
+    assert pipe.connection._announced == {}
 
 
 async def test_batch_of_more_than_500_messages_is_one_error(desk: Desk) -> None:

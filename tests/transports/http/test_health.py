@@ -172,6 +172,26 @@ async def test_store_that_hangs_is_probed_by_one_task(
     assert hanging == 1
 
 
+async def test_store_that_never_answers_is_asked_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(settings, sessions="SlowSessions")
+    monkeypatch.setattr(SlowSessions, "go_on", asyncio.Event())
+    monkeypatch.setattr(health, "ANSWER_WITHIN", 0.01)
+    monkeypatch.setattr(health, "GIVE_UP_AFTER", 0.05)
+    monkeypatch.setattr(health, "VALID_FOR", 0.0)
+    assert not await health.is_ready()
+    async with asyncio.timeout(SECONDS):
+        while SlowSessions.loads < 2:
+            await asyncio.sleep(0.02)
+            await health.is_ready()
+    assert SlowSessions.at_once <= 1
+    monkeypatch.setattr(SlowSessions, "go_on", None)
+    async with asyncio.timeout(SECONDS):
+        while not await health.is_ready():
+            await asyncio.sleep(0.02)
+
+
 async def test_channel_layer_that_fails_makes_the_process_unready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -299,7 +299,8 @@ class StandaloneStream(SessionStream):
         stream = position.stream
         for event in await stores.events().after(session, stream, position.number) or ():
             event_id = StreamPosition(stream, event.number, position.log)
-            await self._send_stored(event.data, str(event_id))
+            if await self._is_permitted(event.data):
+                await self._send_stored(event.data, str(event_id))
         if BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS):
             self.enqueue(sse.priming(self._id))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp import stores
 from django_mcp.testing.asgi import TIMEOUT
 from tests.constants import SetConstants
 from tests.spec import spec
@@ -139,6 +140,33 @@ async def test_response_after_the_timeout_is_ignored(
         assert withdrawn["params"]["requestId"] == request["id"]
         assert (await call.message())["result"]["isError"] is True
         assert (await peer.post(response(request))).status == 202
+
+
+@spec("CANC-08")
+async def test_response_that_is_repeated_is_stored_once(
+    desk: Desk, set_constants: SetConstants
+) -> None:
+    set_constants(RESPONSE_TIMEOUT=0.05)
+    peer = await ready(desk)
+    async with peer.open_post(peer.call("ask")) as call:
+        request = await call.message()
+        await call.message()
+        assert (await call.message())["result"]["isError"] is True
+    appended: list[str] = []
+    store = stores.events()
+    append = store.append
+
+    async def noted(session: str, stream: str, data: Any, **more: Any) -> Any:
+        appended.append(stream)
+        return await append(session, stream, data, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "append", noted)
+        # As if the call that waits for it were in another process.
+        patch.setattr(store, "is_shared", True)
+        for _ in range(3):
+            assert (await peer.post(response(request))).status == 202
+    assert len([stream for stream in appended if stream.startswith("response.")]) == 1
 
 
 @spec("CANC-01", "CANC-06")
