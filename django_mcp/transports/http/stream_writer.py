@@ -67,7 +67,8 @@ class StreamWriter:
     _sender: asyncio.Task[None] | None = None
     _sending_since: float | None = None
     """The time of the message that the ASGI server has not accepted yet."""
-    _is_held = False
+    _held: asyncio.Future[None] | None = None
+    """Is done when events that are held back may be sent."""
 
     def __init__(self, send: Send, loop: asyncio.AbstractEventLoop) -> None:
         self._send = send
@@ -130,20 +131,24 @@ class StreamWriter:
 
     def hold(self) -> None:
         """Let events wait until ``resume``."""
-        self._is_held = True
+        if self._held is None:
+            self._held = self._loop.create_future()
 
     def resume(self) -> None:
-        self._is_held = False
+        held = self._held
+        self._held = None
         self._send_soon()
+        if held is not None:
+            held.set_result(None)
 
     def drop_waiting(self) -> None:
         """Drop the events which wait."""
         self._waiting = b""
 
     async def flush(self) -> None:
-        """Wait until the ASGI server has accepted all events that may be sent."""
-        while self._sender is not None:
-            await asyncio.shield(self._sender)
+        """Wait until the ASGI server has accepted all events, those that are held back as well."""
+        while waited := self._sender or (self._held if self.state is OPEN else None):
+            await asyncio.shield(waited)
 
     async def end(self, last: bytes) -> None:
         """Send the events that wait, and then complete the response with ``last``."""
@@ -200,14 +205,14 @@ class StreamWriter:
                 on_lost()
 
     def _send_soon(self) -> None:
-        if self._sender is None and self._waiting and not self._is_held:
+        if self._sender is None and self._waiting and self._held is None:
             self._sender = self._loop.create_task(self._send_waiting())
 
     async def _send_waiting(self) -> None:
         try:
             if self._waiting and not self.has_started:
                 await self._start()
-            while self._waiting and not self._is_held:
+            while self._waiting and self._held is None:
                 events = bytes(self._waiting)
                 self._waiting = b""
                 await self._pass_on(_body(events, more=True))

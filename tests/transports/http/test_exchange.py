@@ -12,6 +12,7 @@ from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.testing.asgi import http_scope
 from django_mcp.transports.http.exchange import COALESCING_TIME, LARGE, YIELD_EVERY, HttpExchange
+from django_mcp.transports.http.stream_writer import StreamWriter
 from tests.waiting import SECONDS
 
 
@@ -113,3 +114,33 @@ async def test_events_which_wait_are_sent_before_the_result(at_once: None) -> No
     await exchange.answer(b'{"result": {}}')
 
     assert server.bodies == [_steps(0), _steps(1, 2), [{"result": {}}]]
+
+
+async def test_events_that_are_held_back_are_sent_before_the_end() -> None:
+    bodies: list[bytes] = []
+
+    async def send(message: Any) -> None:
+        bodies.append(message.get("body", b""))
+
+    writer = StreamWriter(send, asyncio.get_running_loop())
+    writer.hold()
+    writer.write(b"held")
+    ending = asyncio.create_task(writer.end(b"last"))
+    await asyncio.sleep(0.01)
+    assert bodies == []
+    writer.resume()
+    await ending
+    assert bodies == [b"", b"held", b"last"]
+
+
+async def test_held_stream_of_a_client_that_has_gone_ends() -> None:
+    async def send(message: Any) -> None:
+        raise AssertionError("Nothing is sent")
+
+    writer = StreamWriter(send, asyncio.get_running_loop())
+    writer.hold()
+    writer.write(b"held")
+    writer.lose()
+    await asyncio.wait_for(writer.end(b"last"), SECONDS)
+    writer.resume()
+    await asyncio.sleep(0)
