@@ -77,6 +77,7 @@ def test_redirect_that_the_client_did_not_publish_is_rejected_on_a_page(
     assert b"/o/access" in response.content
 
 
+@spec("identity-29")
 @pytest.mark.parametrize(
     "uri",
     ["https://claude.ai@evil.example/cb", "https://claude.ai\\@evil.example/cb", "app://a:b@c/d"],

@@ -87,6 +87,7 @@ def reauthenticated(principal: Principal) -> Any:
     return async_to_sync(OAuthToolkitAuthentication().reauthenticate)(principal)
 
 
+@spec("identity-30")
 def test_program_goes_on_with_the_server_that_the_user_allows(flow: Flow, user: User) -> None:
     tokens = flow.tokens(scope="mcp write")
     claims = {"client_id": flow.client_id, "resource": ["https://SITE.example/mcp"]}
