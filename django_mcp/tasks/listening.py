@@ -31,15 +31,23 @@ async def accept(frame: Frame, ids: Sequence[str]) -> list[str]:
 
 async def open_stream(stream: Stream, ids: Sequence[str]) -> Callable[[], None]:
     listener = Listener(stream)
-    for task_id in ids:
-        await bus.here().subscribe(of_task(task_id), listener.receive)
-        # A task that ended before the client could listen changes no more.
-        await listener.read(task_id, sends=FINAL)
+
+    def unsubscribe() -> None:
+        for task_id in ids:
+            bus.here().unsubscribe(of_task(task_id), listener.receive)
+
+    try:
+        for task_id in ids:
+            await bus.here().subscribe(of_task(task_id), listener.receive)
+            # A task that ended before the client could listen changes no more.
+            await listener.read(task_id, sends=FINAL)
+    except BaseException:
+        unsubscribe()  # Nobody has ``close``.
+        raise
     reading = background.create_task(listener.read_again())
 
     def close() -> None:
-        for task_id in ids:
-            bus.here().unsubscribe(of_task(task_id), listener.receive)
+        unsubscribe()
         reading.cancel()
 
     return close
