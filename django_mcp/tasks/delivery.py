@@ -31,6 +31,7 @@ from typing import Any, Protocol
 
 from django_mcp import registry
 from django_mcp.core.frame.client import input_requests
+from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.errors import ClientError, Json
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
@@ -47,6 +48,9 @@ logger = logging.getLogger("django_mcp")
 
 GRACE = 3.0
 """Seconds that a client has for its ``tasks/result`` request, once input is required."""
+NOT_OFFERED = (
+    "The input requests of a task cannot be sent on the stream of its session; trying again"
+)
 
 
 class Way(Protocol):
@@ -95,16 +99,28 @@ class Delivery:
         await asyncio.sleep(GRACE)
         async with changes.hints(self._id, ignored=self._name) as hints:
             try:
-                task = await self._store.load(self._id, self._owner)
-                while task is not None and task.status is Status.INPUT_REQUIRED:
-                    if not task.receiver:
-                        task = await self._become_receiver(takes_messages=False) or task
-                    self._send_requests(task)
+                while await self._offer_once():
                     await hints.wait()
-                    task = await self._store.load(self._id, self._owner)
             finally:
                 self._cancel(tuple(self._sending))
                 await self._release()
+
+    async def _offer_once(self) -> bool:
+        """Send new input requests if nobody else does; return whether there may be more.
+
+        While the database is away, the client keeps those that were sent.
+        """
+        try:
+            task = await self._store.load(self._id, self._owner)
+            if task is None or task.status is not Status.INPUT_REQUIRED:
+                return False
+            if not task.receiver:
+                task = await self._become_receiver(takes_messages=False) or task
+        except UNAVAILABLE:
+            log_repeated(logging.WARNING, NOT_OFFERED, exc_info=True)
+            return True
+        self._send_requests(task)
+        return True
 
     async def _become_receiver(self, *, takes_messages: bool = True) -> Task | None:
         apply = partial(tasks.receive, by=self._name)
@@ -143,7 +159,7 @@ class Delivery:
         except ClientError as error:
             described = {"code": error.code, "message": error.message, "data": error.data}
             response = {"error": described}
-        except (TimeoutError, ConnectionError):
+        except (TimeoutError, ConnectionError, *UNAVAILABLE):
             self._sending.pop(key, None)  # It is still outstanding, and is sent again.
             return
         except Exception:
@@ -186,7 +202,10 @@ class _SessionStream:
 
 
 async def offer(task_id: str) -> None:
-    """Send the input requests of a task on the stream of its session, if it has one in a store."""
+    """Send the input requests of a task on the stream of its session, if it has one in a store.
+
+    Raises an error of ``UNAVAILABLE`` only before anything is sent.
+    """
     row = await store.get().row(task_id)
     if row is None or not BY_VERSION[row.version].has(Feature.TASKS):
         return

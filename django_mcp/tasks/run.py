@@ -37,6 +37,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
@@ -165,7 +166,8 @@ class Run:
             return waiting_task
 
         await self._change(ask)
-        offering = background.create_task(delivery.offer(self.id))
+        offer = partial(delivery.offer, self.id)
+        offering = background.create_task(until_available(offer, inf, delivery.NOT_OFFERED))
         await request_scope.release_thread()
         try:
             async with (

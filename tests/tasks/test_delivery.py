@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from django.contrib.auth.models import User
 from pydantic import BaseModel
 
 from django_mcp import Frame, Server
-from django_mcp.tasks import changes, delivery
+from django_mcp.runtime.store_operations import StoreUnavailable
+from django_mcp.tasks import changes, delivery, run, store
 from django_mcp.testing import Client
 from tests.constants import SetConstants
 from tests.memory_stores import configure
@@ -106,6 +108,48 @@ async def test_question_is_asked_on_the_stream_of_the_session_if_no_request_wait
         result = await client.request("tasks/result", task)
 
     assert result["content"] == [{"type": "text", "text": "Hello, Ada!"}]
+    assert user.asked == 1
+
+
+@pytest.mark.parametrize("operation", ["row", "load", "change", "send_request"])
+async def test_question_is_asked_on_the_stream_of_the_session_after_an_outage(
+    operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ``operation`` of the run that sends the question finds no database."""
+    monkeypatch.setattr(delivery, "GRACE", 0.05)
+    monkeypatch.setattr(changes, "POLL", 0.05)
+    monkeypatch.setattr(run, "RETRY", 0.05)
+    rows = store.get()
+    of_delivery = SimpleNamespace(get=lambda: rows, call_of=store.call_of)
+    monkeypatch.setattr(delivery, "store", of_delivery)
+    failing = delivery._SessionStream if operation == "send_request" else rows
+    work = getattr(failing, operation)
+    failed: list[str] = []
+
+    async def fail_once(*args: Any, **options: Any) -> Any:
+        if not failed:
+            failed.append(operation)
+            raise StoreUnavailable
+        return await work(*args, **options)
+
+    monkeypatch.setattr(failing, operation, fail_once)
+    ada = await User.objects.acreate_user("ada")
+    user = Person()
+    async with (
+        client_of(make_server(), ada, user, transport="http") as client,
+        client.listen(),
+        asyncio.timeout(PATIENCE),
+    ):
+        task = await create(client)
+        await user.is_asked.wait()
+
+        async def is_completed() -> bool:
+            state: dict[str, Any] = await client.request("tasks/get", task)
+            return bool(state["status"] == "completed")
+
+        await until(is_completed)
+
+    assert failed == [operation]
     assert user.asked == 1
 
 
