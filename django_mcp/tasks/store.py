@@ -89,6 +89,8 @@ TIMES = ("created_at", "updated_at", "expires_at", "started_at", "lease_until")
 
 Apply = Callable[[Task], Task]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+ANY = Q()
+"""The condition of all rows."""
 
 
 class NewTask(NamedTuple):
@@ -381,8 +383,11 @@ class TaskStore:
         """
         if row.status not in ACTIVE or row.lease_until is None or row.lease_until >= row.read_at:
             return None
-        has_deadline = row.needs_approval and row.started_at is None
-        if not has_deadline:
+        # A start and a renewal leave the update count as it is.
+        is_over = Q(lease_until__lt=Now())
+        if row.needs_approval and row.started_at is None:
+            is_over &= Q(started_at=None)
+        else:
             if row.overdue_at is None or row.overdue_at < row.lease_until:
                 is_new = Q(overdue_at=None) | Q(overdue_at__lt=F("lease_until"))
                 ended = Q(status__in=ACTIVE, lease_until__lt=Now())
@@ -390,15 +395,21 @@ class TaskStore:
                 return None
             if row.read_at - row.overdue_at < self.lease:
                 return None
+            is_over &= Q(overdue_at__gte=F("lease_until"), overdue_at__lte=clock.after(-self.lease))
         if row.status == Status.WAITING:
             end = partial(tasks.expire, text=EXPIRED.format(tool=row.tool))
         else:
             is_started = row.started_at is not None or bool(row.lease_owner)
             end = partial(tasks.fail, error=LOST if is_started else NOT_STARTED)
-        return self._apply(row, end, {"lease_owner": ""}).after
+        return self._apply(row, end, {"lease_owner": ""}, only=is_over).after
 
-    def _apply(self, row: McpTask, apply: Apply, others: Mapping[str, Any] = NOTHING) -> Changed:
-        """Write a change of the task, and ``others`` with it; raises ConcurrentUpdate."""
+    def _apply(
+        self, row: McpTask, apply: Apply, others: Mapping[str, Any] = NOTHING, *, only: Q = ANY
+    ) -> Changed:
+        """Write a change of the task, and ``others`` with it.
+
+        Raises ConcurrentUpdate if the row has changed, or is none of ``only`` any more.
+        """
         before = self._task(row)
         after = apply(before)
         if after is before:
@@ -407,7 +418,7 @@ class TaskStore:
         if after.is_final and not before.is_final:
             columns["ended_at"] = Now()
             columns["open_key"] = None
-        unchanged = self._every().filter(pk=row.pk, update_count=row.update_count)
+        unchanged = self._every().filter(only, pk=row.pk, update_count=row.update_count)
         columns |= {"updated_at": Now(), "update_count": F("update_count") + 1}
         if not unchanged.update(**columns):
             raise ConcurrentUpdate

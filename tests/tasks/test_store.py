@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,7 +21,7 @@ from django_mcp.core.protocol.tasks import Status, Task, TaskEnded
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.stores.base import StoreFull
-from django_mcp.tasks.store import LOST, NOT_STARTED
+from django_mcp.tasks.store import LOST, NOT_STARTED, START_LIMIT, TaskStore
 from tests.spec import spec
 from tests.tasks.stored import LEASE, make_store, new, pass_time
 
@@ -288,3 +289,69 @@ async def test_cursor_of_no_page_lists_nothing() -> None:
     await store.create(new(), lease_owner=None, is_started=False)
 
     assert await store.page("ada", ["work"], ("yesterday", "x"), 10) == ([], None)
+
+
+async def lose(store: TaskStore, lease_owner: str | None) -> str:
+    """The id of a task that the next read fails: its owner has died after an input request.
+
+    Without a lease owner, no worker has started it.
+    """
+    is_started = lease_owner is not None
+    task = await store.create(new(), lease_owner=lease_owner, is_started=is_started)
+    if lease_owner is not None:
+        await store.change(
+            task.id, lambda task: tasks.ask(task, {"name": FORM})[0], lease_owner=lease_owner
+        )
+    await pools.run(pass_time, START_LIMIT.total_seconds() + LEASE, pk=task.id)
+    await store.prune()
+    await pools.run(pass_time, LEASE + 1, pk=task.id)
+    return task.id
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let ``act`` happen after the first read of a task that has to fail, and before its change."""
+    fail = tasks.fail
+    has_acted = False
+
+    def act_and_fail(task: Task, error: Any) -> Task:
+        nonlocal has_acted
+        if not has_acted:
+            has_acted = True
+            act()
+        return fail(task, error)
+
+    monkeypatch.setattr(tasks, "fail", act_and_fail)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_lease_that_is_renewed_while_its_end_is_stored_is_valid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = make_store()
+    task_id = await lose(store, "one")
+    renew = inspect.unwrap(TaskStore.renew)
+    meanwhile(monkeypatch, lambda: renew(store, task_id, "one"))
+
+    found = await store.load(task_id, "ada")
+    renewed = await store.renew(task_id, "one")
+
+    assert found is not None
+    assert found.status is Status.INPUT_REQUIRED
+    assert renewed is not None
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_task_that_starts_while_its_end_is_stored_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = make_store()
+    task_id = await lose(store, None)
+    start = inspect.unwrap(TaskStore.start)
+    meanwhile(monkeypatch, lambda: start(store, task_id, "late"))
+
+    found = await store.load(task_id, "ada")
+    renewed = await store.renew(task_id, "late")
+
+    assert found is not None
+    assert found.status is Status.WORKING
+    assert renewed is not None
