@@ -349,15 +349,20 @@ class TaskStore:
 
         The app of approvals keeps tasks with an approval longer, and deletes them.
         """
-        return await in_steps(self._prune_some, pause)
+        deleted = await in_steps(self._delete_some, pause)
+        await self._settle_some()
+        return deleted
 
     @retried_on_thread
-    def _prune_some(self) -> int:
-        for row in self._every().filter(status__in=ACTIVE, lease_until__lt=Now())[:STEP]:
-            self._settle(row)
+    def _delete_some(self) -> int:
         expired = self._every().filter(expires_at__lte=Now(), needs_approval=False)
         names = list(expired.values_list("pk", flat=True)[:STEP])
         return expired.filter(pk__in=names).delete()[0] if names else 0
+
+    @retried_on_thread
+    def _settle_some(self) -> None:
+        for row in self._every().filter(status__in=ACTIVE, lease_until__lt=Now())[:STEP]:
+            self._settle(row)
 
     @property
     def _alias(self) -> str:
@@ -401,7 +406,8 @@ class TaskStore:
         else:
             is_started = row.started_at is not None or bool(row.lease_owner)
             end = partial(tasks.fail, error=LOST if is_started else NOT_STARTED)
-        return self._apply(row, end, {"lease_owner": ""}, only=is_over).after
+        columns = {"lease_owner": "", **_emptied(row)}
+        return self._apply(row, end, columns, only=is_over).after
 
     def _apply(
         self, row: McpTask, apply: Apply, others: Mapping[str, Any] = NOTHING, *, only: Q = ANY
@@ -477,6 +483,21 @@ def outcome_of(row: McpTask) -> dict[str, Any]:
     """The ``result`` or the ``error`` of the row; empty before it has one."""
     outcome: dict[str, Any] = _decrypted(row, "outcome", {})
     return outcome
+
+
+def _emptied(row: McpTask) -> dict[str, str]:
+    """Empty what cannot be decrypted in a row that time ends; return these columns.
+
+    SECRET_KEY was changed. The end needs neither, and the row can be read again after it.
+    """
+    columns: dict[str, str] = {}
+    for column in ("inputs", "messages"):
+        try:
+            _decrypted(row, column, None)
+        except ValueError:
+            setattr(row, column, "")
+            columns[column] = ""
+    return columns
 
 
 def _decrypted(row: McpTask, column: str, default: Any) -> Any:

@@ -308,6 +308,40 @@ async def lose(store: TaskStore, lease_owner: str | None) -> str:
     return task.id
 
 
+@pytest.mark.django_db(transaction=True)
+async def test_lost_task_that_cannot_be_decrypted_fails_without_its_inputs(settings: Any) -> None:
+    store = make_store()
+    task_id = await lose(store, "one")
+    settings.SECRET_KEY = "another key"
+
+    await store.prune()
+    task = await store.load(task_id, "ada")
+
+    assert task is not None
+    assert (task.status, task.error, task.inputs) == (Status.FAILED, LOST, {})
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_expired_tasks_are_deleted_although_others_cannot_be_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = make_store()
+    lost = await lose(store, "one")
+    expired = await store.create(new(), lease_owner=None, is_started=False)
+    past = timezone.now() - timedelta(seconds=1)
+    await McpTask._default_manager.filter(pk=expired.id).aupdate(expires_at=past)
+
+    def fail(task: Task, error: Any) -> Task:
+        raise ValueError("It cannot be settled")
+
+    monkeypatch.setattr(tasks, "fail", fail)
+    with pytest.raises(ValueError, match="It cannot be settled"):
+        await store.prune()
+
+    left = [row.pk async for row in McpTask._default_manager.all()]
+    assert left == [lost]
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let ``act`` happen after the first read of a task that has to fail, and before its change."""
     fail = tasks.fail

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group, Permission, User
 from django.core.checks import run_checks
 from django.core.management import call_command
@@ -28,9 +28,12 @@ from django_mcp.contrib.approvals.models import (
     Decision,
     Phase,
 )
+from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.tasks import Status
+from django_mcp.tasks import store
 from django_mcp.testing import Client, SyncClient
 from django_mcp.transports.http import shutdown
+from tests.contrib.approvals import rows
 from tests.contrib.approvals.till import (
     PERMISSION,
     browser_of,
@@ -41,7 +44,9 @@ from tests.contrib.approvals.till import (
     text_of,
     user,
 )
+from tests.contrib.approvals.worker import approver
 from tests.spec import spec
+from tests.tasks.stored import pass_time
 from tests.waiting import SECONDS, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -187,6 +192,26 @@ def test_arguments_that_cannot_be_decrypted_cannot_be_approved_unseen(
     row = Approval.objects.get()
     assert row.phase == Phase.FAILED
     assert carried_out == []
+
+
+def test_lost_run_that_cannot_be_decrypted_is_shown_with_an_unknown_outcome(
+    ann: User, settings: Any
+) -> None:
+    key, _ = async_to_sync(rows.request)(user_key=str(ann.pk))
+    Approval.objects.get().decide(approver(), Decision.APPROVE, where="page")
+    async_to_sync(store.get().start)(key, "worker")
+    asked = {"name": {"method": "elicitation/create", "params": {}}}
+    change = async_to_sync(store.get().change)
+    change(key, lambda task: tasks.ask(task, asked)[0], lease_owner="worker")
+    settings.SECRET_KEY = "another key"
+    for _ in range(2):
+        pass_time(store.LEASE + 1)
+        assert browser_of(ann).get(LIST).status_code == 200
+    page = browser_of(ann).get(page_of(key))
+
+    assert Approval.objects.all().prune() == 0
+    assert Approval.objects.get().is_unknown
+    assert "its outcome is unknown" in page.text
 
 
 def test_templates_can_be_overridden(key: str, bob: User, settings: Any, tmp_path: Any) -> None:
