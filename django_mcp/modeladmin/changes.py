@@ -32,7 +32,7 @@ def get(call: Call, label: str, pk: str) -> dict[str, Any]:
     """Return the values that the page of an object shows."""
     model_admin = call.find(label)
     visit = call.visit(model_admin, "change_view", pk)
-    page = ObjectPage(visit)
+    page = ObjectPage(call.models, visit)
     obj = page.form.instance
     return {**values.identity(obj), "admin_url": call.link(obj), **page.shown()}
 
@@ -79,12 +79,12 @@ def _save(
     given: Mapping[str, Any],
     rows: Rows,
 ) -> dict[str, Any]:
-    page = ObjectPage(call.visit(model_admin, view, pk))
+    page = ObjectPage(call.models, call.visit(model_admin, view, pk))
     sent = page.sent(call, given, rows)
     visit = call.visit(model_admin, view, pk, data=sent.data, files=sent.files)
     if visit.saved is None:
         if "adminform" in visit.context:
-            raise ObjectPage(visit).problems(sent)
+            raise ObjectPage(call.models, visit).problems(sent)
         raise ToolError(" ".join(visit.messages) or "The admin did not save the object.")
     result = {**values.identity(visit.saved), "admin_url": call.link(visit.saved)}
     return {**result, "messages": visit.messages}

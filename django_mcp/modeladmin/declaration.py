@@ -168,7 +168,7 @@ class _Pattern:
         if not self.has_own_permission:
             permission = HasModelPermission(models, model_admin, self.name)
         arguments = self.input.map(partial(_with_model, model.label))
-        schema = model_schemas.of_tool(self.name, self.input.schema, model_admin)
+        schema = model_schemas.of_tool(self.name, self.input.schema, models, model_admin)
         return replace(
             self.tool,
             name=f"{self.tool.name}_{model.app_label}_{model.model_name}",

@@ -75,7 +75,7 @@ def _form(call: Call, model_admin: AnyModelAdmin, pk: str | None) -> dict[str, A
         return {"form": "You may add none. Give pk to see the form of an object."}
     try:
         visit = call.visit(model_admin, "add_view" if pk is None else "change_view", pk)
-        return {"form": ObjectPage(visit).described(reads_only)}
+        return {"form": ObjectPage(call.models, visit).described(reads_only)}
     except (PermissionDenied, Http404, ToolError) as error:
         if pk is not None:
             raise

@@ -192,6 +192,6 @@ def autocomplete(
     """Return the options of a field of a page."""
     model_admin = call.find(label)
     view = "add_view" if pk is None else "change_view"
-    page = ObjectPage(call.visit(model_admin, view, pk))
+    page = ObjectPage(call.models, call.visit(model_admin, view, pk))
     matching = options.matching(call, page.field(field), text)
     return {"options": options.as_json(matching, limit)}

@@ -22,14 +22,14 @@ from django_mcp.forms.fields import field_argument
 from django_mcp.forms.tool import is_filled_in, is_required
 from django_mcp.modeladmin import lists, values
 from django_mcp.modeladmin.html_forms import FILE
-from django_mcp.modeladmin.models import AnyModelAdmin
+from django_mcp.modeladmin.models import AnyModelAdmin, Models
 
 Schema = dict[str, Any]
 
 KEY: Schema = {"type": ["integer", "string"]}
 
 
-def of_tool(name: str, schema: Schema, model_admin: AnyModelAdmin) -> Schema:
+def of_tool(name: str, schema: Schema, models: Models, model_admin: AnyModelAdmin) -> Schema:
     """Return the schema of a tool with the fields, filters, columns or actions of a model."""
     properties = dict(schema["properties"])
     for argument, describe in KNOWN.get(name, {}).items():
@@ -37,7 +37,8 @@ def of_tool(name: str, schema: Schema, model_admin: AnyModelAdmin) -> Schema:
         with suppress(Exception):
             properties[argument] = {**properties[argument], **describe(model_admin)}
     with suppress(Exception):
-        if not model_admin.get_inlines(HttpRequest(), None):
+        inlines = model_admin.get_inlines(HttpRequest(), None)
+        if not any(models.shows_rows(inline.model) for inline in inlines):
             properties.pop("inlines", None)
     return {**schema, "properties": properties}
 

@@ -95,7 +95,22 @@ class Models:
 
     def is_read_only(self, model_admin: AnyModelAdmin) -> bool:
         """Whether tools only read a model, whatever the caller may do in a browser."""
-        return self.reads_only or model_admin.opts.app_label in DECIDED_BY_PEOPLE
+        return self.only_reads_rows(model_admin.model)
+
+    def only_reads_rows(self, model: Any) -> bool:
+        """Whether tools only read the rows of a model, also those of an inline."""
+        return self.reads_only or model._meta.app_label in DECIDED_BY_PEOPLE
+
+    def shows_rows(self, model: Any) -> bool:
+        """Whether pages of other models have the inlines of a model.
+
+        ``include`` names the models with pages. Their inlines belong to them, also if it does not
+        name the models of these.
+        """
+        names = _names_of(model)
+        if not names.isdisjoint(self.exclude):
+            return False
+        return model._meta.app_label not in OF_CALLERS or not names.isdisjoint(self.include)
 
     def may(self, model_admin: AnyModelAdmin, perms: Mapping[str, bool]) -> list[str]:
         """Return the names of permissions of the caller that tools can use."""
@@ -118,12 +133,17 @@ class Models:
         return obj is not None and model_admin.has_view_or_change_permission(request, obj)
 
     def _is_offered(self, model: Any) -> bool:
-        names = {model._meta.app_label, model._meta.label}
+        names = _names_of(model)
         if not names.isdisjoint(self.exclude):
             return False
         if self.include:
             return not names.isdisjoint(self.include)
         return model._meta.app_label not in OF_CALLERS
+
+
+def _names_of(model: Any) -> set[str]:
+    """Return the names by which ``include`` and ``exclude`` mean a model."""
+    return {model._meta.app_label, model._meta.label}
 
 
 def checked_names(option: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -18,13 +18,17 @@ from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.fields import field_argument, tool_error
 from django_mcp.forms.tool import form_data
 from django_mcp.modeladmin import options, values
-from django_mcp.modeladmin.calls import Call, Visit
+from django_mcp.modeladmin.calls import READ_ONLY, Call, Visit
 from django_mcp.modeladmin.html_forms import FILE
+from django_mcp.modeladmin.models import Models
 from django_mcp.runtime.django_types.saving import KEY_CHANGED, key_names
 
 DELETE = "DELETE"
 ROW_KEYS = ("pk", "delete")
 """The members of a row of an inline besides its fields."""
+INVALID_HIDDEN = (
+    "The page has rows that only a browser shows, and they are not valid: open it there."
+)
 MANAGEMENT = ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")
 
 
@@ -45,11 +49,18 @@ class Sent:
 class ObjectPage:
     """The page to add or to change an object."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, models: Models, visit: Visit) -> None:
         self.adminform = visit.required("adminform")
         self.form = self.adminform.form
-        self.inlines = {
+        self._models = models
+        # A page is sent with all of its inlines, so that the site validates what it requires.
+        self._all_inlines = {
             each.formset.prefix: each for each in visit.context["inline_admin_formsets"]
+        }
+        self.inlines = {
+            name: each
+            for name, each in self._all_inlines.items()
+            if models.shows_rows(each.formset.model)
         }
 
     def shown(self) -> dict[str, Any]:
@@ -67,7 +78,8 @@ class ObjectPage:
     def described(self, reads_only: bool) -> dict[str, Any]:
         """Return the fields of the form, those that are only shown, and the inlines."""
         inlines = [
-            _described_inline(name, inline, reads_only) for name, inline in self.inlines.items()
+            _described_inline(name, inline, reads_only or self._only_reads(inline))
+            for name, inline in self.inlines.items()
         ]
         return {**_described_fields(self.adminform), **({"inlines": inlines} if inlines else {})}
 
@@ -94,7 +106,9 @@ class ObjectPage:
         for name in rows:
             if name not in self.inlines:
                 raise _unknown(name, [*self.inlines], "inline")
-        for name, inline in self.inlines.items():
+            if self._only_reads(self.inlines[name]):
+                raise ToolError(f"{name}: {READ_ONLY}")
+        for name, inline in self._all_inlines.items():
             _InlineRows(call, name, inline, sent).add([*rows.get(name, ())])
         return sent
 
@@ -106,7 +120,13 @@ class ObjectPage:
             for index, form in enumerate(inline.formset.forms):
                 place = sent.rows.get((name, index), f"{name}[pk={form.instance.pk}]")
                 lines += _error_lines(form, place)
+        hidden = [each for name, each in self._all_inlines.items() if name not in self.inlines]
+        if not all(inline.formset.is_valid() for inline in hidden):
+            lines.append(INVALID_HIDDEN)
         return tool_error("The form is not valid.", lines)
+
+    def _only_reads(self, inline: Any) -> bool:
+        return self._models.only_reads_rows(inline.formset.model)
 
 
 class _InlineRows:
