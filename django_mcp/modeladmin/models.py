@@ -102,10 +102,9 @@ class Models:
         return self.reads_only or model._meta.app_label in DECIDED_BY_PEOPLE
 
     def shows_rows(self, model: Any) -> bool:
-        """Whether pages of other models have the inlines of a model.
+        """Whether the page of another model shows the rows of a model as an inline.
 
-        ``include`` names the models with pages. Their inlines belong to them, also if it does not
-        name the models of these.
+        ``include`` names the models with pages, and their inlines belong to these pages.
         """
         names = _names_of(model)
         if not names.isdisjoint(self.exclude):

@@ -157,10 +157,24 @@ class _InlineRows:
             self._add_existing(index, row_form, changed.get(pk))
         for index, (place, row) in enumerate(new, start=len(existing)):
             self._add_new(index, place, row)
+        given = len(existing) + len(new)
+        blank = self._required_blanks(given)
+        for place, (index, row_form) in enumerate(blank.items(), start=len(rows)):
+            self._sent.rows[self._name, index] = f"{self._name}[{place}]"
+            self._sent.add(form_data(row_form.form, {}, _sent_names(row_form)))
         management = self._formset.management_form
-        counts = (len(existing) + len(new), len(existing), 0, 1000)
+        counts = (given + len(blank), len(existing), 0, 1000)
         for name, count in zip(MANAGEMENT, counts, strict=True):
             self._sent.data[management.add_prefix(name)] = count
+
+    def _required_blanks(self, given: int) -> dict[int, Any]:
+        """Return the blank forms that the page shows up to ``min_num``, by their indexes.
+
+        A browser sends them, and the site requires them to be filled in.
+        """
+        shown = [*self._inline][: len(self._formset.forms)]
+        required = min(self._formset.min_num, len(shown))
+        return {index: shown[index] for index in range(given, required)}
 
     def _add_existing(
         self, index: int, row_form: Any, change: tuple[int, Mapping[str, Any]] | None
@@ -189,6 +203,11 @@ class _InlineRows:
         blank = _blank_row(self._inline)
         if blank is None or row.get("delete"):
             raise ToolError(f"{path}: you may not add rows here; a row that is there has a pk.")
+        most = self._formset.max_num
+        if index >= most >= 0:
+            raise ToolError(
+                f"{path}: the page has room for {most} rows, with those that are there."
+            )
         form = blank.form
         form.prefix = self._formset.add_prefix(index)
         self._sent.rows[self._name, index] = path
@@ -342,6 +361,7 @@ def _described_inline(name: str, inline: Any, reads_only: bool) -> dict[str, Any
             "change": bool(inline.has_change_permission and not reads_only),
             "delete": bool(inline.has_delete_permission and formset.can_delete and not reads_only),
         },
+        "min": formset.min_num or None,
         "max": formset.max_num if formset.max_num < 1000 else None,
         **({} if row is None else _described_fields(row)),
     }

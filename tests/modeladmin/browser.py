@@ -63,6 +63,8 @@ class Browser:
                 if (pk := row.get("pk")) is None:
                     index = new
                     new += 1
+                    if new > int(data[f"{prefix}-MAX_NUM_FORMS"][0]):
+                        raise NoInput  # The page has no link to add a row.
                     _add_row(data, prefix, index)
                 else:
                     index = keys.index(str(pk))

@@ -12,7 +12,10 @@ from django_mcp import Server
 from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.modeladmin import admin_tools, models
 from django_mcp.testing import SyncClient
-from example_site.helpdesk.models import Refund, Ticket
+from example_site.helpdesk.models import Comment, Customer, Refund, Ticket
+from tests.modeladmin import backstage
+from tests.modeladmin.browser import Browser
+from tests.modeladmin.conftest import Ask
 from tests.modeladmin.reading import TICKET, read
 
 USER = "auth.User"
@@ -131,3 +134,61 @@ def test_inline_that_people_decide_about_is_only_read(
     written.assert_error("refunds: Tools only read this model: a person decides on its page.")
     refund.refresh_from_db()
     assert refund.amount == 5
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+def test_rows_up_to_the_minimum_are_required_as_in_a_browser(
+    ask: Ask, root: User, acme: Customer, monkeypatch: pytest.MonkeyPatch, extra: int
+) -> None:
+    monkeypatch.setattr(backstage.CommentInline, "min_num", 2)
+    monkeypatch.setattr(backstage.CommentInline, "extra", extra)
+    values = {"customer": acme.pk, "subject": "Screen", "description": "Dark"}
+    row = {"text": "first"}
+    for rows in ([], [row]):
+        inlines = {"comments": rows} if rows else {}
+        missing = range(len(rows), 2)
+        result = ask(root, "add", model=TICKET, values=values, inlines=inlines)
+        lines = [f"comments[{place}].text: This field is required." for place in missing]
+        assert result.assert_error().text.splitlines()[1:] == lines
+        in_browser = Browser("backstage", root).save(Ticket, None, values, inlines)
+        assert len(in_browser) == len(lines)
+        assert not Ticket.objects.exists()
+    ask(root, "add", model=TICKET, values=values, inlines={"comments": [row, row]}).assert_ok()
+    assert Comment.objects.count() == 2
+
+
+def test_rows_that_are_there_count_for_the_minimum(
+    ask: Ask, root: User, ticket: Ticket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backstage.CommentInline, "min_num", 2)
+    page = {"model": TICKET, "pk": ticket.pk, "values": {"subject": "Screen"}}
+    ask(root, "change", **page).assert_ok()
+    Comment.objects.filter(text="second").delete()
+    ask(root, "change", **page).assert_error("comments[0].text: This field is required.")
+
+
+@pytest.mark.parametrize("most", [0, 2, 3])
+def test_rows_beyond_the_maximum_are_refused_as_in_a_browser(
+    ask: Ask, root: User, ticket: Ticket, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(backstage.CommentInline, "max_num", most)
+    page = {"model": TICKET, "pk": ticket.pk}
+    # Rows that are there can be changed, also if there are too many.
+    first = ticket.comments.all()[0]
+    rows = [{"pk": first.pk, "text": "changed"}]
+    ask(root, "change", **page, inlines={"comments": rows}).assert_ok()
+    new = [{"text": "third"}, {"text": "fourth"}]
+    result = ask(root, "change", **page, inlines={"comments": new})
+    assert Browser("backstage", root).save(Ticket, ticket.pk, {}, {"comments": new}) == "refused"
+    place = max(most - 2, 0)
+    result.assert_error(f"comments[{place}]: the page has room for {most} rows")
+    assert ticket.comments.count() == 2
+
+
+def test_description_has_the_least_and_the_most_rows(
+    ask: Ask, root: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backstage.CommentInline, "min_num", 1)
+    monkeypatch.setattr(backstage.CommentInline, "max_num", 5)
+    (inline,) = read(ask(root, "describe_model", model=TICKET))["form"]["inlines"]
+    assert (inline["min"], inline["max"]) == (1, 5)
