@@ -79,7 +79,9 @@ def _of_changelist(call: Call, field: Any, text: str) -> Iterator[Option]:
     rows = model_admin.get_queryset(call.request)
     rows = rows.filter(pk__in=field.queryset.order_by().values("pk"))
     if text:
-        rows = model_admin.get_search_results(call.request, rows, text)[0]
+        rows, may_have_duplicates = model_admin.get_search_results(call.request, rows, text)
+        if may_have_duplicates:
+            rows = rows.distinct()
     return ((key(field, row), field.label_from_instance(row)) for row in rows[:MAX_SCANNED])
 
 

@@ -9,6 +9,7 @@ from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
 
 from example_site.helpdesk.models import Comment, Customer, Refund, Ticket
+from tests.modeladmin import backstage
 from tests.modeladmin.conftest import Ask, Staff
 from tests.modeladmin.reading import TICKET, read
 
@@ -146,6 +147,18 @@ def test_raw_id_field_takes_a_key(ask: Ask, root: User, ticket: Ticket) -> None:
     assert page["values"]["amount"] == "12.50"
     found = read(ask(root, "autocomplete", model="helpdesk.Refund", field="ticket", text="Prin"))
     assert found["options"] == [{"key": ticket.pk, "label": str(ticket)}]
+
+
+def test_search_over_a_join_finds_each_row_of_a_raw_id_field_once(
+    ask: Ask, root: User, ticket: Ticket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backstage.TicketsOfCaller, "search_fields", ["subject", "comments__text"])
+    Comment.objects.update(text=str(ticket))
+    arguments = {"model": "helpdesk.Refund", "field": "ticket", "text": str(ticket)}
+    found = read(ask(root, "autocomplete", **arguments))
+    assert found["options"] == [{"key": ticket.pk, "label": str(ticket)}]
+    values = {"ticket": str(ticket), "amount": "12.50", "reason": "Late"}
+    ask(root, "add", model="helpdesk.Refund", values=values).assert_ok()
 
 
 def test_missing_object_is_an_error(ask: Ask, root: User) -> None:
