@@ -94,7 +94,7 @@ class Declared:
     """The operation in the code of the site, or in its document."""
     view_name: str
     name: str
-    """Of its method."""
+    """Of its method, or its action: the operations of a group have different names."""
     find: Callable[[], Any]
     """Returns the operation; raises ConfigurationError if there is none."""
     options: Mapping[str, Any]

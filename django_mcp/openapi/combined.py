@@ -45,10 +45,16 @@ class Combination:
         self._members: dict[str, ToolComponent] = {}
 
     def add(self, action: str, component: ToolComponent, options: Mapping[str, Any]) -> None:
-        """Add an operation; raises ConfigurationError for options that one of several cannot have.
+        """Add an operation; raises ConfigurationError for a name that another one has.
 
-        A permission of its own, for instance, would not be asked.
+        It also raises it for options that one of several cannot have: a permission of its own, for
+        instance, would not be asked.
         """
+        if action in self._members:
+            raise ConfigurationError(
+                f"its tool has another action {action!r} already: leave one of them out, or "
+                "declare it without one_tool_per_view"
+            )
         if own := options.keys() - self._options.keys() - OF_ACTIONS:
             raise ConfigurationError(
                 f"the action {action!r} has the option {sorted(own)[0]!r}, which is that of a "

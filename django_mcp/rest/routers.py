@@ -113,6 +113,7 @@ class DeclaredUrls:
             options={"name": name, **self.common, **self.options.get(name, {})},
             choices=self.choices,
             group=group if is_viewset(endpoint.view_class) else None,
+            action=endpoint.action_name,
         )
 
 
@@ -145,10 +146,14 @@ class Endpoint:
         """The noun and the action, as for a view set that is declared by itself."""
         if not is_viewset(self.view_class):
             return default_name(self.view_class, self.method, self.action)
-        action = self.action.removesuffix("_view")
-        if self.is_further_method:
-            action = f"{VERBS.get(self.method, self.method)}_{action}"
-        return f"{singular(self._noun)}_{action}"
+        return f"{singular(self._noun)}_{self.action_name.removesuffix('_view')}"
+
+    @property
+    def action_name(self) -> str:
+        """The action, after a verb for a further method."""
+        if not self.is_further_method:
+            return self.action
+        return f"{VERBS.get(self.method, self.method)}_{self.action}"
 
     @property
     def plural(self) -> str:

@@ -50,14 +50,18 @@ def declare(
     options: Mapping[str, Any],
     choices: Mapping[str, Any],
     group: Group | None = None,
+    action: str | None = None,
 ) -> Declared:
-    """Return one operation of a view, as its author declares it."""
+    """Return one operation of a view, as its author declares it.
+
+    ``name`` is that of its method, and ``action`` its name in a group, by default the same.
+    """
     view_name = str(view_class.__qualname__)
     return Declared(
         source=SOURCE,
         where=f"{view_class.__module__}.{view_name}.{name}",
         view_name=view_name,
-        name=name,
+        name=action or name,
         find=find,
         options=options,
         choices=choices,

@@ -153,6 +153,38 @@ def test_action_of_several_methods_is_a_tool_of_each(
         assert call(name, id=1)["structuredContent"] == {"method": method}
 
 
+def test_one_tool_has_an_action_for_each_method(
+    server: Server, monkeypatch: pytest.MonkeyPatch, call: Call
+) -> None:
+    router = SimpleRouter()
+    router.register("replies", NotesViewSet, basename="reply")
+    monkeypatch.setattr(urls, "urlpatterns", [path("notes/", include(router.urls))])
+    rest_tools(router, read_only=False, one_tool_per_view=True, include=["*_notes"], server=server)
+
+    tool: Any = server.components.find("tool", "replies")
+    methods = {"notes": "GET", "create_notes": "POST", "delete_notes": "DELETE"}
+    assert {*tool.input_schema["properties"]["action"]["enum"]} == {*methods}
+    for name, method in methods.items():
+        assert call("replies", action=name, id=1)["structuredContent"] == {"method": method}
+
+
+def test_second_action_of_a_name_in_one_tool_is_reported(
+    server: Server, monkeypatch: pytest.MonkeyPatch, call: Call, tickets: list[Ticket]
+) -> None:
+    other = type("TicketViewSet", (PagesAPIViewSet,), {"list": PagesAPIViewSet.listing_view})
+    served = [
+        path("tickets/", api.TicketViewSet.as_view({"get": "list"})),
+        path("others/", other.as_view({"get": "list"})),
+    ]
+    monkeypatch.setattr(urls, "urlpatterns", served)
+    for view_class in (api.TicketViewSet, other):
+        rest_tools(view_class, ["list"], one_tool_per_view=True, server=server)
+
+    assert names(server) == {"ticket"}
+    (reason,) = availability.missing(server).values()
+    assert "has another action 'list' already: leave one of them out, or declare it" in reason
+
+
 def test_include_and_exclude_choose_by_name(server: Server, router: SimpleRouter) -> None:
     rest_tools(router, include=["*_list", "ticket_*"], exclude=["saved_*"], server=server)
 
