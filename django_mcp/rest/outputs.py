@@ -51,9 +51,12 @@ def output_schema(operation: Operation, view: Any) -> Schema | None:
     """Return the schema of the response of an operation, or None where it is not certain."""
     if not _is_plain(operation, view):
         return None
-    schema = serializer_schema(operation.serializer(view))
+    serializer = operation.serializer(view)
+    schema = serializer_schema(serializer)
     if schema is None or operation.action != "list":
         return schema
+    if not _writes_each_row(type(serializer)):
+        return None
     items: Schema = {"type": "array", "items": schema}
     return items if view.paginator is None else _page(view.paginator, items)
 
@@ -62,7 +65,7 @@ def names_of_rows(operation: Operation, view: Any) -> Sequence[str]:
     """Return the names of the fields in a list's rows; none where they are not known."""
     try:
         serializer = operation.serializer(view)
-        if not _writes_fields(serializer):
+        if not (_writes_fields(serializer) and _writes_each_row(type(serializer))):
             return ()
         return [name for name, it in serializer.fields.items() if not it.write_only]
     except DatabaseError:
@@ -78,6 +81,18 @@ def _writes_fields(serializer: Any) -> bool:
     kind = type(serializer)
     own = serializers.Serializer
     return kind.to_representation is own.to_representation and kind.data is own.data
+
+
+def _writes_each_row(kind: Any) -> bool:
+    """Whether a list of a serializer is a list of its objects, as REST framework makes it."""
+    own = serializers.ListSerializer
+    of_many = getattr(getattr(kind, "Meta", None), "list_serializer_class", own)
+    make_list = getattr(kind.many_init, "__func__", None)
+    return (
+        of_many.to_representation is own.to_representation
+        and of_many.data is own.data
+        and make_list is vars(serializers.BaseSerializer)["many_init"].__func__
+    )
 
 
 _open: ContextVar[tuple[Any, ...]] = ContextVar("django_mcp.rest.outputs", default=())

@@ -48,6 +48,24 @@ class Paged(Customers):
     pagination_class = Pages
 
 
+class ByName(serializers.ListSerializer):  # type: ignore[misc]
+    """Writes the names of customers, and no objects."""
+
+    def to_representation(self, data: Any) -> Any:
+        return [customer.name for customer in data]
+
+
+class ByNameSerializer(CustomerSerializer):
+    class Meta(CustomerSerializer.Meta):
+        list_serializer_class = ByName
+
+
+class Wrapped(CustomerSerializer):
+    @classmethod
+    def many_init(cls, *args: Any, **kwargs: Any) -> Any:
+        return ByName(*args, child=cls(), **kwargs)
+
+
 @pytest.fixture
 def server(server: Server, monkeypatch: pytest.MonkeyPatch, users: Users) -> Server:
     routes = {"customers/": Customers, "unlimited/": Unlimited, "paged/": Paged}
@@ -129,6 +147,27 @@ def test_list_that_has_room_is_returned_as_a_whole(server: Server) -> None:
         result = client.call_tool("customers_list")
     assert len(rows_of(result)) == 3
     assert len(result["content"]) == 1
+
+
+@pytest.mark.parametrize("kind", [ByNameSerializer, Wrapped])
+@pytest.mark.parametrize("pagination", [None, Pages])
+def test_list_of_a_serializer_with_other_rows_has_no_schema(
+    server: Server, monkeypatch: pytest.MonkeyPatch, kind: Any, pagination: Any
+) -> None:
+    members = {"serializer_class": kind, "pagination_class": pagination}
+    view_class = type("Names", (Customers,), members)
+    urls.urlpatterns.append(path("names/", view_class.as_view({"get": "list"})))
+    rest_tools(view_class, ["list"], server=server)
+
+    customer = Customer.objects.order_by("id")[0]
+    with SyncClient(server) as client:
+        result = client.call_tool("names_list").assert_ok()
+        tools = {tool["name"]: tool for tool in client.list_tools()}
+    structured = result.structured
+    listed = structured["results"] if pagination else structured
+    rows = listed["result"] if isinstance(listed, dict) else listed
+    assert rows[0] == customer.name
+    assert "fields" not in tools["names_list"]["inputSchema"]["properties"]
 
 
 def test_list_that_has_become_shorter_has_no_more_rows(server: Server) -> None:
