@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -20,31 +20,72 @@ COOKIE = "cookie"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. ``separator`` joins the items of a list; without one it is repeated."""
+    """One parameter. ``separator`` joins the items of a list, or the names and values of an object.
+
+    Without one, each item has the name of the parameter, and each value of an object its own.
+    """
 
     name: str
     schema: Schema
     is_required: bool = False
     separator: str | None = None
     place: str = QUERY
+    is_deep: bool = False
+    """Whether values of an object have names such as ``name[key]``."""
 
-    def values(self, value: Any) -> Iterable[str]:
-        """Return the values in the query for the value of an argument."""
-        values = value if isinstance(value, list) else [value]
-        items = [str(each).lower() if isinstance(each, bool) else str(each) for each in values]
-        return items if self.separator is None else [self.separator.join(items)]
+    def has_own_names(self, value: Any) -> bool:
+        """Whether the names of an object are sent beside its values."""
+        return isinstance(value, dict) and (self.is_deep or self.separator is None)
+
+    def pairs(self, value: Any) -> Iterator[tuple[str, str]]:
+        """Yield the names and values that are sent for an argument; raises ToolError."""
+        if self.has_own_names(value):
+            yield from _members(self.name, value, is_deep=self.is_deep)
+            return
+        if isinstance(value, dict):
+            texts = [text for pair in _members(self.name, value, is_deep=False) for text in pair]
+        else:
+            texts = _texts(self.name, value)
+        joined = texts if self.separator is None else [self.separator.join(texts)]
+        for text in joined:
+            yield self.name, text
+
+
+def _members(path: str, value: Mapping[str, Any], *, is_deep: bool) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of an object; raises ToolError."""
+    for key, member in value.items():
+        inner = f"{path}[{key}]"
+        if isinstance(member, dict) and is_deep:
+            yield from _members(inner, member, is_deep=True)
+        elif member is not None:
+            for text in _texts(inner, member):
+                yield inner if is_deep else key, text
+
+
+def _texts(path: str, value: Any) -> list[str]:
+    """Return a value as text, or each item of a list; raises ToolError for what has no text."""
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(each, list | dict) for each in values):
+        raise ToolError(f"{path}: an object or a list cannot be sent here")
+    return [str(each).lower() if isinstance(each, bool) else str(each) for each in values]
 
 
 def encode(parameters: Iterable[Parameter], arguments: Mapping[str, Any]) -> str:
-    """Return the query string for the arguments that are parameters; None is left out."""
-    return urlencode(
-        [
-            (each.name, value)
-            for each in parameters
-            if each.place == QUERY and arguments.get(each.name) is not None
-            for value in each.values(arguments[each.name])
-        ]
-    )
+    """Return the query string for the arguments that are parameters; raises ToolError.
+
+    None is left out. A member of an object cannot have the name of another parameter.
+    """
+    queried = [each for each in parameters if each.place == QUERY]
+    names = {each.name for each in queried}
+    sent: list[tuple[str, str]] = []
+    for parameter in queried:
+        value = arguments.get(parameter.name)
+        pairs = () if value is None else parameter.pairs(value)
+        for name, text in pairs:
+            if name in names and name != parameter.name:
+                raise ToolError(f"{parameter.name}[{name}]: {name} is a parameter of its own")
+            sent.append((name, text))
+    return urlencode(sent)
 
 
 def headers(parameters: Iterable[Parameter], arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -56,7 +97,9 @@ def headers(parameters: Iterable[Parameter], arguments: Mapping[str, Any]) -> di
     for parameter in parameters:
         value = arguments.get(parameter.name)
         if parameter.place == HEADER and value is not None:
-            text = ",".join(parameter.values(value))
+            is_named = parameter.has_own_names(value)
+            pairs = parameter.pairs(value)
+            text = ",".join("=".join(pair) if is_named else pair[1] for pair in pairs)
             is_latin = all(ord(character) < 256 for character in text)
             if not text.isprintable() or not is_latin:
                 raise ToolError(f"{parameter.name}: a header cannot have these characters")
@@ -70,15 +113,18 @@ def of_openapi(parameter: Mapping[str, Any], *, place: str = QUERY) -> Parameter
     schema = with_examples(schema, parameter)
     if description := parameter.get("description"):
         schema = {**schema, "description": str(description)}
-    is_joined = parameter.get("explode") is False or parameter.get("style") in SEPARATORS
-    separator = SEPARATORS.get(parameter.get("style", "form"), ",") if is_joined else None
+    style = parameter.get("style", "simple" if place == HEADER else "form")
+    # Only the style "form" is exploded unless the document says otherwise.
+    is_exploded = parameter.get("explode", style in ("form", DEEP))
+    is_joined = not is_exploded or style in SEPARATORS
+    separator = SEPARATORS.get(style, ",") if is_joined else None
     required = bool(parameter.get("required"))
     name = str(parameter["name"])
     if name.endswith(OF_SEVERAL) and schema.get("type") not in ("array", None):
         # A filter that takes several values is often described by the type of one.
         schema = several(schema)
         separator = ","
-    return Parameter(name, schema, required, separator, place)
+    return Parameter(name, schema, required, separator, place, style == DEEP)
 
 
 def several(schema: Schema) -> Schema:
@@ -89,4 +135,5 @@ def several(schema: Schema) -> Schema:
 
 
 OF_SEVERAL = "__in"
+DEEP = "deepObject"
 SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from django.contrib.auth.models import User
@@ -17,8 +18,10 @@ from django_mcp import ConfigurationError, Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.ninja import NinjaAuthentication
+from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi import availability, openapi_tools
 from django_mcp.openapi.calls.credentials import SESSION
+from django_mcp.openapi.parameters import Parameter, encode, headers, of_openapi
 from django_mcp.testing import SyncClient
 from tests.openapi import ninja_api, plain_views
 from tests.openapi.parity import by_tool
@@ -183,3 +186,46 @@ def test_document_that_cannot_be_read_is_reported(
         assert client.list_tools() == []
     (reason,) = availability.missing(server).values()
     assert message in reason
+
+
+@pytest.mark.parametrize(
+    ("style", "query"),
+    [
+        ({}, "of=a&is_open=true&tag=x&tag=y"),
+        ({"explode": False}, "filter=of,a,is_open,true,tag,x,tag,y"),
+        ({"style": "deepObject"}, "filter[of]=a&filter[is_open]=true&filter[tag]=x&filter[tag]=y"),
+        (
+            {"style": "deepObject", "explode": True},
+            "filter[of]=a&filter[is_open]=true&filter[tag]=x&filter[tag]=y",
+        ),
+        ({"style": "pipeDelimited"}, "filter=of|a|is_open|true|tag|x|tag|y"),
+    ],
+)
+def test_object_is_sent_in_the_style_of_its_parameter(style: dict[str, Any], query: str) -> None:
+    parameter = of_openapi({"name": "filter", "schema": {"type": "object"}, **style})
+    value = {"of": "a", "is_open": True, "tag": ["x", "y"], "none": None}
+    assert unquote(encode([parameter], {"filter": value})) == query
+
+
+@pytest.mark.parametrize(("explode", "text"), [({}, "a,1,b,2"), ({"explode": True}, "a=1,b=2")])
+def test_object_in_a_header_is_sent_in_the_style_of_its_parameter(
+    explode: dict[str, Any], text: str
+) -> None:
+    declared = {"name": "X-Filter", "schema": {"type": "object"}, **explode}
+    parameter = of_openapi(declared, place="header")
+    assert headers([parameter], {"X-Filter": {"a": 1, "b": 2}}) == {"x-filter": text}
+
+
+def test_object_within_an_object_is_sent_only_by_deep_names() -> None:
+    schema = {"name": "filter", "schema": {"type": "object"}}
+    value = {"filter": {"date": {"after": "2026-01-01"}}}
+    deep = of_openapi({**schema, "style": "deepObject"})
+    assert unquote(encode([deep], value)) == "filter[date][after]=2026-01-01"
+    with pytest.raises(ToolError, match=r"filter\[date\]: an object or a list cannot be sent here"):
+        encode([of_openapi(schema)], value)
+
+
+def test_member_of_an_object_is_no_other_parameter() -> None:
+    exploded = of_openapi({"name": "filter", "schema": {"type": "object"}})
+    with pytest.raises(ToolError, match="version is a parameter of its own"):
+        encode([exploded, Parameter("version", {})], {"filter": {"version": "2"}, "version": "1"})
