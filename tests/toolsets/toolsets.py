@@ -61,6 +61,31 @@ def customers(models: Any, **attributes: Any) -> type[ModelToolset]:
     return type("Customers", (ModelToolset,), {**declared, **attributes})
 
 
+def sections(models: Any, **attributes: Any) -> type[ModelToolset]:
+    """Sections of the caller's team."""
+
+    def get_queryset(self: Any, frame: Any) -> Any:
+        return models.Section.objects.filter(team__name=frame.user.username)
+
+    declared = {
+        "model": models.Section,
+        "fields": ["number", "name"],
+        "get_queryset": get_queryset,
+    }
+    return type("Sections", (ModelToolset,), {**declared, **attributes})
+
+
+def meetings(models: Any, **attributes: Any) -> type[ModelToolset]:
+    """All meetings, which name their sections by number."""
+    declared = {
+        "model": models.Meeting,
+        "operations": ["list", "get", "update"],
+        "fields": ["pk", "slug", "start", "end", "section", "section__name"],
+        "filter_fields": {"section": ["exact"]},
+    }
+    return type("Meetings", (ModelToolset,), {**declared, **attributes})
+
+
 def new(desk: Desk, **values: Any) -> dict[str, Any]:
     """The arguments of a ticket that may be created."""
     models = desk.models

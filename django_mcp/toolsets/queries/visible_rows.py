@@ -64,7 +64,8 @@ class VisibleRows:
             # Never true of a related row. An empty subquery would leave a constant, and PostgreSQL
             # does not sort by one.
             return Q(**{f"{source}__isnull": True})
-        return Q(**{f"{source}__in": rows})
+        # A foreign key with to_field stores another value than the primary key.
+        return Q(**{f"{source}__pk__in": rows})
 
 
 def visible(

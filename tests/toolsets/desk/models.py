@@ -195,6 +195,36 @@ class Lot(models.Model):
         app_label = "toolset_desk"
 
 
+class Section(models.Model):
+    """Other rows name it by its number."""
+
+    number = models.IntegerField(unique=True)
+    name = models.CharField(max_length=20)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE)
+
+    class Meta:
+        app_label = "toolset_desk"
+
+
+class Meeting(models.Model):
+    """It has rules about several of its values."""
+
+    slug = models.SlugField(unique_for_date="start")
+    kind = models.CharField(max_length=20, choices=[("talk", "Talk")], default="talk")
+    start = models.DateField()
+    end = models.DateField()
+    section = models.ForeignKey(Section, on_delete=models.CASCADE, to_field="number")
+    guests = models.ManyToManyField(Section, related_name="visits", blank=True)
+
+    class Meta:
+        app_label = "toolset_desk"
+
+    def clean(self) -> None:
+        if self.start and self.end and self.end < self.start:
+            raise ValidationError({"end": "It ends before it starts."})
+
+
 MODELS: tuple[Any, ...] = (
     Team, Customer, Ticket, Comment, Node, Note, Part, Bolt, Profile, Gadget, Branch, Lot,
+    Section, Meeting,
 )  # fmt: skip
