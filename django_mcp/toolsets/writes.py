@@ -76,9 +76,9 @@ class Writer:
         row._state.db = using
         form = self._form(frame, row, sent)
         guard = KeyGuard(form.instance)
-        if form.is_valid():
+        if _is_valid(form, sent, operation):
             _keep_hidden(form, sent, using)
-        if problems := _problems(form, sent, operation):
+        if problems := _problems(form, sent):
             raise ToolError("\n".join(problems))
         if changed := guard.changed():
             raise ChangedKey(changed)
@@ -271,17 +271,44 @@ def _parameter(name: str, field: forms.Field, where: str, *, is_update: bool) ->
     return Parameter(argument.annotation, schema, is_required=is_required(field) and not is_update)
 
 
-def _problems(form: Any, sent: Mapping[str, Any], operation: str) -> list[str]:
+def _is_valid(form: Any, sent: Mapping[str, Any], operation: str) -> bool:
+    """Validate the form.
+
+    An update does not check by themselves the values that it does not change. Rules about several
+    values hold for them, too: those of ``clean``, and of unique values and constraints.
+    """
+    if operation != "update":
+        return bool(form.is_valid())
+    unsent = form.fields.keys() - sent.keys()
+    instance = form.instance
+    clean_form_fields = form._clean_fields
+    clean_model_fields = instance.clean_fields
+
+    def clean_sent_form_fields() -> None:
+        clean_form_fields()
+        for name in unsent & form._errors.keys():
+            del form._errors[name]
+
+    def clean_sent_model_fields(exclude: Collection[str] | None = None) -> None:
+        clean_model_fields(exclude={*(exclude or ()), *unsent})
+
+    form._clean_fields = clean_sent_form_fields
+    instance.clean_fields = clean_sent_model_fields
+    try:
+        return bool(form.is_valid())
+    finally:
+        # The row may be pickled, which a function of its own would prevent.
+        del form._clean_fields
+        del instance.clean_fields
+
+
+def _problems(form: Any, sent: Mapping[str, Any]) -> list[str]:
     """Return the errors of the form, by field.
 
-    Values that an update does not change are not checked. Nulls are an error where a field is
-    optional in the form, and the database cannot have them.
+    Nulls are an error where a field is optional in the form, and the database cannot have them.
     """
     problems = []
-    for name in [*form.errors]:
-        if operation == "update" and name not in sent and name != NON_FIELD_ERRORS:
-            del form.errors[name]
-            continue
+    for name in form.errors:
         for error in form.errors[name]:
             problems.append(str(error) if name == NON_FIELD_ERRORS else f"{name}: {error}")
     if not problems:
@@ -311,9 +338,23 @@ def _check_complete(instance: Any, toolset: type, error: IntegrityError) -> None
 
 def _keep_hidden(form: Any, sent: Mapping[str, Any], using: str) -> None:
     """Keep related rows that the caller cannot see, when it writes those that it can see."""
+    if not form.instance.pk:
+        return
+    relations = _relations_to_many(form.instance)
     for name, field in form.fields.items():
-        if isinstance(field, forms.ModelMultipleChoiceField) and name in sent and form.instance.pk:
+        is_written = name in sent and name in relations
+        if is_written and isinstance(field, forms.ModelMultipleChoiceField):
             present = getattr(form.instance, name).using(using)
             visible: Any = field.queryset
             hidden = present.exclude(pk__in=visible.values("pk"))
             form.cleaned_data[name] = [*form.cleaned_data[name], *hidden]
+
+
+def _relations_to_many(instance: Any) -> set[str | None]:
+    """The attributes of a row that are many related rows. A form may have fields besides them."""
+    meta = instance._meta
+    names: set[str | None] = {field.name for field in meta.many_to_many}
+    for relation in meta.related_objects:
+        if relation.multiple:
+            names.add(relation.get_accessor_name())
+    return names
