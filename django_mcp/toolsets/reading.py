@@ -11,6 +11,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Substr
 from pydantic_core import to_jsonable_python
 
+from django_mcp.core.components import serializers
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.toolsets import access, keyset
 from django_mcp.toolsets.base import BaseToolset
@@ -279,7 +280,7 @@ def _cut(value: Any, longest: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= longest else value[:longest] + CUT
     if isinstance(value, dict | list):
-        text = json.dumps(value, ensure_ascii=False)
+        text = json.dumps(_jsonable(value), ensure_ascii=False)
         return value if len(text) <= longest else text[:longest] + CUT
     return value
 
@@ -287,4 +288,11 @@ def _cut(value: Any, longest: int) -> Any:
 def _length(value: Any) -> int:
     if isinstance(value, str):
         return len(value)
-    return len(json.dumps(value)) if isinstance(value, dict | list) else OTHER_LENGTH
+    if isinstance(value, dict | list):
+        return len(json.dumps(_jsonable(value)))
+    return OTHER_LENGTH
+
+
+def _jsonable(value: Any) -> Any:
+    """A list or dict as it is in JSON: a registered field may have dates in it."""
+    return to_jsonable_python(value, fallback=serializers.json_fallback)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -62,6 +63,19 @@ class NetworkField(models.Field):  # type: ignore[type-arg]
 
     def formfield(self, **options: Any) -> Any:
         return super().formfield(form_class=NetworkFormField, **options)
+
+
+class DaysField(models.Field):  # type: ignore[type-arg]
+    """Several dates and networks, in a column of text."""
+
+    def db_type(self, connection: Any) -> str:
+        return "varchar(90)"
+
+    def from_db_value(self, value: Any, *_: Any) -> Any:
+        return [date.fromisoformat(value), Network("10.0.0.0", 24)]
+
+    def get_prep_value(self, value: Any) -> Any:
+        return value
 
 
 class NetworkForm(forms.Form):
@@ -127,6 +141,39 @@ async def test_toolset_reads_filters_and_writes_a_registered_field(prefix_model:
 
         refused = await client.call_tool("create_prefix", {"network": "10.0.0.0"})
         assert refused.text == "network: Give an address with its prefix."
+
+
+@pytest.fixture
+def plan_model(transactional_db: None) -> Iterator[Any]:
+    with isolate_apps("tests.toolsets.desk"):
+
+        class Plan(models.Model):
+            days = DaysField()
+
+            class Meta:
+                app_label = "toolset_desk"
+
+        with connection.schema_editor() as editor:
+            editor.create_model(Plan)
+        yield Plan
+        with connection.schema_editor() as editor:
+            editor.delete_model(Plan)
+
+
+@pytest.mark.usefixtures("kinds")
+async def test_toolset_reads_a_registered_field_with_a_list_of_dates(plan_model: Any) -> None:
+    register_field_kind(DaysField, list[str], schema={"type": "array"})
+    await plan_model.objects.acreate(days="2026-05-01")
+    user = await User.objects.acreate(username="ann", is_superuser=True)
+    server = Server("plans")
+    declared = {"model": plan_model, "fields": ["pk", "days"], "operations": ["list", "get"]}
+    type("Plans", (ModelToolset,), declared)().register(server)
+    expected = ["2026-05-01", "10.0.0.0/24"]
+    async with Client(server, user=user) as client:
+        page = await client.call_tool("list_plans", {})
+        assert page.structured["items"][0]["days"] == expected
+        row = await client.call_tool("get_plan", {"pk": page.structured["items"][0]["pk"]})
+        assert row.structured["days"] == expected
 
 
 @pytest.mark.usefixtures("kinds", "transactional_db")
