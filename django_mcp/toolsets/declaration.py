@@ -290,6 +290,11 @@ class _Reader:
             raise ConfigurationError(
                 f"{self.where}.search_fields names {name!r}, which is no text: use filter_fields"
             )
+        if not column.path.has_lookup("icontains"):
+            raise ConfigurationError(
+                f"{self.where}.search_fields names {name!r}, which cannot be searched. "
+                f"{lookups.remedy_of_relation(column.path)}"
+            )
         return column.path
 
     def ordered(self, name: str, attribute: str) -> Column:

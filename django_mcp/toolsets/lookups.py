@@ -68,6 +68,8 @@ def build(path: Path, kind: Kind, lookup: str, where: str) -> Filter:
     known_lookup = LOOKUPS.get(last)
     if known_lookup is None or target.family not in known_lookup.families:
         raise _unknown(path, kind, lookup, where)
+    if not path.has_lookup(transforms[0] if transforms else last):
+        raise _unknown(path, kind, lookup, where)
     # "exact" is not in the names of arguments.
     shown = transforms if last == "exact" else [*transforms, last]
     words = [name.replace("_", " ") for name in transforms]
@@ -83,10 +85,26 @@ def build(path: Path, kind: Kind, lookup: str, where: str) -> Filter:
 def _unknown(path: Path, kind: Kind, lookup: str, where: str) -> ConfigurationError:
     possible = [name for name, each in LOOKUPS.items() if kind.family in each.families]
     possible += [name for name, (families, _) in TRANSFORMS.items() if kind.family in families]
+    possible = [name for name in possible if path.has_lookup(name)]
+    message = f"{where} allows the lookup {lookup!r} for {path.name!r}. Possible are: "
+    message += ", ".join(possible)
+    if path.compared_field.is_relation:
+        return ConfigurationError(f"{message}. {remedy_of_relation(path)}")
     return ConfigurationError(
-        f"{where} allows the lookup {lookup!r} for {path.name!r}. Possible are: "
-        f"{', '.join(possible)}, and a lookup after a part of a date, such as 'year__gte'"
+        f"{message}, and a lookup after a part of a date, such as 'year__gte'"
     )
+
+
+def remedy_of_relation(path: Path) -> str:
+    """The remedy for a lookup that a foreign key does not have: name the column it refers to."""
+    *steps, _ = path.name.split(SEPARATOR)
+    field = path.compared_field
+    target = field.target_field.name
+    if not field.remote_field.parent_link:
+        steps.append(path.titled.name)
+        target = "pk" if field is not path.titled else target
+    name = SEPARATOR.join([*steps, target])
+    return f"A foreign key has no others: name {name!r} in its place"
 
 
 def _same(kind: Kind) -> Argument:

@@ -184,7 +184,9 @@ class Reader:
             return []
         key = self.declaration.key.path
         visible_rows = access.visible_rows_of(self.toolset, frame)
-        chosen = visible_rows.queryset.filter(**{f"{key.reference}{SEPARATOR}startswith": typed})
+        chosen = visible_rows.queryset.filter(
+            **{f"{key.text_reference}{SEPARATOR}startswith": typed}
+        )
         first = chosen.order_by(F(key.reference).asc())[:MAX_COMPLETIONS]
         toolset = self.toolset
         if self._checks_objects:

@@ -34,7 +34,8 @@ class Path:
     """Its name for the ORM."""
     key: ColumnKey
     relations: Relations
-    """To the row that has the value. For a foreign key, the related row is one of them."""
+    """To the row that has the value. For a foreign key, the related row is one of them, unless the
+    foreign key is the primary key."""
     models: tuple[type[Model], ...]
     """The related models, in the order of ``relations``."""
     field: Any
@@ -47,6 +48,28 @@ class Path:
         """The relations on the way, each with its model, the nearest first."""
         for count, model in enumerate(self.models, start=1):
             yield self.relations[:count], model
+
+    @property
+    def compared_field(self) -> Any:
+        """The field whose lookups a filter has; a foreign key has few of them."""
+        if self.titled.is_relation and not self.titled.concrete:
+            return self.titled.related_model._meta.pk
+        return self.titled
+
+    def has_lookup(self, name: str) -> bool:
+        """Whether the value has a lookup, or a transform, of this name."""
+        field = self.compared_field
+        return bool(field.get_lookup(name) or field.get_transform(name))
+
+    @property
+    def text_reference(self) -> str:
+        """The name of the value for the ORM that has all lookups of its type."""
+        names = [self.reference]
+        field = self.compared_field
+        while field.is_relation:
+            field = field.target_field
+            names.append(field.name)
+        return SEPARATOR.join(names)
 
 
 def resolve(model: type[Model], name: str, where: str) -> Path:
@@ -71,9 +94,12 @@ def resolve(model: type[Model], name: str, where: str) -> Path:
     reference = name
     if field.is_relation and not _is_parent_link(field):
         _require_single(field, current, name, where)
-        relations.append(field)
         reference = SEPARATOR.join((*steps, field.attname if field.concrete else f"{last}__pk"))
-        steps.append(last)
+        # A row's own key is a part of the row, also where it is the key of a related one.
+        is_own_key = field.concrete and field.primary_key
+        if not is_own_key:
+            relations.append(field)
+            steps.append(last)
     query = model._base_manager.order_by().values(reference).query
     column: Any = query.select[0]
     # The key of a row may itself be a foreign key.
