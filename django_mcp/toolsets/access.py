@@ -16,6 +16,7 @@ from django_mcp.toolsets.queries.paths import Path
 from django_mcp.toolsets.queries.visible_rows import (
     VisibleRows,
     is_everything,
+    keys,
     prefixes,
     related_rows,
     visible,
@@ -113,7 +114,7 @@ def limit_rows(rows: QuerySet[Any], limit: QuerySet[Any]) -> QuerySet[Any]:
     """Return the rows that are also in ``limit``."""
     if is_everything(limit.query):
         return rows
-    return rows.filter(pk__in=limit.order_by().values("pk"))
+    return rows.filter(pk__in=keys(limit))
 
 
 def may_write(
@@ -149,12 +150,12 @@ def _shows(
     toolset: BaseToolset, frame: Frame, model: type[Model], rows: Sequence[Model], using: str
 ) -> bool:
     """Whether the caller sees all of these rows."""
-    keys = {row.pk for row in rows}
+    primary_keys = {row.pk for row in rows}
     where = f"{type(toolset).__qualname__}.get_related_queryset"
     seen = visible(toolset.get_related_queryset(frame, model), model, where)
     if _is_of(toolset, model):
         seen = limit_rows(seen, toolset.get_queryset(frame))
-    return seen.using(using).filter(pk__in=keys).count() == len(keys)
+    return seen.using(using).filter(pk__in=primary_keys).count() == len(primary_keys)
 
 
 def _is_of(toolset: BaseToolset, model: type[Model]) -> bool:

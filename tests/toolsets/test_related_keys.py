@@ -11,6 +11,7 @@ from asgiref.sync import async_to_sync
 from django_mcp import ConfigurationError, Server
 from django_mcp.testing import Client
 from django_mcp.toolsets import ModelToolset
+from django_mcp.toolsets.access import limit_rows
 from tests.toolsets.conftest import Caller, Desk
 from tests.toolsets.toolsets import meetings, sections
 
@@ -157,3 +158,24 @@ def test_lookups_of_a_foreign_key_are_answered(crossed: Desk, lookup: str, user:
     expected = {"exact": 1, "in": 1, "gt": 0, "gte": 1, "lt": 1}.get(lookup, 2)
     found = call("list_meetings", user, **{argument: value})["items"]
     assert len(found) == (expected if not user.permissions else 0)
+
+
+def test_limit_of_rows_keeps_the_order_of_distinct_rows(desk: Desk) -> None:
+    meetings_of_desk = desk.models.Meeting.objects
+    latest = meetings_of_desk.order_by("slug", "-start").distinct("slug")
+    limited = limit_rows(meetings_of_desk.all(), latest)
+    (lookup,) = limited.query.where.children
+    assert lookup.rhs.order_by == ("slug", "-start")
+    assert lookup.rhs.distinct_fields == ("slug",)
+
+
+def test_limit_of_rows_has_the_first_of_each_group(crossed: Desk) -> None:
+    if crossed.connection.vendor != "postgresql":
+        pytest.skip("Only PostgreSQL has DISTINCT ON.")
+    objects = crossed.models.Meeting.objects
+    section = crossed.models.Section.objects.first()
+    for day in (date(2026, 4, 1), date(2026, 6, 1), date(2026, 5, 2)):
+        objects.create(slug="open", start=day, end=day, section=section)
+    latest = objects.order_by("slug", "-start").distinct("slug")
+    limited = limit_rows(objects.filter(slug="open"), latest)
+    assert [row.start for row in limited] == [date(2026, 6, 1)]
