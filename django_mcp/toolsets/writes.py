@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.core.exceptions import NON_FIELD_ERRORS, ImproperlyConfigured
+from django.core.exceptions import NON_FIELD_ERRORS, ImproperlyConfigured, ValidationError
 from django.db import IntegrityError, router, transaction
 from django.db.models import (
     NOT_PROVIDED,
@@ -280,26 +280,52 @@ def _is_valid(form: Any, sent: Mapping[str, Any], operation: str) -> bool:
     if operation != "update":
         return bool(form.is_valid())
     unsent = form.fields.keys() - sent.keys()
+    for name in unsent:
+        _keep_value(form, name)
     instance = form.instance
-    clean_form_fields = form._clean_fields
-    clean_model_fields = instance.clean_fields
+    clean_fields = instance.clean_fields
 
-    def clean_sent_form_fields() -> None:
-        clean_form_fields()
-        for name in unsent & form._errors.keys():
-            del form._errors[name]
+    def clean_sent_fields(exclude: Collection[str] | None = None) -> None:
+        clean_fields(exclude={*(exclude or ()), *unsent})
 
-    def clean_sent_model_fields(exclude: Collection[str] | None = None) -> None:
-        clean_model_fields(exclude={*(exclude or ()), *unsent})
-
-    form._clean_fields = clean_sent_form_fields
-    instance.clean_fields = clean_sent_model_fields
+    instance.clean_fields = clean_sent_fields
     try:
         return bool(form.is_valid())
     finally:
-        # The row may be pickled, which a function of its own would prevent.
-        del form._clean_fields
-        del instance.clean_fields
+        del instance.clean_fields  # The row may be pickled, which it would prevent.
+
+
+def _keep_value(form: Any, name: str) -> None:
+    """Let a field of a form keep its value, whatever its own rules say about it today."""
+    field = form.fields[name]
+    clean = field.clean
+    clean_more: Any = getattr(form, f"clean_{name}", None)
+
+    def keep(*arguments: Any) -> Any:
+        try:
+            return clean(*arguments)
+        except ValidationError:
+            return _present_value(form, name)
+
+    def keep_more() -> Any:
+        try:
+            return clean_more()
+        except ValidationError:
+            return form.cleaned_data[name]
+
+    field.clean = keep
+    if clean_more is not None:
+        setattr(form, f"clean_{name}", keep_more)
+
+
+def _present_value(form: Any, name: str) -> Any:
+    """The value of a row, as the field of its form returns it."""
+    instance = form.instance
+    if name in _relations_to_many(instance):
+        return list(getattr(instance, name).all())
+    if hasattr(instance, name):
+        return getattr(instance, name)
+    return form.get_initial_for_field(form.fields[name], name)
 
 
 def _problems(form: Any, sent: Mapping[str, Any]) -> list[str]:
