@@ -464,6 +464,7 @@ class Deliverer:
     def __init__(self) -> None:
         self.is_stopping = False
         self._is_running = False
+        self._has_failed = False
         self._is_submitting = False
         self._woken = asyncio.Event()
 
@@ -476,7 +477,14 @@ class Deliverer:
         turns: set[asyncio.Task[None]] = set()
         try:
             await self._run(turns)
+        except Exception:
+            # Requests go on in threads: turns store the outcomes of those, and begin no others.
+            self._has_failed = True
+            if turns:
+                await asyncio.wait(turns)
+            raise
         finally:
+            self._has_failed = False
             self._is_running = False
             for turn in turns:
                 turn.cancel()
@@ -501,7 +509,7 @@ class Deliverer:
                 is_idle = False
 
     def _is_over(self) -> bool:
-        return self.is_stopping
+        return self.is_stopping or self._has_failed
 
     def submit_soon(self) -> None:
         """Submit the job to the runner of the site, once for many wake-ups."""

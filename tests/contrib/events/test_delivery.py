@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.utils import timezone
 
 from django_mcp import Server, registry
@@ -588,6 +589,46 @@ async def test_worker_that_stops_begins_nothing_more(
     receiver.status = 200
     await delivery.run()
     assert texts(receiver) == ["one", "two"]
+
+
+async def test_claim_that_fails_leaves_the_outcome_of_a_running_turn(
+    server: Server,
+    noted: Event,
+    ann: User,
+    receiver: FakeReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await subscribed(server, ann, receiver)
+    await emit(noted, "one", "two")
+    arrived = threading.Event()
+    may_answer = threading.Event()
+    claim = delivery.claim
+
+    def answer(_: Any) -> int:
+        arrived.set()
+        may_answer.wait(10)
+        return 200
+
+    def fail(most: int) -> list[Subscription]:
+        raise OperationalError("database is locked")
+
+    receiver.status = answer
+    deliverer = delivery.Deliverer()
+    running = asyncio.ensure_future(deliverer.run())
+    await until(arrived.is_set)
+    monkeypatch.setattr(delivery, "claim", fail)
+    failed = asyncio.ensure_future(deliverer.run())
+    await failed
+    await asyncio.sleep(0.2)
+    may_answer.set()
+    with pytest.raises(OperationalError):
+        await running
+    # The turn ends after its request, and the next one goes on.
+    assert await statuses() == [("delivered", 1, "")]
+    monkeypatch.setattr(delivery, "claim", claim)
+    await deliverer.run()
+    assert texts(receiver) == ["one", "two"]
+    assert len(receiver.requests) == 3
 
 
 async def test_runner_that_fails_is_logged(
