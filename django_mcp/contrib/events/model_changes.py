@@ -2,7 +2,8 @@
 
 A condition became true if it was false for the values that the object was loaded with. These are
 kept beside the object while somebody is interested in events. An object that was loaded before, or
-without some of its fields, is compared with its row, by one query.
+without some of its fields, is compared with its row, by one query. Fields that an object lacks are
+read before its row is deleted.
 
 Django sends no signal for ``QuerySet.update`` and ``bulk_create``: such code calls ``emit``. A save
 in another database than the router names for writing, such as a copy for an archive, is not an
@@ -13,10 +14,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import models, router
-from django.db.models.signals import post_delete, post_init, post_save, pre_save
+from django.db.models.signals import post_delete, post_init, post_save, pre_delete, pre_save
 
 from django_mcp.contrib.events import interest
 from django_mcp.contrib.events.declaration import Event
@@ -42,6 +45,8 @@ def observe(event: Event) -> None:
     for sender in family(model):
         post_save.connect(_saved, sender=sender, dispatch_uid=UID)
         post_delete.connect(_deleted, sender=sender, dispatch_uid=UID)
+        if event.on == "deleted":
+            pre_delete.connect(_deleting, sender=sender, dispatch_uid=UID)
         if event.when is not None:
             post_init.connect(_loaded, sender=sender, dispatch_uid=UID)
             pre_save.connect(_saving, sender=sender, dispatch_uid=UID)
@@ -151,11 +156,27 @@ def _with(instance: Any, values: Mapping[str, Any]) -> Any:
     return copied
 
 
-def _deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:
-    for event in _wanted(sender, using):
+def _of_deletion(sender: Any, using: str) -> list[Event]:
+    """Return the events of the deletion of a row that somebody is interested in."""
+    return [
+        event
+        for event in _wanted(sender, using)
         # The row of a parent has a signal of its own, if it is deleted with that of its child.
-        if (
-            event.on == "deleted"
-            and sender._meta.concrete_model is event.model._meta.concrete_model
-        ):
+        if event.on == "deleted" and sender._meta.concrete_model is event.model._meta.concrete_model
+    ]
+
+
+def _deleting(sender: Any, instance: Any, using: str, **_: Any) -> None:
+    """Read the deferred fields of an object while its row is there."""
+    deferred = instance.get_deferred_fields()
+    if deferred and _of_deletion(sender, using):
+        with suppress(ObjectDoesNotExist):  # Somebody else has deleted the row.
+            instance.refresh_from_db(using=using, fields=list(deferred))
+
+
+def _deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:
+    events = _of_deletion(sender, using)
+    # The row of an object that lacks fields was gone before: that deletion was the event.
+    if events and not instance.get_deferred_fields():
+        for event in events:
             event.emit(instance, using=using)

@@ -141,6 +141,28 @@ def test_row_of_a_child_is_deleted_once(server: Server, kinds: Any) -> None:
     assert made.restore(occurrence.data, occurrence.event_id).doubled == 6
 
 
+def test_object_with_deferred_fields_is_deleted_with_all_its_values(
+    server: Server, kinds: Any
+) -> None:
+    made = declared(server, kinds.account, on="deleted")
+    kinds.account.objects.create(balance=21)
+    kinds.account.objects.only("pk").get().delete()
+    occurrence = Occurrence.objects.get()
+    restored = made.restore(occurrence.data, occurrence.event_id)
+    assert (restored.balance, restored.doubled) == (21, 42)
+
+
+def test_object_with_deferred_fields_whose_row_is_gone_is_no_event(
+    server: Server, kinds: Any
+) -> None:
+    declared(server, kinds.account, on="deleted")
+    pk = kinds.account.objects.create().pk
+    former = kinds.account.objects.only("pk").get()
+    kinds.account.objects.get().delete()
+    former.delete()
+    assert keys() == [str(pk)]
+
+
 def test_relation_to_many_rows_is_no_argument(server: Server, kinds: Any) -> None:
     def payload(self: Any, account: Any, frame: Frame) -> AccountData:
         return AccountData(doubled=0)
