@@ -11,9 +11,10 @@ from typing import Any, Literal
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
+from django.db import OperationalError
 
 from django_mcp import Server
-from django_mcp.contrib.events import Event, event
+from django_mcp.contrib.events import Event, event, recipients
 from django_mcp.contrib.events.declaration import DELIVERIES
 from django_mcp.contrib.events.methods import streaming
 from django_mcp.routing import endpoint
@@ -116,6 +117,24 @@ async def test_lost_permission_terminates_the_stream(
     assert ended["error"]["code"] == -32011
     assert SUBSCRIPTION in result["_meta"]
     assert not [each for each in client.notifications if each["method"] == streaming.EVENT]
+
+
+@pytest.mark.parametrize("query", ["with_current_user", "ask_again"])
+async def test_stream_goes_on_after_an_outage(
+    server: Server, noted: Event, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    async def fail(*args: Any) -> Any:
+        raise OperationalError("the database is away")
+
+    async with Client(server) as client, streamed(client, "note.added") as task:
+        with monkeypatch.context() as patched:
+            patched.setattr(recipients, query, fail)
+            await sync_to_async(noted.emit)({"desk": "a"})
+            failed = await client.wait_for(streaming.ERROR)
+        event = await client.wait_for(streaming.EVENT)
+        assert not task.done()
+    assert failed["error"]["code"] == -32603
+    assert event["data"]["desk"] == "a"
 
 
 async def test_event_that_is_removed_terminates_the_stream(server: Server, noted: Event) -> None:

@@ -92,14 +92,16 @@ class EventStream:
         """Send the events after the position, in batches; an error passes."""
         has_more = True
         while has_more:
-            frame = await recipients.with_current_user(to.frame)
-            component = await recipients.ask_again(frame, self._component.name, "push")
             try:
+                frame = await recipients.with_current_user(to.frame)
+                component = await recipients.ask_again(frame, self._component.name, "push")
                 now = asyncio.get_running_loop().time()
                 if now >= self._renewed_at + RENEW:
                     self._renewed_at = now
                     await polling.begin(frame, component)
                 batch, described = await polling.in_thread(frame, self._read, frame, component)
+            except Terminated:
+                raise
             except McpError as error:
                 self._fail(to, error)
                 return
