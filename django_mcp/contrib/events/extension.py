@@ -11,13 +11,12 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import Server, conf
-from django_mcp.contrib.events import delivery, errors, occurrences
+from django_mcp.contrib.events import delivery, errors, interest, occurrences
 from django_mcp.contrib.events.declaration import KIND, EventComponent
 from django_mcp.contrib.events.methods import polling, streaming, subscribing
 from django_mcp.contrib.events.models import (
     Delivery,
     DeliveryStatus,
-    Interest,
     Status,
     Subscription,
 )
@@ -64,7 +63,7 @@ def prune() -> str:
     too_old = clock.after(-timedelta(seconds=conf.get().events_retention))
     done = Delivery._default_manager.using(alias).filter(created_at__lt=too_old)
     delete_in_steps(done.exclude(status=DeliveryStatus.PENDING))
-    Interest._default_manager.using(alias).filter(until__lte=Now()).delete()
+    interest.without_interest().delete()
     return f"Deleted {count} events and {subscriptions} subscriptions to events."
 
 

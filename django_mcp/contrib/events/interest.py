@@ -1,8 +1,11 @@
 """The events that somebody is interested in: a process writes nothing for the others.
 
-A process remembers the answer for FRESH seconds. Whoever is the first to be interested in a type is
-answered after that time, so that every process writes from then on: no message between processes
-has to arrive for that.
+A process remembers the answer for FRESH seconds. Whoever is among the first to be interested in a
+type is answered after that time, so that every process writes from then on: no message between
+processes has to arrive for that.
+
+A type that becomes of interest takes a position of its own. Cursors before it are those of clients
+that were away while nobody was interested: they are told that events may be missing (``misses``).
 
 | an event type is | when | its emission costs |
 |---|---|---|
@@ -20,10 +23,11 @@ import time
 from datetime import timedelta
 
 from django.db import router
-from django.db.models import Value
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 
 from django_mcp import conf
-from django_mcp.contrib.events.models import Counter, Interest, Subscription
+from django_mcp.contrib.events import occurrences
+from django_mcp.contrib.events.models import Interest, Subscription
 from django_mcp.stores.base import digest
 from django_mcp.tasks import clock
 from django_mcp.tasks.clock import Now
@@ -56,6 +60,9 @@ class Interests:
         return bool(self.polled or self.webhooks)
 
     def read(self) -> None:
+        """Ask the tables, and remember the answer."""
+        # Before the query: the answer may be older than its arrival.
+        began_at = time.monotonic()
         alias = router.db_for_write(Interest)
         polled = Interest._default_manager.using(alias).filter(until__gt=Now())
         live = Subscription.objects.using(alias).live().order_by()
@@ -66,7 +73,7 @@ class Interests:
         with self._lock:
             self.polled = frozenset((s, e) for s, e, is_webhook in rows if not is_webhook)
             self.webhooks = frozenset((s, e) for s, e, is_webhook in rows if is_webhook)
-            self._until = time.monotonic() + FRESH
+            self._until = began_at + FRESH
 
     def forget(self) -> None:
         """Read again before the next answer."""
@@ -77,39 +84,68 @@ HERE = Interests()
 
 
 def begin(server: str, event: str) -> bool:
-    """Note that somebody polls or streams a type; whether nobody was interested before.
+    """Note that somebody polls or streams a type; return whether to answer after FRESH seconds.
 
     A renewal is written about twice while an occurrence is kept.
     """
+    return _hold(server, event, timedelta(seconds=conf.get().events_retention))
+
+
+def begin_subscription(server: str, event: str) -> bool:
+    """Note that a subscription is about to be stored; return whether to answer after FRESH seconds.
+
+    The type is of interest until the row of the subscription says so.
+    """
+    return _hold(server, event, timedelta(seconds=FRESH))
+
+
+def misses(server: str, event: str, position: int) -> bool:
+    """Whether occurrences after a position may not have been written."""
+    return not _rows(server, event).filter(since__lte=position).exists()
+
+
+def without_interest() -> QuerySet[Interest]:
+    """Return the rows of types that nobody is interested in any more."""
+    alias = router.db_for_write(Interest)
+    live = Subscription.objects.using(alias).live().order_by()
+    live = live.filter(server=OuterRef("server"), event=OuterRef("event"))
+    over = Interest._default_manager.using(alias).filter(until__lte=Now())
+    return over.exclude(Exists(live))
+
+
+def _rows(server: str, event: str) -> QuerySet[Interest]:
+    """Return the row of a type, from the database for writing."""
     rows = Interest._default_manager.using(router.db_for_write(Interest))
-    own = rows.filter(pk=digest(server, event))
-    lifetime = timedelta(seconds=conf.get().events_retention)
-    if own.filter(until__gt=clock.after(lifetime / 2)).exists():
+    return rows.filter(pk=digest(server, event))
+
+
+def _hold(server: str, event: str, lifetime: timedelta) -> bool:
+    """Keep a type of interest for a time; return whether processes may not know of it yet."""
+    row = _rows(server, event)
+    # A row is committed a moment after the time in it: it counts as new for longer than FRESH.
+    known_at = clock.after(timedelta(seconds=-2 * FRESH))
+    known = row.filter(Q(began_at=None) | Q(began_at__lte=known_at))
+    if known.filter(until__gt=clock.after(lifetime / 2)).exists():
         return False
     until = clock.after(lifetime)
-    if own.filter(until__gt=Now()).update(until=until):
-        return False
-    alias = router.db_for_write(Counter)
-    counter = Counter._default_manager.using(alias).filter(pk=1).first()
-    rows.update_or_create(
-        pk=digest(server, event),
-        defaults={
-            "server": server,
-            "event": event,
-            "until": until,
-            "since": 0 if counter is None else counter.last,
-        },
-    )
-    is_first = not HERE.has((server, event))
+    with occurrences.lock() as counter:
+        if not row.exists() or without_interest().filter(pk=digest(server, event)).exists():
+            row.update_or_create(
+                pk=digest(server, event),
+                defaults={
+                    "server": server,
+                    "event": event,
+                    "until": until,
+                    "since": occurrences.take_position(counter),
+                    "began_at": Now(),
+                },
+            )
+            is_new = True
+        else:
+            row.filter(until__lt=until).update(until=until)
+            is_new = not known.exists()
     HERE.forget()
-    return is_first
-
-
-def since(server: str, event: str) -> int:
-    """Return a position of a type: occurrences before it may not have been written."""
-    rows = Interest._default_manager.using(router.db_for_write(Interest))
-    known = rows.filter(pk=digest(server, event)).values_list("since", flat=True).first()
-    return known or 0
+    return is_new
 
 
 os.register_at_fork(after_in_child=HERE.forget)

@@ -36,7 +36,7 @@ ROTATION = timedelta(minutes=10)
 
 
 class Counter(models.Model):
-    """The last position that was given to an occurrence, and the last one that was deleted.
+    """The last position that was given, and that of the last occurrence that was deleted.
 
     Its one row is the lock for giving positions.
     """
@@ -53,7 +53,8 @@ class Counter(models.Model):
 class Interest(models.Model):
     """That somebody polls or streams an event type, so that its occurrences are written.
 
-    A type that nobody is interested in writes nothing.
+    A type that nobody is interested in writes nothing. A type that has only webhooks has a row
+    whose time is over: they are the interest, and the row says since when.
     """
 
     # The digest of server and event.
@@ -63,6 +64,8 @@ class Interest(models.Model):
     until = models.DateTimeField()
     # Before this position, nobody was interested: occurrences may not have been written.
     since = models.PositiveBigIntegerField(default=0)
+    # When it became of interest; null in rows of former versions.
+    began_at = models.DateTimeField(null=True)
 
     class Meta:
         default_permissions = ()

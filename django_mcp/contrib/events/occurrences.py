@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -45,29 +46,44 @@ def _counters() -> models.QuerySet[Counter]:
     return Counter._default_manager.using(_alias())
 
 
+@contextmanager
+def lock() -> Iterator[Counter]:
+    """Hold the lock for giving positions, in a transaction; the context has the counter.
+
+    Its holder sees everything that earlier holders committed.
+    """
+    _counters().get_or_create(pk=THE_COUNTER)
+    with transaction.atomic(using=_alias()):
+        _counters().filter(pk=THE_COUNTER).update(last=F("last"))
+        yield _counters().get(pk=THE_COUNTER)
+
+
+def take_position(counter: Counter) -> int:
+    """Return a position that no occurrence has; ``counter`` is that of ``lock``."""
+    counter.last += 1
+    _counters().filter(pk=THE_COUNTER).update(last=counter.last)
+    return counter.last
+
+
 def number() -> None:
     """Give positions to the occurrences that were committed, in the order of their ids.
 
-    The row of the counter is the lock: its holder sees everything that earlier holders committed.
     Commits during the last round are left to the next call. Otherwise, a call would never end
     while others write all the time.
     """
     while _rows().filter(position=None).exists():
-        _counters().get_or_create(pk=THE_COUNTER)
-        with transaction.atomic(using=_alias()):
-            _counters().filter(pk=THE_COUNTER).update(last=F("last"))
-            last = _counters().get(pk=THE_COUNTER).last
+        with lock() as counter:
             waiting = list(_rows().filter(position=None).order_by("id").only("id")[:AT_ONCE])
-            for number, occurrence in enumerate(waiting, last + 1):
+            for number, occurrence in enumerate(waiting, counter.last + 1):
                 occurrence.position = number
             _rows().bulk_update(waiting, ["position"])
-            _counters().filter(pk=THE_COUNTER).update(last=last + len(waiting))
+            _counters().filter(pk=THE_COUNTER).update(last=counter.last + len(waiting))
         if len(waiting) < AT_ONCE:
             return
 
 
 def last_position() -> int:
-    """Return the position of the newest occurrence that is committed."""
+    """Return the last position that was given, once all committed occurrences have one."""
     number()
     counter = _counters().filter(pk=THE_COUNTER).first()
     return 0 if counter is None else counter.last

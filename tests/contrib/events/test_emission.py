@@ -47,6 +47,24 @@ def test_save_without_interest_costs_no_query_more(
     assert not Occurrence.objects.exists()
 
 
+def test_answer_is_as_old_as_its_query(noted: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+
+    def query(execute: Any, *args: Any) -> Any:
+        nonlocal now
+        now += 5.0
+        return execute(*args)
+
+    monkeypatch.setattr(interest, "FRESH", 2.0)
+    monkeypatch.setattr(interest, "time", SimpleNamespace(monotonic=lambda: now))
+    interest.HERE.forget()
+    with transaction.get_connection().execute_wrapper(query):
+        assert not interest.HERE.has(("desk", noted.name))
+    monkeypatch.setattr(interest.HERE, "forget", lambda: None)
+    interest.begin("desk", noted.name)  # In another process, which makes this one forget nothing.
+    assert interest.HERE.has(("desk", noted.name))
+
+
 def test_save_that_emits_costs_one_insert_more(
     remembered: None, closed: Event, customer: Customer, ann: User
 ) -> None:
@@ -168,10 +186,11 @@ def test_many_occurrences_are_numbered_in_several_rounds(
 ) -> None:
     monkeypatch.setattr(occurrences, "AT_ONCE", 2)
     interest.begin("desk", noted.name)
+    before = occurrences.last_position()
     for _ in range(5):
         noted.emit({"desk": "a"})
 
-    assert occurrences.last_position() == 5
+    assert occurrences.last_position() == before + 5
 
 
 def test_pruned_occurrences_leave_a_gap(noted: Event) -> None:

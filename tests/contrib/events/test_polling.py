@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +12,12 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import ProgrammingError
+from django.utils import timezone
 
 from django_mcp import Frame, Server
-from django_mcp.contrib.events import Event, event
-from django_mcp.contrib.events.models import Counter
+from django_mcp.contrib.events import Event, event, extension, interest
+from django_mcp.contrib.events.methods import polling
+from django_mcp.contrib.events.models import Counter, Interest
 from django_mcp.testing import Client, ErrorResponse
 from example_site.helpdesk.models import Customer, Ticket
 from tests.contrib.events.conftest import Note, TicketData, close, ticket
@@ -92,11 +96,64 @@ async def test_cursor_behind_the_retention_is_truncated_and_no_error(
         first = await polled(client, "note.added", None)
         await sync_to_async(noted.emit)({"desk": "a"})
         await polled(client, "note.added", first["cursor"])
-        await Counter.objects.aupdate(pruned=1)
+        await Counter.objects.aupdate(pruned=2)
         assert (await polled(client, "note.added", first["cursor"]))["truncated"]
         skipped = await polled(client, "note.added", first["cursor"], maxAgeMs=0)
     assert skipped["truncated"]
     assert skipped["events"] == []
+
+
+@spec("EV-22")
+@pytest.mark.parametrize("is_pruned", [False, True])
+async def test_poll_that_was_away_while_nobody_was_interested_is_truncated_once(
+    server: Server, noted: Event, is_pruned: bool
+) -> None:
+    async with Client(server) as client:
+        first = await polled(client, "note.added", None)
+        await Interest.objects.aupdate(until=timezone.now() - timedelta(seconds=1))
+        assert await sync_to_async(noted.emit)({"desk": "a"}) is None
+        if is_pruned:
+            await sync_to_async(extension.prune)()
+            assert not await Interest.objects.aexists()
+        second = await polled(client, "note.added", first["cursor"])
+        third = await polled(client, "note.added", second["cursor"])
+    assert not first["truncated"]
+    assert second["truncated"]
+    assert not third["truncated"]
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses of polls until all processes know of an interest, which take no time."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(interest, "FRESH", 30.0)
+    monkeypatch.setattr(polling, "asyncio", SimpleNamespace(sleep=sleep))
+    return pauses
+
+
+async def test_first_poll_waits_when_the_process_has_no_fresh_answer(
+    server: Server, noted: Event, waited: list[float]
+) -> None:
+    interest.HERE.forget()
+    async with Client(server) as client:
+        await polled(client, "note.added", None)
+    assert waited == [30.0]
+
+
+async def test_poll_waits_as_long_as_processes_may_not_know_of_the_interest(
+    server: Server, noted: Event, waited: list[float]
+) -> None:
+    async with Client(server) as client:
+        await polled(client, "note.added", None)
+        await polled(client, "note.added", None)
+        assert len(waited) == 2
+        await Interest.objects.aupdate(began_at=timezone.now() - timedelta(seconds=90))
+        await polled(client, "note.added", None)
+    assert len(waited) == 2
 
 
 async def test_arguments_filter_events(server: Server, noted: Event) -> None:

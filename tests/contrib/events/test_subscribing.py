@@ -24,7 +24,7 @@ from django_mcp.contrib.events import (
     webhooks,
 )
 from django_mcp.contrib.events.methods import subscribing
-from django_mcp.contrib.events.models import Occurrence, Status, Subscription
+from django_mcp.contrib.events.models import Interest, Occurrence, Status, Subscription
 from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.testing import Client, ErrorResponse
 from example_site.helpdesk.models import Customer, Ticket
@@ -368,13 +368,65 @@ async def test_first_subscriber_is_answered_when_all_processes_know(
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr(interest, "FRESH", 0.25)
+    monkeypatch.setattr(interest, "FRESH", 30.0)
     interest.HERE.forget()
     async with Client(server, user=ann) as client:
         with monkeypatch.context() as patched:
             patched.setattr(asyncio, "sleep", sleep)
             await subscribed(client)
-            first = waited.count(0.25)
+            first = waited.count(30.0)
             await subscribed(client, arguments={"desk": "a"})
+            second = waited.count(30.0)
+            await Interest.objects.aupdate(began_at=timezone.now() - timedelta(seconds=90))
+            await subscribed(client, arguments={"desk": "b"})
     assert first == 1
-    assert waited.count(0.25) == 1
+    assert second == 2
+    assert waited.count(30.0) == 2
+
+
+# Whether events are missing after a cursor.
+
+
+async def test_subscription_that_was_away_while_nobody_was_interested_is_told(
+    server: Server, noted: Event, ann: User
+) -> None:
+    async with Client(server, user=ann) as client:
+        cursor = (await subscribed(client))["cursor"]
+        await Subscription.objects.aupdate(expires_at=timezone.now() - timedelta(seconds=1))
+        assert await sync_to_async(noted.emit)({"desk": "a"}) is None
+        again = await subscribed(client, cursor=cursor)
+        refreshed = await subscribed(client, cursor=again["cursor"])
+    assert again["truncated"]
+    assert not refreshed["truncated"]
+
+
+async def test_subscription_that_is_refreshed_in_time_misses_nothing(
+    server: Server, noted: Event, ann: User
+) -> None:
+    async with Client(server, user=ann) as client:
+        cursor = (await subscribed(client))["cursor"]
+        await sync_to_async(extension.prune)()
+        await sync_to_async(noted.emit)({"desk": "a"}, id="kept")
+        assert not (await subscribed(client, cursor=cursor))["truncated"]
+    row = await Subscription.objects.aget()
+    assert [each.event_id for each in await following(row)] == ["kept"]
+
+
+async def test_poll_goes_on_with_the_interest_of_a_webhook(
+    server: Server, noted: Event, ann: User
+) -> None:
+    async with Client(server, user=ann) as client:
+        cursor = (await subscribed(client))["cursor"]
+        await sync_to_async(noted.emit)({"desk": "a"}, id="kept")
+        result = await client.request("events/poll", {"name": "note.added", "cursor": cursor})
+    assert [each["eventId"] for each in result["events"]] == ["kept"]
+    assert not result["truncated"]
+
+
+async def test_subscription_of_a_type_without_a_row_of_interest_may_miss_events(
+    server: Server, noted: Event, ann: User
+) -> None:
+    async with Client(server, user=ann) as client:
+        cursor = (await subscribed(client))["cursor"]
+        await Interest.objects.all().adelete()
+        assert (await subscribed(client, cursor=cursor))["truncated"]

@@ -159,6 +159,6 @@ def after(
     """Return the occurrences after a position, for a caller without a row."""
     server = frame.server.name
     batch = occurrences.after(server, component.name, position, limit, max_age=max_age)
-    if position < interest.since(server, component.name):
+    if interest.misses(server, component.name, position):
         batch = batch._replace(is_truncated=True)
     return batch

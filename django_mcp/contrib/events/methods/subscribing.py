@@ -106,9 +106,7 @@ async def subscribe(params: SubscribeParams, frame: Frame) -> dict[str, Any]:
     is_verified = await in_thread(frame, _prepare, frame, key, url)
     if not is_verified:
         await webhooks.verify(url, params.delivery.secret, key)
-    is_first = await in_thread(
-        frame, lambda: not interest.HERE.has((frame.server.name, params.name))
-    )
+    is_new = await in_thread(frame, interest.begin_subscription, frame.server.name, params.name)
     ttl = _ttl(params, longest)
     try:
         saved = await in_thread(frame, _save, frame, params, key, start, ttl)
@@ -116,7 +114,7 @@ async def subscribe(params: SubscribeParams, frame: Frame) -> dict[str, Any]:
         saved = await in_thread(frame, _save, frame, params, key, start, ttl)
     subscription, is_truncated = saved
     interest.HERE.forget()
-    if is_first:
+    if is_new:
         await asyncio.sleep(interest.FRESH)
     delivery.wake()
     return {
@@ -247,7 +245,7 @@ def _first_position(frame: Frame, params: SubscribeParams, start: int) -> tuple[
     batch = occurrences.after(frame.server.name, params.name, start, 1, max_age=params.max_age)
     first = batch.occurrences[0].position if batch.occurrences else None
     position = batch.position if first is None else first - 1
-    is_lost = start < interest.since(frame.server.name, params.name)
+    is_lost = interest.misses(frame.server.name, params.name, start)
     return max(position, start), batch.is_truncated or is_lost
 
 
