@@ -113,12 +113,12 @@ class OAuthToolkitAuthentication(BaseAuthentication):
         is_idle = Q() if lifetime is None else Q(expires__gt=now - lifetime)
         usable |= Q(refresh_token__isnull=False, refresh_token__revoked=None) & is_idle
         newest = access.filter(usable).order_by("-created").values_list("scope", "resource")
-        found = [
+        usable_scopes = [
             {*scope.split()}
             async for scope, of in newest[:MAX_TOKENS]
             if not resource.isdisjoint(map(canonical, of or ()))
         ]
-        return principal.scopes & frozenset().union(*found) if found else None
+        return principal.scopes & frozenset().union(*usable_scopes) if usable_scopes else None
 
     async def get_user(self, token: Any) -> Any:
         """Return the user of an access token, or None to refuse it.

@@ -15,6 +15,7 @@ LANDED: Mapping[str, str] = {
     "contrib/call_log/migrations/0004_challenged.py": "2cfa2c67a1e4f310",
     "contrib/events/migrations/0001_initial.py": "d73d466b1e27de43",
     "contrib/events/migrations/0002_lease_owner.py": "5e394dac1eb1829e",
+    "contrib/events/migrations/0003_interest_began_at.py": "685471dc53148c15",
     "contrib/url_elicitation/migrations/0001_initial.py": "ec607687c73c357a",
     "migrations/0001_initial.py": "3350be988a6884a2",
     "migrations/0002_mcptask_overdue_at.py": "bebefb5aeab94eed",

@@ -171,7 +171,7 @@ def test_one_tool_has_an_action_for_each_method(
 def test_second_action_of_a_name_in_one_tool_is_reported(
     server: Server, monkeypatch: pytest.MonkeyPatch, call: Call, tickets: list[Ticket]
 ) -> None:
-    other = type("TicketViewSet", (PagesAPIViewSet,), {"list": PagesAPIViewSet.listing_view})
+    other: Any = type("TicketViewSet", (PagesAPIViewSet,), {"list": PagesAPIViewSet.listing_view})
     served = [
         path("tickets/", api.TicketViewSet.as_view({"get": "list"})),
         path("others/", other.as_view({"get": "list"})),

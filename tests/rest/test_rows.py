@@ -155,7 +155,7 @@ def test_list_of_a_serializer_with_other_rows_has_no_schema(
     server: Server, monkeypatch: pytest.MonkeyPatch, kind: Any, pagination: Any
 ) -> None:
     members = {"serializer_class": kind, "pagination_class": pagination}
-    view_class = type("Names", (Customers,), members)
+    view_class: Any = type("Names", (Customers,), members)
     urls.urlpatterns.append(path("names/", view_class.as_view({"get": "list"})))
     rest_tools(view_class, ["list"], server=server)
 

@@ -164,7 +164,8 @@ def test_limit_of_rows_keeps_the_order_of_distinct_rows(desk: Desk) -> None:
     meetings_of_desk = desk.models.Meeting.objects
     latest = meetings_of_desk.order_by("slug", "-start").distinct("slug")
     limited = limit_rows(meetings_of_desk.all(), latest)
-    (lookup,) = limited.query.where.children
+    conditions: Any = limited.query.where.children
+    (lookup,) = conditions
     assert lookup.rhs.order_by == ("slug", "-start")
     assert lookup.rhs.distinct_fields == ("slug",)
 

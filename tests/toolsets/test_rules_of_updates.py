@@ -111,7 +111,7 @@ def test_row_of_an_update_can_be_pickled(desk: Desk, talk: Any) -> None:
 
 
 def test_form_may_choose_rows_that_are_no_field_of_the_model(desk: Desk, talk: Any) -> None:
-    noted = []
+    noted: list[Any] = []
 
     class MeetingForm(forms.ModelForm):  # type: ignore[type-arg]
         informed = forms.ModelMultipleChoiceField(desk.models.Section.objects.all())

@@ -123,9 +123,9 @@ def _hold(server: str, event: str, lifetime: timedelta) -> bool:
     """Keep a type of interest for a time; return whether processes may not know of it yet."""
     row = _rows(server, event)
     # A row is committed a moment after the time in it: it counts as new for longer than FRESH.
-    known_at = clock.after(timedelta(seconds=-2 * FRESH))
-    known = row.filter(Q(began_at=None) | Q(began_at__lte=known_at))
-    if known.filter(until__gt=clock.after(lifetime / 2)).exists():
+    seen_at = clock.after(timedelta(seconds=-2 * FRESH))
+    seen_everywhere = row.filter(Q(began_at=None) | Q(began_at__lte=seen_at))
+    if seen_everywhere.filter(until__gt=clock.after(lifetime / 2)).exists():
         return False
     until = clock.after(lifetime)
     with occurrences.lock() as counter:
@@ -143,7 +143,7 @@ def _hold(server: str, event: str, lifetime: timedelta) -> bool:
             is_new = True
         else:
             row.filter(until__lt=until).update(until=until)
-            is_new = not known.exists()
+            is_new = not seen_everywhere.exists()
     HERE.forget()
     return is_new
 
