@@ -29,6 +29,7 @@ from django_mcp.core.protocol.errors import ClientError, Json
 from django_mcp.core.protocol.jsonrpc import Response
 from django_mcp.pubsub import bus, catch_up
 from django_mcp.runtime import background, request_scope
+from django_mcp.stores.base import Event
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.session import Session
@@ -107,13 +108,26 @@ class ExpectedResponse:
     async def store(self, payload: Json) -> None:
         """Store it for the process that waits, unless the client has sent one before."""
         server, session = self._route
-        if await stores.events().after(session.address, self._stream, 0):
+        if await self._is_stored():
             return
         text = jsonrpc.encode(payload).decode()
         data = server.sign(RESPONSE, session.principal, text, session.address, self.name)
         await stores.events().append(session.address, self._stream, [data])
         bus.publish_soon(self._group, {"event": "response"})
         await stores.events().close(session.address, self._stream)
+
+    async def _is_stored(self) -> bool:
+        """Whether the client has sent it before. While the store cannot be read, it has not."""
+        try:
+            events = await stores.events().after(self._route.session.address, self._stream, 0)
+        except Exception:
+            return False
+        return any(self._text_of(event) is not None for event in events or ())
+
+    def _text_of(self, event: Event) -> str | None:
+        """The response in an event of the stream; None for one that somebody else has written."""
+        server, session = self._route
+        return server.unsign(RESPONSE, session.principal, event.data, session.address, self.name)
 
     def _receive(self, message: bus.Message) -> None:
         if "payload" not in message:
@@ -126,7 +140,7 @@ class ExpectedResponse:
             background.spawn(self._read())
 
     async def _read(self) -> None:
-        server, session = self._route
+        session = self._route.session
         try:
             events = await stores.events().after(session.address, self._stream, 0) or ()
         except Exception:
@@ -135,9 +149,7 @@ class ExpectedResponse:
             catch_up.here().read_again(session.address, self._stream)
             return
         for event in events:
-            text = server.unsign(
-                RESPONSE, session.principal, event.data, session.address, self.name
-            )
+            text = self._text_of(event)
             if text is not None and self._receiver is not None:
                 self._receiver(jsonrpc.decode(text))
 

@@ -95,7 +95,7 @@ def test_list_says_who_runs_a_task_and_how_many_wait(browser: Browser) -> None:
 
 def test_action_submits_what_waits_again(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     submitted: list[str] = []
-    monkeypatch.setattr(submission, "follow", lambda _, *, submit: submitted.append(submit))
+    monkeypatch.setattr(submission, "follow", lambda *, submit: submitted.extend(submit))
     waiting, running = create(), create()
     McpTask._default_manager.filter(pk=running).update(started_at=timezone.now())
     action = {"action": "submit_selected", "_selected_action": [waiting, running]}
