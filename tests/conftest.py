@@ -300,6 +300,24 @@ def _no_thread_outlives_its_test() -> Iterator[None]:
     SyncToAsync.single_thread_executor.submit(_forget_connections).result()
 
 
+@pytest.fixture(autouse=True)
+def _no_loop_is_stopping() -> None:
+    """Let event loops that outlive their test serve again, such as that of WSGI servers.
+
+    A test that tells the process to stop tells all of them.
+    """
+    from django_mcp.core.dispatch.calls_in_flight import calls_in_flight
+    from django_mcp.transports.http import shutdown
+
+    for _, process in shutdown.here.__self__.items():  # type: ignore[attr-defined]
+        process._ending = None
+        if process._closing is not None:
+            process._closing.cancel()
+            process._closing = None
+    for _, calls in calls_in_flight.__self__.items():  # type: ignore[attr-defined]
+        calls.open()
+
+
 def _forget_connections() -> None:
     from django.db import connections
 
