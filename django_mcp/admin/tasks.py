@@ -114,8 +114,9 @@ class McpTaskAdmin(ReadOnlyAdmin):
     def submit_selected(self, request: HttpRequest, queryset: QuerySet[McpTask]) -> None:
         """Submit tasks again if their messages may be lost. Each of them starts only once."""
         keys = list(queryset.filter(WAITING).values_list("pk", flat=True))
-        submission.follow(submit=keys)
         count = len(keys)
+        if count:  # It starts a thread.
+            submission.follow(submit=keys)
         text = ngettext("%d task was submitted again.", "%d tasks were submitted again.", count)
         self.message_user(request, text % count, messages.SUCCESS if count else messages.WARNING)
 
