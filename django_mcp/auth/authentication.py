@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from django_mcp import conf
 from django_mcp.auth import cache, challenges
@@ -39,7 +39,7 @@ class Authentication:
             getattr(item, "scheme", None) == BEARER for item in self.authenticators
         )
 
-    async def authenticate(self, scope: Scope) -> Principal:
+    def authenticate(self, scope: Scope) -> Coroutine[Any, Any, Principal]:
         """Return the principal; raises AuthenticationFailed.
 
         A bearer token which no authenticator accepts is not valid, even where anonymous callers
@@ -47,8 +47,9 @@ class Authentication:
         """
         scope[SCOPE_KEY] = self.resource  # type: ignore[index]
         tenant = scope.get(TENANT_KEY)
-        if not tenant:
-            return await self._authenticate(scope)
+        return self._of_tenant(scope, tenant) if tenant else self._authenticate(scope)
+
+    async def _of_tenant(self, scope: Scope, tenant: str) -> Principal:
         with cache.of_tenant(tenant):
             return replace(await self._authenticate(scope), tenant=tenant)
 

@@ -122,7 +122,6 @@ class HttpExchange(LoopExchange):
     authentication: Authentication
     content = b""
     """The body, from when it is read until it is parsed: an error has the id of its request."""
-    encodes = True
     to_server: Send
     """Sends to the ASGI server, past the middleware."""
     accepts_stream: bool
@@ -174,6 +173,9 @@ class HttpExchange(LoopExchange):
         self.loop = asyncio.get_running_loop()
         # Every request reads these: attributes of an object are read faster than those of a class.
         self.accepts_stream = True
+        self.encodes = True
+        self.is_cancelled = False
+        self.error = None
         self.revision = NEWEST
         self._view = None
         self._writer = UNUSED
@@ -522,9 +524,9 @@ class HttpExchange(LoopExchange):
         if send is None:
             send = self.to_server
             self._has_responded = True
-        pairs = (*headers, *self._headers)
-        if status != 204:  # It has no content, and so no length (RFC 9110, section 8.6).
-            pairs = (*pairs, (b"content-length", b"%d" % len(body)))
+        pairs = (*headers, *self._headers, (b"content-length", b"%d" % len(body)))
+        if status == 204:  # It has no content, and so no length (RFC 9110, section 8.6).
+            pairs = pairs[:-1]
         try:
             await send({"type": "http.response.start", "status": status, "headers": pairs})
             sent = b"" if self.scope["method"] == "HEAD" else body

@@ -21,6 +21,7 @@ from django_mcp.core.protocol.errors import (
     MissingClientCapability,
     ToolError,
 )
+from django_mcp.core.protocol.jsonrpc import new_tuple
 from django_mcp.core.protocol.limits import MAX_IDENTIFIER, cut
 from django_mcp.core.protocol.preencoded import PreEncodedResult
 from django_mcp.core.protocol.revisions import Structured
@@ -66,7 +67,8 @@ def make_plan(server: Server, tool: ToolComponent, revision: Revision) -> Plan:
     structured = revision.structured
     # Middleware reads results before they are encoded.
     may_encode = structured is not Structured.NOTHING and not server.middleware
-    read_value = partial(_make_result, tool, may_encode, structured is Structured.OBJECT)
+    largest = server.options.max_result_size
+    read_value = partial(_make_result, tool, may_encode, structured is Structured.OBJECT, largest)
     read = plan.AFTER_RESULT.after(read_value, tool, revision)
     return Plan(
         component=tool,
@@ -137,12 +139,13 @@ def error_result(text: str) -> dict[str, Any]:
 
 
 def _make_result(
-    tool: ToolComponent, may_encode: bool, is_object: bool, frame: Frame, value: Any
+    tool: ToolComponent, may_encode: bool, is_object: bool, largest: int, frame: Frame, value: Any
 ) -> Result:
     """The result for a handler's return value; raises ToolError if it is too large.
 
     ``may_encode`` means that structure is encoded here, on the handler's thread, because nothing
-    reads it before it is sent; ``is_object``, that the revision has objects alone as structure.
+    reads it before it is sent; ``is_object``, that the revision has objects alone as structure;
+    ``largest`` are the bytes of the largest structure.
     """
     result: Result | None = None
     if may_encode and frame.exchange.encodes:
@@ -151,8 +154,8 @@ def _make_result(
             content = json
             if is_object:
                 content = frame.revision.encoded_structured_content(json, tool.output_schema)
-            result = PreEncodedResult(json, content)
-            if len(json) > frame.server.options.max_result_size:
+            result = new_tuple(PreEncodedResult, (json, content))
+            if len(json) > largest:
                 result_size.checked(frame, tool, {"structuredContent": result})
     if result is None:
         result = results.tool_result(tool, value)
