@@ -13,7 +13,7 @@ CONSTANTS = {
     "EVENT_LIFETIME": "django_mcp.stores.EVENT_LIFETIME",
     "LAYER_TIMEOUT": "django_mcp.pubsub.bus.TIMEOUT",
     "MAX_IN_FLIGHT_PER_PROCESS": "django_mcp.core.dispatch.calls_in_flight.MAX_PER_PROCESS",
-    "MAX_STREAMS": "django_mcp.transports.http.sse_stream.MAX_STREAMS",
+    "MAX_STREAMS": "django_mcp.transports.http.open_streams.MAX_STREAMS",
     "MAX_SUBSCRIPTIONS": "django_mcp.core.dispatch.methods.subscriptions.MAX_SUBSCRIPTIONS",
     "MAX_TASKS_PER_CALLER": "django_mcp.tasks.store.MAX_TASKS_PER_CALLER",
     "MAX_TASK_TTL_MS": "django_mcp.tasks.calls.MAX_TTL_MS",

@@ -22,7 +22,7 @@ from django_mcp.core.protocol.errors import (
 )
 from django_mcp.core.protocol.revisions import Feature
 from django_mcp.core.protocol.tasks import Status, Task, TaskEnded
-from django_mcp.tasks import changes, delivery, steps, store
+from django_mcp.tasks import changes, result_streams, steps, store
 from django_mcp.tasks.calls import owner_of
 
 UNKNOWN = "Unknown task: it does not exist, or has expired"
@@ -51,7 +51,7 @@ async def result(frame: Frame) -> dict[str, Any] | McpError:
     Its messages and input requests are sent meanwhile.
     """
     task_id = (await _named(frame)).id
-    task = await delivery.Delivery(frame.exchange, task_id, owner_of(frame)).wait()
+    task = await result_streams.Delivery(frame.exchange, task_id, owner_of(frame)).wait()
     if task is None:
         raise InvalidParams(UNKNOWN)
     if task.status is Status.CANCELLED:
@@ -96,7 +96,7 @@ async def update(frame: Frame) -> dict[str, Any]:
         raise InvalidParams("params.inputResponses must be an object of result objects")
     task = await _named(frame)
     stored = {key: {"result": response} for key, response in responses.items()}
-    if await delivery.answer(task.id, owner_of(frame), stored) is None:
+    if await result_streams.answer(task.id, owner_of(frame), stored) is None:
         raise InvalidParams(UNKNOWN)
     return {}
 

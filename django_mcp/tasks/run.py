@@ -50,7 +50,7 @@ from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
 from django_mcp.pubsub import pending_requests
 from django_mcp.runtime import background, request_scope
-from django_mcp.tasks import changes, delivery, store
+from django_mcp.tasks import changes, result_streams, store
 from django_mcp.tasks.changes import Hints
 from django_mcp.tasks.store import UNAVAILABLE
 
@@ -166,8 +166,8 @@ class Run:
             return waiting_task
 
         await self._change(ask)
-        offer = partial(delivery.offer, self.id)
-        offering = background.create_task(until_available(offer, inf, delivery.NOT_OFFERED))
+        offer = partial(result_streams.offer, self.id)
+        offering = background.create_task(until_available(offer, inf, result_streams.NOT_OFFERED))
         await request_scope.release_thread()
         try:
             async with (

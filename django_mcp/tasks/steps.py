@@ -25,7 +25,7 @@ from django_mcp.core.server.components import Expected
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
 from django_mcp.extensions import CallPlan
-from django_mcp.tasks import calls, hand_over, submission
+from django_mcp.tasks import calls, continued_calls, submission
 
 TASK_AFTER = 5.0
 """Seconds until a running call is continued as a task: users who wait for longer want to do
@@ -215,7 +215,7 @@ async def answer(
     def call(inner: Frame) -> Awaitable[Answer]:
         return plan.call(inner, arguments)
 
-    outcome = await hand_over.run(frame, call, terms.after)
+    outcome = await continued_calls.run(frame, call, terms.after)
     if isinstance(outcome, Task):
         return created(frame, outcome), frame
     return outcome

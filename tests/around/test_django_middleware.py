@@ -17,7 +17,7 @@ from django_mcp.core.frame.session import address
 from django_mcp.routing import endpoint
 from django_mcp.testing import Client
 from django_mcp.testing.asgi import Exchange
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import open_streams
 from tests.around.requests import call, post, scope_of
 from tests.memory_stores import Configure
 from tests.waiting import SECONDS
@@ -293,7 +293,7 @@ async def test_open_stream_ends_when_the_middleware_denies_its_caller(
     async with Exchange(endpoint(server), scope, body) as exchange:
         await exchange.event()
         use(settings, "denies")
-        for stream in tuple(sse_stream._streams_here()._streams):
+        for stream in tuple(open_streams.here().streams):
             await stream.check()
         assert await exchange.event() is None or exchange._complete
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from django_mcp.contrib.events.testing import new_secret
-from django_mcp.contrib.events.webhooks import Message, signed
+from django_mcp.contrib.events.webhook_requests import Message, signed
 from tests.clients import environments
 from tests.spec import spec
 

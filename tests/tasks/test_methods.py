@@ -21,7 +21,7 @@ from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import execution, store
-from django_mcp.tasks.delivery import Delivery
+from django_mcp.tasks.result_streams import Delivery
 from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client, ErrorResponse
 from tests import waiting

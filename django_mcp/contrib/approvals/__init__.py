@@ -21,8 +21,8 @@ An approval is *requested* by a call, *decided* by a person, and used by one run
    handler runs. ``Run.follow`` stores how it ends.
 7. The caller reads the result from the task, or by the tool ``approval_status``.
 
-Where the client still waits in step 4, step 5 is ``hand_over.run_here``: the call itself runs the
-task, with its client.
+Where the client still waits in step 4, step 5 is ``continued_calls.run_here``: the call itself runs
+the task, with its client.
 
 Invariants:
 

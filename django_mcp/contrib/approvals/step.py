@@ -37,7 +37,7 @@ from django_mcp.models import McpTask
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import StoreFull, digest
 from django_mcp.stores.retries import run_retried
-from django_mcp.tasks import calls, changes, hand_over, steps, store, submission
+from django_mcp.tasks import calls, changes, continued_calls, steps, store, submission
 from django_mcp.tasks.call_status import text
 from django_mcp.tasks.calls import CallerGone
 from django_mcp.tasks.steps import TaskTerms
@@ -327,7 +327,7 @@ async def _run_with_client(
         return await plan.run_handler(frame, validated)
 
     frame = replace(frame, user=principal.user, auth=principal)
-    return await hand_over.run_here(frame, proceed, row.pk)
+    return await continued_calls.run_here(frame, proceed, row.pk)
 
 
 async def outcome(frame: Frame, row: Approval, *, waits: bool = False) -> dict[str, Any]:

@@ -80,7 +80,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from django_mcp.contrib.events import occurrences, recipients, webhooks
+from django_mcp.contrib.events import occurrences, recipients, webhook_requests
 from django_mcp.contrib.events.models import (
     Delivery,
     DeliveryStatus,
@@ -89,7 +89,7 @@ from django_mcp.contrib.events.models import (
     Subscription,
 )
 from django_mcp.contrib.events.recipients import AWAY
-from django_mcp.contrib.events.webhooks import Message, Outcome
+from django_mcp.contrib.events.webhook_requests import Message, Outcome
 from django_mcp.core.concurrency import loops
 from django_mcp.core.concurrency.loops import LoopTimer
 from django_mcp.core.log import log_repeated
@@ -146,7 +146,7 @@ def _alias() -> str:
 
 
 def _in_thread(function: Callable[..., T], *args: Any) -> Any:
-    return pools.run_in_threads_of(webhooks.THREADS_OF_QUERIES, partial(function, *args))
+    return pools.run_in_threads_of(webhook_requests.THREADS_OF_QUERIES, partial(function, *args))
 
 
 # Finding work.
@@ -307,7 +307,7 @@ class Turn:
         if time.monotonic() > self._renewed_at + RENEW_AFTER:
             await _in_thread(self._move, self.row.position)
         row = self.row
-        return await webhooks.send_in_thread(row.url, row.secrets(), row.pk, message)
+        return await webhook_requests.send_in_thread(row.url, row.secrets(), row.pk, message)
 
     # Rows.
 

@@ -3,7 +3,7 @@
 pydantic describes an annotation by a core schema (``pydantic_core.core_schema``). ``KNOWN`` is the
 table of the kinds of core schemas whose cost is bounded; a tool with any other is refused when it
 is registered. The bytes, values, depth and integers of a message are bounded where it is read
-(``protocol.jsonrpc``). The other bounds are here:
+(``protocol.jsonrpc``), the numbers in these bounds are in ``argument_size``:
 
 * A collection stops at its first wrong item (``fail_fast``), so errors do not fill the memory.
 * A sender can choose the hash of some values. Members of a set and keys of a dict that are such
@@ -18,16 +18,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from types import NoneType
 from typing import Any
 
 from django_mcp.core.components.base import ConfigurationError
 
-MAX_NODES = 500
-"""JSON values, and pieces of 64 characters, which are validated in the event loop."""
-MAX_WITH_CHOSEN_HASH = 500
-"""Members of a list or an object that become a set or keys: if all have one hash, each is compared
-with all others, for 25 ms in the case of UUIDs."""
 PYTHON = "python-re"
 
 Node = Mapping[str, Any]
@@ -369,49 +363,3 @@ def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
     members = {name: change(member) for name, member in value.items()}
     is_same = all(members[name] is member for name, member in value.items())
     return value if is_same else members
-
-
-# The size of arguments.
-
-_SHORT = frozenset({bool, int, float, NoneType})
-"""Types of values of one node. ``issuperset`` looks at all values at the speed of C."""
-
-
-def is_small(arguments: Mapping[str, Any], limit: int) -> bool:
-    """Whether the event loop may validate the arguments; takes less than 1 µs for few of them."""
-    values = arguments.values()
-    if _SHORT.issuperset(map(type, values)):
-        return len(values) <= limit
-    pending = [*values]
-    size = len(pending)
-    for value in pending:
-        kind = type(value)
-        if kind is str:
-            size += len(value) >> 6
-        elif kind is list:
-            size += len(value)
-            if size <= limit:
-                pending += value
-        elif kind is dict:
-            size += len(value)
-            if size <= limit:
-                pending += value.values()
-        if size > limit:
-            return False
-    return True
-
-
-def has_many_members(arguments: Mapping[str, Any]) -> bool:
-    """Whether a list or an object has more members than may share one hash."""
-    pending: list[Any] = [arguments]
-    for value in pending:
-        if type(value) is list:
-            members: Collection[Any] = value
-        elif type(value) is dict:
-            members = value.values()
-        else:
-            continue
-        if len(members) > MAX_WITH_CHOSEN_HASH:
-            return True
-        pending += members
-    return False

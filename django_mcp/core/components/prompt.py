@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Unpack
 from pydantic import BaseModel
 
 from django_mcp.core.components import declaration, stored
-from django_mcp.core.components.argument_types import MAX_NODES, is_small
+from django_mcp.core.components.argument_size import is_small
 from django_mcp.core.components.arguments import decoded, non_strings, optional_names
 from django_mcp.core.components.base import Component, ConfigurationError
 from django_mcp.core.components.declaration import ComponentAttributes, Options
@@ -144,7 +144,7 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
         return {**given, **{name: decoded(given[name], max_values) for name in names}}
 
     def validate(given: dict[str, Any]) -> Any:
-        if not is_small(given, MAX_NODES):
+        if not is_small(given):
             raise LargeArguments
         return arguments.validate(decode(given))
 

@@ -21,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError, core_schema
 
 from django_mcp.core import private
-from django_mcp.core.components import argument_types, serializers
+from django_mcp.core.components import argument_size, argument_types, serializers
 from django_mcp.core.components.arguments import (
     CONVERSIONS,
     adapted,
@@ -427,14 +427,14 @@ class _Validation:
         self._optional = optional
         self._fail_fast = private.new_validator(prepared.failing_fast).validate_python
         if prepared.has_chosen_hash:
-            self._fail_fast = partial(_with_few_members, self._fail_fast)
+            self._fail_fast = partial(argument_size.with_few_members, self._fail_fast)
         self._complete = prepared.complete
         # Compiled for the first invalid arguments.
         self._find_all: Callable[[dict[str, Any]], Any] | None = None
 
     def in_loop(self, arguments: dict[str, Any]) -> Any:
         """The valid arguments; raises InvalidArguments, or LargeArguments: use ``in_thread``."""
-        if not argument_types.is_small(arguments, argument_types.MAX_NODES):
+        if not argument_size.is_small(arguments):
             raise LargeArguments
         try:
             return self._fail_fast(arguments)
@@ -459,7 +459,7 @@ class _Validation:
             repaired = arguments_with_repairs(arguments, problems_of(error), self._optional)
             if repaired is None:
                 break
-            if is_in_loop and not argument_types.is_small(repaired, argument_types.MAX_NODES):
+            if is_in_loop and not argument_size.is_small(repaired):
                 raise LargeArguments
             try:
                 return self._fail_fast(repaired)
@@ -472,7 +472,7 @@ class _Validation:
     def _with_every_problem(
         self, arguments: dict[str, Any], error: ValidationError
     ) -> ValidationError:
-        if not argument_types.is_small(arguments, argument_types.MAX_NODES):
+        if not argument_size.is_small(arguments):
             return error
         if self._find_all is None:
             self._find_all = private.new_validator(self._complete).validate_python
@@ -481,15 +481,6 @@ class _Validation:
         except ValidationError as complete:
             return complete
         return error
-
-
-def _with_few_members(validate: Validate, arguments: dict[str, Any]) -> Any:
-    if argument_types.has_many_members(arguments):
-        raise InvalidArguments(
-            f"a list or an object may have at most {argument_types.MAX_WITH_CHOSEN_HASH} members "
-            "here"
-        )
-    return validate(arguments)
 
 
 def compiled(schema: Json, where: str) -> compiler.Validator:

@@ -49,8 +49,9 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import is_outage, log_outage
 from django_mcp.transports import frames
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.http import django_middleware, sse_stream
+from django_mcp.transports.http import django_middleware, open_streams
 from django_mcp.transports.http.django_middleware import View
+from django_mcp.transports.http.open_streams import TooManyStreams
 from django_mcp.transports.http.request import (
     JSON,
     STREAM,
@@ -64,7 +65,7 @@ from django_mcp.transports.http.request import (
     Send,
     accepts,
 )
-from django_mcp.transports.http.sse_stream import ListenStream, TooManyStreams
+from django_mcp.transports.http.sse_stream import ListenStream
 from django_mcp.transports.http.stream_writer import StreamWriter
 
 logger = logging.getLogger("django_mcp")
@@ -506,7 +507,7 @@ class HttpExchange(LoopExchange):
 
     async def listen(self, frame: Frame, wanted: Filter | Serve, /) -> None:
         stream = ListenStream(self, frame, wanted)
-        with stream.open_within(sse_stream.MAX_STREAMS, TooManyStreams()):
+        with stream.open_within(open_streams.MAX_STREAMS, TooManyStreams()):
             self._stream = stream
             await stream.serve()
 

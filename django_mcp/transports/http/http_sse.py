@@ -31,7 +31,7 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.runtime import background
 from django_mcp.transports.connection.connection import Connection
-from django_mcp.transports.http import paths, sse_stream
+from django_mcp.transports.http import open_streams, paths
 from django_mcp.transports.http.endpoint import Endpoint, Verb
 from django_mcp.transports.http.exchange import HttpExchange
 from django_mcp.transports.http.request import HttpError
@@ -75,7 +75,7 @@ async def open_stream(exchange: HttpExchange) -> None:
     exchange.check_get()
     stream = Stream(exchange)
     text = "Too many connections are open: close one of them first"
-    rejection = HttpError(429, text, sse_stream.RETRY_HEADERS)
+    rejection = HttpError(429, text, open_streams.RETRY_HEADERS)
     with stream.open_within(stores.SESSIONS_PER_PRINCIPAL, rejection):
         connection = Connection(
             exchange.server,

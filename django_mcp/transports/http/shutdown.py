@@ -25,7 +25,7 @@ from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.core.dispatch.calls_in_flight import calls_in_flight
 from django_mcp.pubsub import channel_layer
 from django_mcp.runtime import background
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import open_streams
 
 STOPPING = "The server is stopping"
 LATE = 1.0
@@ -59,20 +59,20 @@ class Shutdown:
             self._closing.cancel()
             self._closing = None
             calls_in_flight(asyncio.get_running_loop()).open()
-            sse_stream.set_ending(are_ending=False)
+            open_streams.set_ending(are_ending=False)
 
     async def _end(self) -> None:
         loop = asyncio.get_running_loop()
         calls = calls_in_flight(loop)
         self._closing = loop.call_later(LATE, calls.close)
-        sse_stream.set_ending(are_ending=True)
+        open_streams.set_ending(are_ending=True)
         if await _unfinished(conf.get().shutdown_timeout):
             for call in tuple(calls.calls):
                 call.end(STOPPING)
             for task in background.accepted_tasks():
                 task.cancel()
             if await _unfinished(ANSWER_WITHIN):
-                sse_stream.end_all()
+                open_streams.end_all()
         await background.finish()
 
 
@@ -84,7 +84,7 @@ async def _unfinished(seconds: float) -> set[asyncio.Task[Any]]:
     seen: set[asyncio.Task[Any]] = set()
     while True:
         of_calls = [call.task for call in calls_in_flight(loop).calls]
-        of_streams = [stream.task for stream in sse_stream.open_streams()]
+        of_streams = [stream.task for stream in open_streams.here().streams]
         seen |= {task for task in of_calls + of_streams if task is not None}
         seen |= background.accepted_tasks()
         unfinished = {task for task in seen if not task.done()}

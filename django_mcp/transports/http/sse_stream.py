@@ -1,4 +1,4 @@
-"""An SSE response which stays open until either side closes it, and one timer for all of them.
+"""An SSE response which stays open until either side closes it.
 
 | state | meaning | who moves it |
 |---|---|---|
@@ -17,56 +17,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from django_mcp import conf
 from django_mcp.core.auth.base import Principal
-from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import sse
-from django_mcp.core.protocol.errors import TooManyRequests
 from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.core.server.extensions import Serve
 from django_mcp.runtime import background, request_scope
-from django_mcp.transports.http.request import HeaderPairs, HttpError
+from django_mcp.transports.http import open_streams
+from django_mcp.transports.http.open_streams import bounded, tick_interval
+from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.stream_writer import StreamWriter
 
 if TYPE_CHECKING:
     from django_mcp.transports.http.exchange import HttpExchange
 
-TICK = 15.0
-"""Seconds between two ticks if SSE_PING_INTERVAL is None."""
 CHECK_AFTER = 60.0
 """Seconds until an open stream is re-authenticated."""
 CHECK_TIMEOUT = 30.0
 """Seconds which that may take."""
-LOOK_AGAIN = 0.05
-"""Seconds between two looks at busy streams of a process that ends."""
-MAX_STREAMS = 1000
-"""Open streams of one kind and one caller in a process: an agent may have one for each of its
-sessions, and the anonymous callers behind one proxy may count as one caller."""
-
-
-TOO_MANY = "Too many streams are open: close one of them first"
-RETRY_AFTER = 2
-"""Seconds until a rejected stream may be requested again."""
-RETRY_HEADERS: HeaderPairs = ((b"retry-after", b"%d" % RETRY_AFTER),)
 LISTEN = "subscriptions/listen"
-PROBES = (0.0, 0.5, 1.0)
-"""Seconds after which the streams of a WSGI server are written to, when one has no thread. The
-first write to a client that has gone succeeds, and its network answers that it has gone."""
-
-
-class TooManyStreams(TooManyRequests):
-    """The caller has as many streams as it may have, or a WSGI server has no thread for another."""
-
-    default_message = TOO_MANY
-    retry_after = RETRY_AFTER
 
 
 class State(Enum):
@@ -141,7 +116,7 @@ class SseStream:
         It is also raised if a WSGI server has no thread for it.
         ``tick`` and ``end_all`` reach the stream within the block.
         """
-        streams = _streams_here()
+        streams = open_streams.here()
         has_thread = streams.has_thread_for(self)
         if not has_thread:
             streams.probe()
@@ -203,7 +178,7 @@ class SseStream:
         if ping and self._writer.has_started:
             self.enqueue(sse.KEEP_ALIVE)
         # At this tick, if the next one would be too late.
-        is_due = now - self._checked_at > _bounded(CHECK_AFTER) - _tick_interval()
+        is_due = now - self._checked_at > bounded(CHECK_AFTER) - tick_interval()
         if is_due and not self._is_checking:
             self._checked_at = now
             background.spawn(self.check())
@@ -270,118 +245,3 @@ class ListenStream(SseStream):
         """Close the stream if access was revoked, else use the current permissions."""
         await super().check()
         self._subscription.reauthenticated(self.principal)
-
-
-class _Streams:
-    """The streams of an event loop. It has no reference to them while none is open."""
-
-    def __init__(self) -> None:
-        self._timer: asyncio.TimerHandle | None = None
-        self._pinged_at = 0.0
-        self._streams: dict[SseStream, None] = {}
-        self._ending: asyncio.TimerHandle | None = None
-        self._probed_at = 0.0
-        self.are_ending = False
-        """Whether the process ends, and each stream with it."""
-        self.counts: Counter[tuple[str, str]] = Counter()
-
-    def add(self, stream: SseStream) -> None:
-        self._streams[stream] = None
-        self.counts[stream.kind, stream.counted_as] += 1
-        if self._timer is None:
-            self._schedule()
-
-    def has_thread_for(self, stream: SseStream) -> bool:
-        """Whether WSGI_STREAMS admits the stream, if it would occupy a thread of the server."""
-        if not stream.occupies_thread:
-            return True
-        occupied = sum(1 for each in self._streams if each.occupies_thread)
-        return occupied < conf.get().wsgi_streams
-
-    def probe(self) -> None:
-        """Write to the streams that occupy threads, so that they end if their clients have gone.
-
-        A WSGI server notices that a client has gone when it writes, and keeps the thread till then.
-        """
-        loop = asyncio.get_running_loop()
-        if self._probed_at and loop.time() - self._probed_at < PROBES[-1]:
-            return
-        self._probed_at = loop.time()
-        for stream in tuple(self._streams):
-            if stream.occupies_thread:
-                for delay in PROBES:
-                    loop.call_later(delay, stream.probe)
-
-    def discard(self, stream: SseStream) -> None:
-        self._streams.pop(stream, None)
-        key = stream.kind, stream.counted_as
-        self.counts[key] -= 1
-        if not self.counts[key]:
-            del self.counts[key]
-        if not self._streams and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def end_idle(self) -> None:
-        """End each stream that is not busy, and the others as soon as they are not."""
-        if self._ending is not None:
-            self._ending.cancel()
-            self._ending = None
-        for stream in tuple(self._streams):
-            if not stream.is_busy:
-                stream.end()
-        if self._streams and self.are_ending:
-            loop = asyncio.get_running_loop()
-            self._ending = loop.call_later(LOOK_AGAIN, self.end_idle)
-
-    def _schedule(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_tick_interval(), self._tick)
-
-    def _tick(self) -> None:
-        self._schedule()
-        now = asyncio.get_running_loop().time()
-        interval = conf.get().sse_ping_interval
-        # This tick, if it is nearer to the interval than the next one.
-        ping = interval is not None and now - self._pinged_at > interval - _tick_interval() / 2
-        if ping:
-            self._pinged_at = now
-        for stream in tuple(self._streams):
-            stream.tick(now, ping=ping)
-
-
-def _tick_interval() -> float:
-    return _bounded(min(conf.get().sse_ping_interval or TICK, TICK))
-
-
-def _bounded(seconds: float) -> float:
-    """The interval, or a shorter one: an open stream must not let its session expire."""
-    return min(seconds, conf.get().session_idle_timeout / 3)
-
-
-_streams = PerLoop(_Streams)
-
-
-def _streams_here() -> _Streams:
-    return _streams.of(asyncio.get_running_loop())
-
-
-def open_streams() -> tuple[SseStream, ...]:
-    """The streams that are open on this event loop."""
-    return tuple(_streams_here()._streams)
-
-
-def end_all() -> int:
-    """End all streams now; return how many there were."""
-    streams = open_streams()
-    for stream in streams:
-        stream.end()
-    return len(streams)
-
-
-def set_ending(*, are_ending: bool) -> None:
-    """Whether streams end because the process does: those that are open, and later ones."""
-    streams = _streams_here()
-    streams.are_ending = are_ending
-    if are_ending:
-        streams.end_idle()

@@ -16,7 +16,7 @@ from django.db import OperationalError, transaction
 from django.utils import timezone
 
 from django_mcp import Server, registry
-from django_mcp.contrib.events import Event, delivery, occurrences, recipients, webhooks
+from django_mcp.contrib.events import Event, delivery, occurrences, recipients, webhook_requests
 from django_mcp.contrib.events.models import (
     Delivery,
     DeliveryStatus,
@@ -203,7 +203,7 @@ async def test_each_attempt_is_signed_anew(
         def now(_: Any) -> Any:
             return moment
 
-    monkeypatch.setattr(webhooks, "datetime", Later)
+    monkeypatch.setattr(webhook_requests, "datetime", Later)
     await change(next_attempt_at=None)
     await delivery.run()
 
@@ -249,7 +249,7 @@ async def test_body_that_is_too_large_is_not_sent(
     server: Server, noted: Event, ann: User, receiver: FakeReceiver
 ) -> None:
     await subscribed(server, ann, receiver)
-    await emit(noted, "x" * webhooks.MAX_BODY, "two")
+    await emit(noted, "x" * webhook_requests.MAX_BODY, "two")
     await delivery.run()
 
     assert texts(receiver) == ["two"]

@@ -23,7 +23,7 @@ from django_mcp import Server
 from django_mcp.auth.oauth_toolkit import OAuthToolkitAuthentication
 from django_mcp.contrib.oauth.models import Consent
 from django_mcp.core.auth.base import INVALID_TOKEN, Principal
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import open_streams
 from tests.contrib.oauth.flow import (
     CALLBACK,
     ENDPOINT,
@@ -330,7 +330,7 @@ def test_open_stream_ends_after_the_user_took_it_back(
         peer = AsgiClient(shop, STATELESS, headers={"authorization": f"Bearer {token}"})
         async with peer.open_post(peer.listen(id=1)) as stream:
             await stream.message()
-            (held,) = sse_stream._streams_here()._streams
+            (held,) = open_streams.here().streams
             await held.check()
             assert [each.is_denied for each in (held,)] == [False]
             await AccessToken.objects.all().adelete()

@@ -29,7 +29,7 @@ from typing_extensions import TypedDict
 
 from django_mcp import ConfigurationError
 from django_mcp.core.components import argument_types
-from django_mcp.core.components.argument_types import KNOWN, MAX_NODES, REFUSED, is_small
+from django_mcp.core.components.argument_types import KNOWN, REFUSED
 from django_mcp.core.components.invalid_arguments import InvalidArguments, LargeArguments
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.components.tool import tool_component
@@ -339,23 +339,6 @@ def test_few_wrong_arguments_are_all_described() -> None:
         input_of(list[int]).validate({"a": ["x", 1, "y"]})
     assert "a.0" in caught.value.problems
     assert "a.2" in caught.value.problems
-
-
-@rows(
-    ("arguments", "expected"),
-    [
-        ({}, True),
-        ({"a": 1, "b": "text", "c": None}, True),
-        ({"a": [1] * (MAX_NODES - 1)}, True),
-        ({"a": [1] * MAX_NODES}, False),
-        ({"a": {"b": [[1] * 300, [1] * 300]}}, False),
-        ({"a": dict.fromkeys(map(str, range(600)))}, False),
-        ({"a": "x" * 10_000}, True),
-        ({"a": ["x" * 20_000, "x" * 20_000]}, False),
-    ],
-)
-def test_size_of_arguments_counts_values_and_text(arguments: Any, expected: bool) -> None:
-    assert is_small(arguments, MAX_NODES) is expected
 
 
 @rows("annotation", [int, list[int], Node])

@@ -9,7 +9,7 @@ import pytest
 from django_mcp import AuthenticationRequired, Frame, InsufficientScope, Server
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.testing.asgi import Reply, perform
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import open_streams
 from tests.spec import spec
 from tests.transports.http.token_servers import bearer, desk, tokens_of
 from tests.wire.asgi import AsgiClient
@@ -233,7 +233,7 @@ async def test_open_stream_ends_when_its_token_is_revoked(version: str) -> None:
         assert await stream.status() == 200
         if version == STATELESS:
             await stream.message()
-        (held,) = sse_stream._streams_here()._streams
+        (held,) = open_streams.here().streams
         await held.check()
         assert held.is_denied is False
         tokens_of(server).revoked.add("read")
@@ -241,7 +241,7 @@ async def test_open_stream_ends_when_its_token_is_revoked(version: str) -> None:
         assert bool(held.is_denied)
         await stream.wait_closed()
     tokens_of(server).revoked.clear()
-    assert sse_stream._streams_here()._streams == {}
+    assert open_streams.here().streams == {}
 
 
 async def test_update_is_not_sent_after_a_token_has_lost_its_scope() -> None:
@@ -257,7 +257,7 @@ async def test_update_is_not_sent_after_a_token_has_lost_its_scope() -> None:
             (name, b"Bearer other" if name == b"authorization" else value)
             for name, value in stream._scope["headers"]
         ]
-        (held,) = sse_stream._streams_here()._streams
+        (held,) = open_streams.here().streams
         await held.check()
         await server.anotify_resource_updated("desk://news")
         await server.anotify_tools_list_changed()

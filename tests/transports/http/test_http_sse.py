@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp import registry, routing
 from django_mcp.testing.asgi import Application, Exchange, http_scope, perform
-from django_mcp.transports.http import http_sse, shutdown, sse_stream
+from django_mcp.transports.http import http_sse, open_streams, shutdown
 from tests.constants import SetConstants
 from tests.spec import spec
 from tests.transports.http.session.streams import INITIAL_NOTIFICATIONS, NameHeaderAuthentication
@@ -202,7 +202,7 @@ async def test_connection_uses_the_current_scopes_and_ends_with_the_token(
         await client.notify("notifications/initialized")
         assert "result" in await client.request("tools/call", call)
         set_token(client.stream, b"Bearer other")
-        (held,) = sse_stream._streams_here()._streams
+        (held,) = open_streams.here().streams
         await held.check()
         lacking = await client.request("tools/call", call)
         tokens.revoked.add("other")

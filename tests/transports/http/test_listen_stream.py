@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp.pubsub import announcements
-from django_mcp.transports.http import sse_stream, stream_writer
+from django_mcp.transports.http import open_streams, stream_writer
 from tests.constants import SetConstants
 from tests.spec import spec
 from tests.transports.http.session.streams import NameHeaderAuthentication, has_no_output
@@ -145,7 +145,7 @@ async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None
         stream.disconnect()
         await stream.wait_closed()
     assert bus.here()._receivers == {}
-    assert sse_stream.end_all() == 0
+    assert open_streams.end_all() == 0
 
 
 @spec("2026/SUB-06", "2026/CAN-05")
@@ -153,7 +153,7 @@ async def test_stream_closed_by_the_server_ends_with_the_response(desk: Desk) ->
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=7, toolsListChanged=True)) as stream:
         await stream.message()
-        assert sse_stream.end_all() == 1
+        assert open_streams.end_all() == 1
         answer = await stream.message()
         assert answer["id"] == 7
         assert answer["result"]["resultType"] == "complete"
@@ -243,7 +243,7 @@ async def test_listen_stream_is_closed_when_the_principal_changes(desk: Desk) ->
     peer = peer_of(desk, headers={"x-name": "ann"})
     async with peer.open_post(peer.listen(id=1)) as stream:
         await stream.message()
-        (held,) = sse_stream._streams_here()._streams
+        (held,) = open_streams.here().streams
         await held.check()
         assert await has_no_output(stream)
         stream._scope["headers"] = [

@@ -18,7 +18,7 @@ from django_mcp.contrib.events import (
     interest,
     occurrences,
     recipients,
-    webhooks,
+    webhook_requests,
 )
 from django_mcp.contrib.events.errors import Forbidden, NotFound, ResourceExhausted, Unsupported
 from django_mcp.contrib.events.methods.polling import (
@@ -105,7 +105,7 @@ async def subscribe(params: SubscribeParams, frame: Frame) -> dict[str, Any]:
     longest = MAX_TTL if principal is not None else UNASKED_TTL
     is_verified = await in_thread(frame, _prepare, frame, key, url)
     if not is_verified:
-        await webhooks.verify(url, params.delivery.secret, key)
+        await webhook_requests.verify(url, params.delivery.secret, key)
     is_new = await in_thread(frame, interest.begin_subscription, frame.server.name, params.name)
     ttl = _ttl(params, longest)
     try:

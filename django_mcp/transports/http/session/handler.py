@@ -34,7 +34,7 @@ from django_mcp.pubsub import channel_layer, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import open_streams
 from django_mcp.transports.http.exchange import HttpExchange
 from django_mcp.transports.http.request import WAITING_THREAD, HttpError
 from django_mcp.transports.http.session import (
@@ -326,8 +326,8 @@ class SessionHttp:
         self.http.check_get()
         session = await self._session()
         stream = await self._requested_stream(session)
-        rejection = HttpError(429, sse_stream.TOO_MANY, sse_stream.RETRY_HEADERS)
-        with stream.open_within(sse_stream.MAX_STREAMS, rejection):
+        rejection = HttpError(429, open_streams.TOO_MANY, open_streams.RETRY_HEADERS)
+        with stream.open_within(open_streams.MAX_STREAMS, rejection):
             await stream.serve()
 
     async def _requested_stream(self, session: Session) -> ResumedStream | StandaloneStream:
@@ -364,7 +364,7 @@ class _IsTaken(Exception):
 
 
 def _full(error: StoreFull) -> HttpError:
-    return HttpError(429, f"{error}: end one of them first", sse_stream.RETRY_HEADERS)
+    return HttpError(429, f"{error}: end one of them first", open_streams.RETRY_HEADERS)
 
 
 def _not_found() -> HttpError:

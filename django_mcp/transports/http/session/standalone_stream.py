@@ -48,7 +48,7 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub import announcements, bus, catch_up, publisher
 from django_mcp.runtime import background
 from django_mcp.stores.base import Event, StoreFull
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import open_streams
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.session.active_stream import (
     ACTIVE,
@@ -134,7 +134,7 @@ class StandaloneStream(SessionStream):
             await stores.events().append(self._session.address, self._name, ())
         except StoreFull as error:
             text = f"{error}: close one of them first"
-            raise HttpError(429, text, sse_stream.RETRY_HEADERS) from error
+            raise HttpError(429, text, open_streams.RETRY_HEADERS) from error
         try:
             # Until the resumed stream is sent, the client stays at its position there.
             first = self._id if self._resumed is None else str(self._resumed)

@@ -13,7 +13,7 @@ from django_mcp.core.frame.session import Session, address
 from django_mcp.core.protocol.sse import EventId, Parser
 from django_mcp.pubsub import bus, publisher
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import open_streams
 from django_mcp.transports.http.session import standalone_stream
 from django_mcp.transports.http.session import stream as session_stream
 from tests.constants import SetConstants
@@ -448,7 +448,7 @@ async def test_get_stream_is_closed_when_its_session_is_deleted(desk: Desk) -> N
     peer = await ready(desk)
     async with peer.stream() as stream:
         await stream.methods(3)
-        (held,) = sse_stream._streams_here()._streams
+        (held,) = open_streams.here().streams
         await held.check()
         assert await has_no_output(stream)
         assert peer.session is not None
@@ -475,7 +475,7 @@ async def test_get_stream_is_closed_soon_when_a_store_returns_without_its_sessio
         assert peer.session is not None
         await stores.sessions().delete(peer.session)
         monkeypatch.setattr(standalone_stream.StandaloneStream, "_load", fail_twice)
-        (held,) = sse_stream._streams_here()._streams
+        (held,) = open_streams.here().streams
         await held.check()
         async with asyncio.timeout(SECONDS):
             assert await stream.event() is None
@@ -498,7 +498,7 @@ async def test_get_stream_is_closed_when_the_principal_changes(desk: Desk) -> No
     peer = await ready(desk, headers={"x-name": "ann"})
     async with peer.stream() as stream:
         await stream.methods(3)
-        (held,) = sse_stream._streams_here()._streams
+        (held,) = open_streams.here().streams
         stream._scope["headers"] = [
             (name, b"bob" if name == b"x-name" else value)
             for name, value in stream._scope["headers"]

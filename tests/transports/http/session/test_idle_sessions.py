@@ -8,7 +8,7 @@ import pytest
 
 from django_mcp import Server, stores
 from django_mcp.core.frame.session import Session, address
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import open_streams
 from django_mcp.transports.http.session import response as session_call
 from django_mcp.transports.http.session import standalone_stream
 from tests.memory_stores import Configure
@@ -61,7 +61,7 @@ async def test_open_stream_resets_the_idle_timeout(peer: AsgiClient, clock: list
     async with peer.stream():
         for _ in range(3):
             clock[0] += TIMEOUT * 0.7
-            for stream in tuple(sse_stream._streams_here()._streams):
+            for stream in tuple(open_streams.here().streams):
                 await stream.check()
         assert (await peer.post(peer.request("ping"))).status == 200
 
@@ -73,7 +73,7 @@ async def test_open_stream_is_kept_in_the_event_store(
     monkeypatch.setattr(standalone_stream, "RENEWALS", float("inf"))
     session = address(str(peer.session))
     async with peer.stream():
-        (stream,) = sse_stream._streams_here()._streams
+        (stream,) = open_streams.here().streams
         assert isinstance(stream, standalone_stream.StandaloneStream)
         for _ in range(3):
             clock[0] += stores.events().abandoned_after * 0.7

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from django_mcp import Frame, Server
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.tasks import changes, delivery, run, store
+from django_mcp.tasks import changes, result_streams, run, store
 from django_mcp.testing import Client
 from tests.constants import SetConstants
 from tests.memory_stores import configure
@@ -89,7 +89,7 @@ async def test_question_without_an_answer_is_asked_again_in_another_session() ->
 async def test_question_is_asked_on_the_stream_of_the_session_if_no_request_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(delivery, "GRACE", 0.05)
+    monkeypatch.setattr(result_streams, "GRACE", 0.05)
     ada = await User.objects.acreate_user("ada")
     user = Person()
     async with (
@@ -116,13 +116,13 @@ async def test_question_is_asked_on_the_stream_of_the_session_after_an_outage(
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first ``operation`` of the run that sends the question finds no database."""
-    monkeypatch.setattr(delivery, "GRACE", 0.05)
+    monkeypatch.setattr(result_streams, "GRACE", 0.05)
     monkeypatch.setattr(changes, "POLL", 0.05)
     monkeypatch.setattr(run, "RETRY", 0.05)
     rows = store.get()
     of_delivery = SimpleNamespace(get=lambda: rows, call_of=store.call_of)
-    monkeypatch.setattr(delivery, "store", of_delivery)
-    failing = delivery._SessionStream if operation == "send_request" else rows
+    monkeypatch.setattr(result_streams, "store", of_delivery)
+    failing = result_streams._SessionStream if operation == "send_request" else rows
     work = getattr(failing, operation)
     failed: list[str] = []
 
@@ -156,7 +156,7 @@ async def test_question_is_asked_on_the_stream_of_the_session_after_an_outage(
 async def test_question_on_the_stream_of_the_session_is_cancelled_for_a_request_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(delivery, "GRACE", 0.05)
+    monkeypatch.setattr(result_streams, "GRACE", 0.05)
     ada = await User.objects.acreate_user("ada")
     user = Person(ignored=1)
     async with (

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from django_mcp.contrib.events import webhooks
+from django_mcp.contrib.events import webhook_requests
 from django_mcp.contrib.events.errors import CallbackEndpointError, ResourceExhausted
 from django_mcp.contrib.events.testing import FakeReceiver, Received, new_secret
-from django_mcp.contrib.events.webhooks import Message
+from django_mcp.contrib.events.webhook_requests import Message
 from django_mcp.core.protocol.errors import InvalidParams
 from django_mcp.outbound import Document, OutboundError, Reason
 from tests.memory_stores import configure
@@ -31,7 +31,7 @@ def receiver(configure: Any) -> Iterator[FakeReceiver]:
 async def reason_of(url: str, secret: str) -> str:
     """Return why a receiver is not verified."""
     with pytest.raises(CallbackEndpointError) as caught:
-        await webhooks.verify(url, secret, "id")
+        await webhook_requests.verify(url, secret, "id")
     data = caught.value.data
     assert isinstance(data, dict)
     return str(data["reason"])
@@ -42,7 +42,7 @@ async def reason_of(url: str, secret: str) -> str:
 
 @spec("EV-52")
 async def test_receiver_that_answers_the_challenge_is_verified(receiver: FakeReceiver) -> None:
-    await webhooks.verify(receiver.url, receiver.secret, "id")
+    await webhook_requests.verify(receiver.url, receiver.secret, "id")
 
     sent = receiver.requests[0]
     assert sent.id.startswith("msg_verification_")
@@ -68,25 +68,25 @@ async def test_private_receiver_is_refused_like_one_that_is_away(configure: Any)
 
 async def test_url_without_tls_is_refused(configure: Any) -> None:
     with pytest.raises(InvalidParams, match="https"):
-        await webhooks.verify("http://hooks.example/", new_secret(), "id")
+        await webhook_requests.verify("http://hooks.example/", new_secret(), "id")
 
 
 @spec("EV-56")
 async def test_challenges_of_a_host_are_bounded(
     receiver: FakeReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhooks, "MAX_CHALLENGES", 2)
+    monkeypatch.setattr(webhook_requests, "MAX_CHALLENGES", 2)
     monkeypatch.setattr(time, "time", lambda: 1_000_000_000.0)
     for _ in range(2):
-        await webhooks.verify(receiver.url, receiver.secret, "id")
+        await webhook_requests.verify(receiver.url, receiver.secret, "id")
     with pytest.raises(ResourceExhausted):
-        await webhooks.verify(f"{receiver.url}/other", receiver.secret, "id")
+        await webhook_requests.verify(f"{receiver.url}/other", receiver.secret, "id")
     assert len(receiver.requests) == 2
 
 
 @rows("answer", [b"", b"[]", b'"text"', b'{"challenge": 1}', b"{", b"[" * 100_000])
 def test_answer_without_a_challenge_is_none(answer: bytes) -> None:
-    assert webhooks._challenge_of(answer) == ""
+    assert webhook_requests._challenge_of(answer) == ""
 
 
 # Signatures and attempts.
@@ -96,7 +96,7 @@ def test_answer_without_a_challenge_is_none(answer: bytes) -> None:
 def test_each_secret_signs() -> None:
     secrets = [new_secret(), new_secret()]
     message = Message("event-1", '{"data":"ä"}'.encode())
-    headers = webhooks.signed(secrets, message)
+    headers = webhook_requests.signed(secrets, message)
 
     for secret in secrets:
         assert Webhook(secret).verify(message.body, headers) == {"data": "ä"}
@@ -120,8 +120,8 @@ def test_error_of_a_request_is_one_of_the_protocol(reason: Reason, error: str) -
         raise OutboundError(reason, "text")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(webhooks, "fetch", fail)
-        outcome = webhooks.send("https://h/", [new_secret()], "id", Message("1", b"{}"))
+        patch.setattr(webhook_requests, "fetch", fail)
+        outcome = webhook_requests.send("https://h/", [new_secret()], "id", Message("1", b"{}"))
 
     assert (outcome.is_accepted, outcome.error, outcome.is_final) == (False, error, False)
 
@@ -132,6 +132,6 @@ def test_time_for_which_a_receiver_asks_is_read(receiver: FakeReceiver) -> None:
         return 429
 
     receiver.status = busy
-    outcome = webhooks.send(receiver.url, [receiver.secret], "id", Message("1", b"{}"))
+    outcome = webhook_requests.send(receiver.url, [receiver.secret], "id", Message("1", b"{}"))
 
     assert (outcome.error, outcome.retry_after) == ("http_4xx", 120.0)
