@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
@@ -66,6 +67,8 @@ class LiveClient(WireClient):
         self.caller = caller
         self.resumptions: list[str] = []
         """How the stream of the last call was resumed, for whoever looks why it hangs."""
+        self.resumed_at = 0.0
+        """The time of the last resumption, by ``time.monotonic``."""
 
     # Sessions.
 
@@ -131,6 +134,7 @@ class LiveClient(WireClient):
             with suppress(httpx.TransportError):
                 async with self.resuming(seen[-1]) as response:
                     self.resumptions.append(f"{response.status_code} after event {len(seen)}")
+                    self.resumed_at = time.monotonic()
                     # A service that is away ends an attempt to resume, not the call.
                     if response.status_code >= 500:
                         continue

@@ -134,7 +134,10 @@ class Traffic:
         except httpx.TransportError as error:
             failure = type(error).__name__
         finally:
-            self.tally.note(kind, began, failure, expected)
+            # The server which a stream is resumed on may die as well. The next one promises its
+            # answer within the same time.
+            since = began if peer is None else max(began, peer.resumed_at)
+            self.tally.note(kind, began, failure, expected, since=since)
         return failure is None
 
 

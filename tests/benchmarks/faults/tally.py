@@ -39,9 +39,19 @@ class Tally:
     twice: list[str] = field(default_factory=list)
     """The tasks and approved calls whose handler began more than once, for whatever reason."""
 
-    def note(self, kind: str, began: float, failure: str | None, expected: float = 0.0) -> None:
-        """Count one request, which took ``expected`` seconds by itself."""
-        waited = time.monotonic() - began - expected
+    def note(
+        self,
+        kind: str,
+        began: float,
+        failure: str | None,
+        expected: float = 0.0,
+        since: float | None = None,
+    ) -> None:
+        """Count one request, which took ``expected`` seconds by itself.
+
+        Its wait counts from when it began, or ``since`` its stream was resumed.
+        """
+        waited = time.monotonic() - (began if since is None else since) - expected
         self.requests[kind] += 1
         self.longest[kind] = max(self.longest[kind], waited)
         if failure is None:
