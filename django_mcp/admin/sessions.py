@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp import registry, stores
 from django_mcp.core.protocol.limits import cut
 from django_mcp.models import McpSession, Stream
-from django_mcp.pubsub import publisher
-from django_mcp.pubsub.publisher import OUTBOX
+from django_mcp.pubsub import session_messages
+from django_mcp.pubsub.session_messages import OUTBOX
 from django_mcp.runtime import pools
 from django_mcp.runtime.read_only_admin import (
     ReadOnlyAdmin,
@@ -147,7 +147,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
         # On this thread: another one would wait for the transaction that this one may be in.
         with pools.thread_sensitive():
             for name, address, principal in ended:
-                async_to_sync(publisher.session_ended)(servers.get(name), address, principal)
+                async_to_sync(session_messages.session_ended)(servers.get(name), address, principal)
 
 
 def _are_in_table() -> bool:

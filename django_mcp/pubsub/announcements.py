@@ -46,11 +46,11 @@ from django_mcp.pubsub import bus, catch_up
 from django_mcp.pubsub.publisher import (
     LOG,
     UPDATES,
-    advertised,
     is_logged,
     log_of,
     of_log,
 )
+from django_mcp.pubsub.session_messages import advertised
 from django_mcp.runtime import background
 from django_mcp.stores.base import Event, had_outage
 

@@ -31,33 +31,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync
 
-from django_mcp import registry, signals, stores
+from django_mcp import registry, stores
 from django_mcp.core.concurrency import loops
 from django_mcp.core.concurrency.loops import result_of, running_loop
 from django_mcp.core.frame.client.base import current_frame
-from django_mcp.core.frame.session import Change, Session, address
+from django_mcp.core.frame.session import address
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.revisions import BY_VERSION, Statefulness
+from django_mcp.core.protocol.revisions import Statefulness
 from django_mcp.core.protocol.subscriptions import UPDATED
 from django_mcp.core.server.notifications import CATEGORIES, list_changed
-from django_mcp.pubsub import bus, channel_layer
+from django_mcp.pubsub import bus, channel_layer, session_messages
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.pubsub.publish_queue import Announcement, PublishQueue
 from django_mcp.runtime import background, pools
-from django_mcp.stores.base import StoreFull, digest
+from django_mcp.stores.base import digest
 
 if TYPE_CHECKING:
     from django_mcp.core.server.server import Server
 
-OUTBOX = "outbox"
-"""The stream of a session with the messages which no stream to the client has taken yet."""
 LOG = "log"
 """The stream of a server with the messages for every client."""
 UPDATES = "updates"
@@ -72,11 +70,6 @@ NUMBERS_PER_SECOND = 1000
 More are never appended in a second. When a store is lost, the numbers of the new log are therefore
 higher than all of the lost one, and its readers notice the gap."""
 
-CONNECTION_BOUND = "."
-"""A character in the ids of those sessions that end with their connection, and in no others.
-
-These sessions are in no store. Messages reach them over the message bus alone."""
-
 METHODS = frozenset(map(list_changed, CATEGORIES.values()))
 """The notifications which add nothing when repeated."""
 
@@ -84,11 +77,6 @@ METHODS = frozenset(map(list_changed, CATEGORIES.values()))
 def of_log(server: Server, stream: str) -> str:
     """The group for a log of the server. Only ``announcements`` joins it, for all others."""
     return bus.group(stream, server.name)
-
-
-def of_session(session: str) -> str:
-    """The group for the streams and calls of the session with this address."""
-    return bus.group("session", session)
 
 
 def log_of(server: Server) -> str:
@@ -120,12 +108,18 @@ class ChannelsPublisher:
     ) -> None:
         """Send a notification to one session, if its revision has it."""
         message = jsonrpc.notification(method, params)
-        if CONNECTION_BOUND in session_id:
-            await bus.publish(of_session(address(session_id)), {"event": "said", "said": message})
+        if session_messages.CONNECTION_BOUND in session_id:
+            await bus.publish(
+                session_messages.of_session(address(session_id)), {"event": "said", "said": message}
+            )
             return
         session = await stores.sessions().load(session_id)
-        if session is not None and session.server == server.name and supports(session, method):
-            await post_to_outbox(session.address, message)
+        if (
+            session is not None
+            and session.server == server.name
+            and session_messages.supports(session, method)
+        ):
+            await session_messages.post_to_outbox(session.address, message)
 
     async def resource_updated(self, server: Server, *uris: str) -> None:
         """Notify the sessions and the listen streams which subscribed to the resources."""
@@ -133,7 +127,7 @@ class ChannelsPublisher:
         await loops.here(_Queue).publish(server, updates)
 
     async def ping(self, server: Server, session_id: str, timeout: float) -> None:
-        if CONNECTION_BOUND in session_id:
+        if session_messages.CONNECTION_BOUND in session_id:
             raise ValueError("A session that ends with its connection needs no ping")
         await self.request(server, session_id, "ping", {}, timeout)
 
@@ -145,7 +139,7 @@ class ChannelsPublisher:
             raise LookupError("Session not found")
 
         def write(message: dict[str, Any]) -> None:
-            background.spawn(post_to_outbox(session.address, message))
+            background.spawn(session_messages.post_to_outbox(session.address, message))
 
         route = ResponseRoute(server, session)
         return await PendingRequests().send_request(route, write, method, params, timeout=timeout)
@@ -306,14 +300,11 @@ async def _post_updates(server: Server, uris: Sequence[str]) -> None:
     for start in range(0, len(sessions), SESSIONS_AT_ONCE):
         portion = sessions[start : start + SESSIONS_AT_ONCE]
         part = {session: messages[session] for session in portion}
-        full = await stores.events().append_to_each(OUTBOX, part)
+        full = await stores.events().append_to_each(session_messages.OUTBOX, part)
         if full:
-            log_repeated(logging.WARNING, TOO_MANY_STREAMS, times=len(full))
+            log_repeated(logging.WARNING, session_messages.TOO_MANY_STREAMS, times=len(full))
         for session in part.keys() - set(full):
-            publish_to_session(session, "posted")
-
-
-TOO_MANY_STREAMS = "A session has too many open streams, and is not notified"
+            session_messages.publish_to_session(session, "posted")
 
 
 async def position(server: Server) -> int:
@@ -326,87 +317,3 @@ async def renew_logs(_: float = 0.0) -> None:
     for server in registry.servers():
         for stream in LOGS:
             await stores.events().append(log_of(server), stream, (), create=False)
-
-
-async def post_to_outbox(session: str, *messages: Json) -> bool:
-    """Append messages to the outbox of the session with this address.
-
-    False if the store fails, or is full: that is logged, and the messages are lost.
-    """
-    texts = [jsonrpc.encode(message).decode() for message in messages]
-    try:
-        await stores.events().append(session, OUTBOX, texts)
-    except StoreFull:
-        log_repeated(logging.WARNING, TOO_MANY_STREAMS)
-        return False
-    except Exception:
-        text = "A message cannot be appended to the outbox of a session, and is lost"
-        log_repeated(logging.ERROR, text, exc_info=True)
-        return False
-    await send_to_session(session, "posted")
-    return True
-
-
-async def send_to_session(session: str, event: str, **facts: Any) -> None:
-    """Publish an event to the streams and calls of a session, on every worker."""
-    publish_to_session(session, event, **facts)
-    await bus.flush()
-
-
-def publish_to_session(session: str, event: str, **facts: Any) -> None:
-    """``send_to_session`` without waiting."""
-    bus.publish_soon(of_session(session), {"event": event, **facts})
-
-
-async def change_connection(session_id: str, changes: Iterable[Change]) -> None:
-    """Change a session that is in no store, on the worker which has its connection."""
-    listed = [[change.area, change.action, change.key, change.value] for change in changes]
-    await send_to_session(address(session_id), "changed", changes=listed)
-
-
-async def session_ended(server: Server | None, session: str, principal: str) -> None:
-    """Close the streams of a session that was deleted, cancel its calls, and forget its events.
-
-    ``server`` is None if it was removed from the registry.
-    """
-    await signals.session_ended.asend_robust(server, address=session, principal=principal)
-    await send_to_session(session, "ended")
-    await stores.events().forget(session)
-
-
-async def components_changed(server: Server, session: str, changes: Iterable[Change]) -> None:
-    """Notify a session, by its address, of lists which its own components have changed."""
-    if messages := lists_changed(server, changes):
-        await post_to_outbox(session, *messages)
-
-
-def lists_changed(server: Server, changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """The notifications for the lists which changes of a session's own components affect.
-
-    Lists which the server does not declare are left out.
-    """
-    changed: set[str] = set()
-    for change in changes:
-        if change.area == "components":
-            is_clear = change.action == "clear"
-            kinds = change.value if is_clear else [change.key.partition(":")[0]]
-            changed.update(list_changed(CATEGORIES[kind]) for kind in kinds)
-    if not changed:
-        return []
-    return [jsonrpc.notification(method) for method in advertised(server) if method in changed]
-
-
-def advertised(server: Server) -> list[str]:
-    """The list_changed notifications which the server declares."""
-    declared = server.get_capabilities()
-    return [
-        list_changed(category)
-        for category in dict.fromkeys(CATEGORIES.values())
-        if declared.get(category, {}).get("listChanged")
-    ]
-
-
-def supports(session: Session, method: str) -> bool:
-    """Whether the session's revision has this notification; custom methods always pass."""
-    notifications = BY_VERSION[session.version].server_notifications
-    return method in notifications or not method.startswith("notifications/")

@@ -20,7 +20,7 @@ from django_mcp.core.auth.selection import Selection
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.core.server.server import server_of
-from django_mcp.pubsub.publisher import CONNECTION_BOUND
+from django_mcp.pubsub.session_messages import CONNECTION_BOUND
 from django_mcp.stores.base import digest
 from django_mcp.tasks.store import NewTask
 from django_mcp.transports import frames

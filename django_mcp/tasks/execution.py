@@ -36,8 +36,8 @@ from django_mcp.core.protocol.revisions import BY_VERSION, Feature
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
 from django_mcp.models import McpTask
-from django_mcp.pubsub import bus, publisher, switches
-from django_mcp.pubsub.publisher import CONNECTION_BOUND
+from django_mcp.pubsub import bus, session_messages, switches
+from django_mcp.pubsub.session_messages import CONNECTION_BOUND
 from django_mcp.runtime import pools, request_scope
 from django_mcp.runtime.process import interpreter
 from django_mcp.tasks import calls, store
@@ -237,7 +237,7 @@ def site_of(frame: Frame, assigned: Mapping[str, Any]) -> Site:
     if session_id is not None and CONNECTION_BOUND in session_id:
         # The process with the connection commits changes of its session, and publishes them.
         async def commit(session_id: str, _: str, changes: Sequence[Change]) -> None:
-            await publisher.change_connection(session_id, changes)
+            await session_messages.change_connection(session_id, changes)
 
         async def publish(server: Server, session_id: str, changes: Sequence[Change]) -> None:
             pass

@@ -38,7 +38,7 @@ from django_mcp.core.protocol.revisions import BY_VERSION, Feature
 from django_mcp.core.protocol.tasks import Status, Task
 from django_mcp.core.server.notifications import PUBLISHER
 from django_mcp.core.server.server import Server
-from django_mcp.pubsub.publisher import CONNECTION_BOUND
+from django_mcp.pubsub.session_messages import CONNECTION_BOUND
 from django_mcp.runtime import background
 from django_mcp.tasks import changes, store
 from django_mcp.tasks.store import UNAVAILABLE

@@ -18,7 +18,7 @@ from django_mcp.core.frame.client import request_state
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.core.server.server import Server
-from django_mcp.pubsub import publisher, switches
+from django_mcp.pubsub import session_messages, switches
 from django_mcp.runtime import lifespan, signing
 
 OPEN_TELEMETRY = ("opentelemetry", "opentelemetry.trace", "opentelemetry.metrics")
@@ -91,7 +91,7 @@ async def _commit(session_id: str, principal: str, changes: Sequence[Change]) ->
 
 
 async def _publish(server: Server, session_id: str, changes: Sequence[Change]) -> None:
-    await publisher.components_changed(server, address(session_id), changes)
+    await session_messages.components_changed(server, address(session_id), changes)
 
 
 def _forget(*, setting: str, **_: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from django_mcp import Frame, Server, stores
 from django_mcp.core.frame.session import address
 from django_mcp.core.protocol import jsonrpc
-from django_mcp.pubsub import publisher
+from django_mcp.pubsub import publisher, session_messages
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.memory import MemoryEventStore
@@ -61,7 +61,7 @@ async def subscribed(server: Server, number: int, *uris: str) -> list[AsgiClient
 async def outbox(peer: AsgiClient) -> list[str]:
     """The URIs in the outbox of a session, each of them once."""
     assert peer.session is not None
-    events = await stores.events().after(address(peer.session), publisher.OUTBOX, 0)
+    events = await stores.events().after(address(peer.session), session_messages.OUTBOX, 0)
     return [jsonrpc.decode(event.data)["params"]["uri"] for event in deduplicate(events or ())]
 
 

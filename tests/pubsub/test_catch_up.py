@@ -13,7 +13,7 @@ import pytest
 from django_mcp import Server, stores
 from django_mcp.core.frame.session import address
 from django_mcp.core.protocol import jsonrpc
-from django_mcp.pubsub import announcements, bus, catch_up, publisher
+from django_mcp.pubsub import announcements, bus, catch_up, publisher, session_messages
 from django_mcp.pubsub.announcements import MERGE_INTERVAL
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
@@ -312,7 +312,7 @@ async def test_messages_whose_hints_were_lost_reach_a_get_stream(shop: Server) -
         assert await stream.methods(1) == [TOOLS]
         text = jsonrpc.encode(jsonrpc.notification("x/y")).decode()
         session = address(peer.session)
-        await stores.events().append(session, publisher.OUTBOX, [text])
+        await stores.events().append(session, session_messages.OUTBOX, [text])
         assert await stream.methods(1) == ["x/y"]
         assert await nothing_more(stream)
 
@@ -346,7 +346,9 @@ async def test_call_that_was_cancelled_elsewhere_ends_although_the_hint_is_lost(
     peer = AsgiClient(shop, NEWEST_SESSION)
     await peer.initialize()
     call = asyncio.ensure_future(peer.post(peer.call("wait", id="mine")))
-    await until(lambda: bus.here().has_subscribers(publisher.of_session(address(peer.session))))
+    await until(
+        lambda: bus.here().has_subscribers(session_messages.of_session(address(peer.session)))
+    )
     session = await stores.sessions().load(peer.session or "")
     assert session is not None
     await handler.note_cancelled(session, [key_of("mine")])
@@ -365,7 +367,7 @@ async def test_what_could_not_be_read_is_read_again(
         fail_first(monkeypatch, method, 3)
         await log_elsewhere(shop, TOOLS)
         text = jsonrpc.encode(jsonrpc.notification("x/y")).decode()
-        await stores.events().append(address(peer.session), publisher.OUTBOX, [text])
+        await stores.events().append(address(peer.session), session_messages.OUTBOX, [text])
         assert await listen.methods(1) == [TOOLS]
         assert sorted(await get.methods(2)) == [TOOLS, "x/y"]
 

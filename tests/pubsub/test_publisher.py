@@ -19,7 +19,7 @@ from django.test import RequestFactory
 from django_mcp import Frame, Server, stores
 from django_mcp.core.frame.session import address
 from django_mcp.core.server.notifications import PUBLISHER
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import bus, session_messages
 from django_mcp.testing.asgi import TIMEOUT
 from tests.constants import SetConstants
 from tests.memory_stores import configure
@@ -446,4 +446,4 @@ async def test_messages_of_a_deleted_session_are_forgotten(shop: Server) -> None
 
 async def stored_for(peer: AsgiClient) -> int | None:
     """How many messages wait for the session of a client; None if it has no outbox."""
-    return await stores.events().last(address(str(peer.session)), publisher.OUTBOX)
+    return await stores.events().last(address(str(peer.session)), session_messages.OUTBOX)

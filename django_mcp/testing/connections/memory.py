@@ -23,7 +23,7 @@ from django_mcp.core.protocol.jsonrpc import Notification, Request
 from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.protocol.subscriptions import UPDATED
 from django_mcp.core.server.server import Server
-from django_mcp.pubsub import announcements, bus, pending_requests, publisher
+from django_mcp.pubsub import announcements, bus, pending_requests, session_messages
 from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import Message, http_scope
@@ -104,7 +104,7 @@ class MemoryConnection(Connection):
     async def listen(self, ready: Callable[[], None]) -> None:
         session = await self._store.load(self.session_id or "")
         assert session is not None
-        group = publisher.of_session(session.address)
+        group = session_messages.of_session(session.address)
         server = self.facts.server
         try:
             await bus.here().subscribe(group, self._receive)
@@ -144,7 +144,7 @@ class MemoryConnection(Connection):
     async def _reply(self, frame: Frame) -> bytes:
         if frame.message.method != "initialize":
             return await self._engine.answer(frame)
-        session_id = publisher.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
+        session_id = session_messages.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
         body, session = await self._engine.open(frame, session_id)
         self.session_id = None if session is None else session.id
         return body
@@ -153,5 +153,5 @@ class MemoryConnection(Connection):
         return await self._store.update(session_id, changes)
 
     async def _publish(self, server: Server, _: str, changes: Sequence[Change]) -> None:
-        for message in publisher.lists_changed(server, changes):
+        for message in session_messages.lists_changed(server, changes):
             self.listener.receive_notification(message)

@@ -37,7 +37,7 @@ from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, Req
 from django_mcp.core.protocol.revisions import BY_VERSION, NEWEST, Feature
 from django_mcp.core.protocol.subscriptions import UPDATED
 from django_mcp.core.server.server import Server
-from django_mcp.pubsub import announcements, bus, publisher
+from django_mcp.pubsub import announcements, bus, publisher, session_messages
 from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.runtime import background, request_scope
 from django_mcp.stores.memory import MemorySessionStore
@@ -318,10 +318,12 @@ class Connection:
         return await self._engine.answer(frame)
 
     async def _open_session(self, frame: Frame) -> bytes:
-        session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
+        session_id = session_messages.CONNECTION_BOUND.join(
+            (self._scheme, secrets.token_urlsafe(24))
+        )
         body, self.session = await self._engine.open(frame, session_id)
         if self.session is not None:
-            group = publisher.of_session(self.session.address)
+            group = session_messages.of_session(self.session.address)
             self._groups.append(group)
             await bus.here().subscribe(group, self._on_session_event)
         return body
@@ -336,7 +338,7 @@ class Connection:
         return self.session
 
     async def _publish(self, server: Server, _: str, changes: Sequence[Change]) -> None:
-        messages = publisher.lists_changed(server, changes)
+        messages = session_messages.lists_changed(server, changes)
         if messages:
             # After the response to the request which made the changes.
             asyncio.get_running_loop().call_soon(self._notify_all, messages)
@@ -348,7 +350,11 @@ class Connection:
     def _notify(self, method: str, message: bytes) -> None:
         # Before a client is ready it should be sent nothing (LIFE-10).
         session = self.session
-        if session is not None and session.initialized and publisher.supports(session, method):
+        if (
+            session is not None
+            and session.initialized
+            and session_messages.supports(session, method)
+        ):
             self.write(message)
 
     def _take_notification(self, message: Notification) -> None:
@@ -375,7 +381,7 @@ class Connection:
         self._keepalive.start()
         await self._join(None, self._on_server_event)
         if self.server.notify_lists_on_initialize:
-            self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
+            self._notify_all([*map(jsonrpc.notification, session_messages.advertised(self.server))])
 
     def _exchange(self) -> ConnectionExchange:
         exchange = ConnectionExchange(

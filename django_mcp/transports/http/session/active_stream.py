@@ -24,7 +24,7 @@ from enum import Enum, auto
 from django_mcp import stores
 from django_mcp.core.concurrency.loops import PerLoop
 from django_mcp.core.frame.session import Change, Session, address
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import bus, session_messages
 
 ACTIVE = "active"
 """The stream of a session; its last number belongs to its active stream."""
@@ -78,7 +78,7 @@ class ActiveStream:
                 self.position = other.position
                 other._replaced()
         event = {"event": OPENED, "number": self._number}
-        bus.publish_soon(publisher.of_session(self._session), event)
+        bus.publish_soon(session_messages.of_session(self._session), event)
         return await self.renew()
 
     def start(self, position: LogPosition) -> None:

@@ -34,7 +34,7 @@ from django_mcp.core.protocol.errors import InternalError, ParseError
 from django_mcp.core.protocol.jsonrpc import RequestId
 from django_mcp.core.protocol.revisions import BY_VERSION
 from django_mcp.core.protocol.sse import EventId
-from django_mcp.pubsub import publisher
+from django_mcp.pubsub import session_messages
 from django_mcp.runtime import background
 from django_mcp.stores.base import had_outage
 
@@ -167,7 +167,7 @@ class StreamLog:
         return self._reader is not _Reader.FIRST
 
     async def notify_readers(self) -> None:
-        await publisher.send_to_session(self._session.address, "appended", stream=self.name)
+        await session_messages.send_to_session(self._session.address, "appended", stream=self.name)
 
     def _start_writing(self) -> None:
         if self._writer is None and self._state in (_State.NEW, _State.STORED):

@@ -30,7 +30,7 @@ from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, Res
 from django_mcp.core.protocol.limits import quoted
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
 from django_mcp.core.protocol.sse import EventId
-from django_mcp.pubsub import channel_layer, publisher
+from django_mcp.pubsub import channel_layer, session_messages
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
@@ -131,14 +131,14 @@ class SessionHttp:
         if session is None:
             raise _not_found()
         if not was_initialized:
-            await publisher.send_to_session(address(session_id), "initialized")
+            await session_messages.send_to_session(address(session_id), "initialized")
 
     async def _initialized(self, message: Notification, session: Session) -> None:
         if session.initialized:
             return
         # The session ends if the server's ``init`` hook failed.
         if await _engine().initialized(self._notification(session), message, session):
-            await publisher.send_to_session(session.address, "initialized")
+            await session_messages.send_to_session(session.address, "initialized")
         else:
             await self._end(session)
 
@@ -270,7 +270,7 @@ class SessionHttp:
             if running.principal.key != self.principal.key:
                 running.end(TAKEN_OVER)
         await stores.events().forget(session)
-        await publisher.send_to_session(session, "taken_over", by=self.principal.key)
+        await session_messages.send_to_session(session, "taken_over", by=self.principal.key)
 
     def _session_id(self) -> str:
         session_id = self.http.headers.text(headers.SESSION_ID)
@@ -320,7 +320,7 @@ class SessionHttp:
         telemetry = site.get().telemetry
         if telemetry is not None:
             telemetry.session_ended(session, self.http.transport)
-        await publisher.session_ended(self.server, session.address, self.principal.key)
+        await session_messages.session_ended(self.server, session.address, self.principal.key)
 
     async def get(self) -> None:
         self.http.check_get()
@@ -399,7 +399,7 @@ async def cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
     if elsewhere and channel_layer.shared() is not None:
         # First the note, then the event: a call first subscribes and then reads the note.
         await note_cancelled(session, elsewhere)
-        await publisher.send_to_session(session.address, "cancelled", reasons=elsewhere)
+        await session_messages.send_to_session(session.address, "cancelled", reasons=elsewhere)
 
 
 async def note_cancelled(session: Session, keys: Iterable[str]) -> None:

@@ -30,7 +30,7 @@ from django_mcp.core.protocol import jsonrpc, sse
 from django_mcp.core.protocol.errors import Cancelled, McpError
 from django_mcp.core.protocol.jsonrpc import RequestId
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import bus, session_messages
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.runtime import background, pools, request_scope
 from django_mcp.runtime.store_operations import StoreUnavailable
@@ -238,7 +238,9 @@ class SessionExchange(HttpExchange):
         super().stop()
         if self._reading is not None:
             self._reading.cancel()
-            bus.here().unsubscribe(publisher.of_session(self.session_address), self._receive_event)
+            bus.here().unsubscribe(
+                session_messages.of_session(self.session_address), self._receive_event
+            )
 
     def tick(self) -> None:
         """Extend the lease of the stream as well, and receive the events of the session."""
@@ -255,7 +257,7 @@ class SessionExchange(HttpExchange):
             self._read_at = self._ticks // interval * interval + interval
 
     async def _join(self) -> None:
-        group = publisher.of_session(self.session_address)
+        group = session_messages.of_session(self.session_address)
         await bus.here().subscribe(group, self._receive_event)
         # Apply the changes that others published before this worker subscribed.
         await self._read_session()
@@ -401,7 +403,7 @@ class SessionExchange(HttpExchange):
         background.spawn_accepted(self._post_to_outbox(message))
 
     async def _post_to_outbox(self, message: dict[str, Any]) -> None:
-        is_stored = await publisher.post_to_outbox(self.session_address, message)
+        is_stored = await session_messages.post_to_outbox(self.session_address, message)
         if not is_stored and "id" in message:
             self.abandon_requests("The request cannot be stored for the client")
 

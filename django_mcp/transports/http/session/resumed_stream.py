@@ -21,7 +21,7 @@ from django_mcp import stores
 from django_mcp.core.frame.session import Session
 from django_mcp.core.protocol import sse
 from django_mcp.core.protocol.sse import EventId
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import bus, session_messages
 from django_mcp.transports.http.session import event_log
 from django_mcp.transports.http.session.stream import SessionStream, method_of
 
@@ -69,7 +69,7 @@ class ResumedStream(SessionStream):
         self._timer = self._loop.call_later(interval, self._check_lease)
 
     async def serve(self) -> None:
-        group = publisher.of_session(self._session.address)
+        group = session_messages.of_session(self._session.address)
         here = bus.here()
         try:
             self.enqueue(sse.KEEP_ALIVE)
@@ -93,7 +93,7 @@ class ResumedStream(SessionStream):
     def _replace_others(self) -> None:
         if not self.is_closed:
             event = {"event": "resumed", "stream": self._name, "by": self._token}
-            bus.publish_soon(publisher.of_session(self._session.address), event)
+            bus.publish_soon(session_messages.of_session(self._session.address), event)
             self._wake()
 
     def _receive_event(self, message: bus.Message) -> None:

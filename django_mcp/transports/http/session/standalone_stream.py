@@ -45,7 +45,7 @@ from django_mcp.core.protocol.revisions import BY_VERSION, Feature
 from django_mcp.core.protocol.sse import EventId
 from django_mcp.core.protocol.subscriptions import UPDATED
 from django_mcp.core.server.server import Server
-from django_mcp.pubsub import announcements, bus, catch_up, publisher
+from django_mcp.pubsub import announcements, bus, catch_up, publisher, session_messages
 from django_mcp.runtime import background
 from django_mcp.stores.base import Event, StoreFull
 from django_mcp.transports.http import open_streams
@@ -119,13 +119,13 @@ class StandaloneStream(SessionStream):
         self._has_unsent = False
         """Whether there may be events in this stream which were not sent."""
         self._renewed_at = self._loop.time()
-        self._news: set[Hashable] = {publisher.LOG, publisher.OUTBOX}
+        self._news: set[Hashable] = {publisher.LOG, session_messages.OUTBOX}
         """The streams of the store that may have messages for this one."""
         self._coalescer = announcements.Coalescer(self._read_soon)
         self._active = ActiveStream(self._session.id, self._name, end=self.end)
 
     async def serve(self) -> None:
-        group = publisher.of_session(self._session.address)
+        group = session_messages.of_session(self._session.address)
         here = bus.here()
         is_primed = BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS)
         try:
@@ -141,7 +141,7 @@ class StandaloneStream(SessionStream):
             self.enqueue(sse.priming(first, retry=RETRY) if is_primed else sse.KEEP_ALIVE)
             await here.subscribe(group, self._receive_event)
             await announcements.here().subscribe(self._server, None, self._receive_broadcast)
-            self._follow(publisher.OUTBOX)
+            self._follow(session_messages.OUTBOX)
             # Become the active stream, for the session as it is now.
             session = await self._active.take()
             if session is not None:
@@ -220,7 +220,7 @@ class StandaloneStream(SessionStream):
     def _receive_event(self, message: bus.Message) -> None:
         match message["event"]:
             case "posted":
-                self._coalescer.add(publisher.OUTBOX)
+                self._coalescer.add(session_messages.OUTBOX)
             case "ended":
                 self.end()
             case "taken_over" if message["by"] != self.principal.key:
@@ -235,7 +235,7 @@ class StandaloneStream(SessionStream):
         """Read the log, or send a message for every session that is in no log."""
         if message["number"] is not None or "is_log_unknown" in message:
             self._coalescer.add(publisher.LOG)
-        elif self._may_send and publisher.supports(self._session, message["method"]):
+        elif self._may_send and session_messages.supports(self._session, message["method"]):
             self.enqueue(sse.event(message["text"]))
 
     def _read_soon(self, stream: Hashable) -> None:
@@ -243,7 +243,7 @@ class StandaloneStream(SessionStream):
         self._wake()
 
     def _stored(self, _: int | None) -> None:
-        self._read_soon(publisher.OUTBOX)
+        self._read_soon(session_messages.OUTBOX)
 
     async def _read(self) -> None:
         if not self._may_send or not await self._is_of_caller():
@@ -252,7 +252,7 @@ class StandaloneStream(SessionStream):
             await self._replay(self._resumed)
             self._resumed = None
         await self._send_news(publisher.LOG, self._send_log)
-        await self._send_news(publisher.OUTBOX, self._send_outbox)
+        await self._send_news(session_messages.OUTBOX, self._send_outbox)
 
     async def _send_news(self, stream: str, send: Callable[[], Awaitable[None]]) -> None:
         """Send the new entries of a stream of the store; after a failure, they stay new."""
@@ -286,7 +286,7 @@ class StandaloneStream(SessionStream):
         if self._has_unsent:
             events = await store.after(session, self._name, self._last) or []
         self._has_unsent = True
-        events += await store.move(session, publisher.OUTBOX, self._name)
+        events += await store.move(session, session_messages.OUTBOX, self._name)
         for event in deduplicate(events):
             is_permitted = await self._is_permitted(event.data)
             self._last = event.number
@@ -318,7 +318,7 @@ class StandaloneStream(SessionStream):
             if not self._active.is_active:
                 return  # The newer stream begins here.
             self._active.position = event.number
-            if publisher.supports(self._session, method_of(event.data)):
+            if session_messages.supports(self._session, method_of(event.data)):
                 await self._send_stored(event.data, self._id)
         if events:
             self._active.position = events[-1].number
@@ -338,7 +338,7 @@ class StandaloneStream(SessionStream):
     def _write_initial_notifications(self) -> None:
         """Send the first notifications of a session, which replace everything before them."""
         server = self._server
-        methods = publisher.advertised(server) if server.notify_lists_on_initialize else []
+        methods = session_messages.advertised(server) if server.notify_lists_on_initialize else []
         for method in methods:
             # Only the last one is a position to resume at: before it, all are sent again.
             event_id = self._id if method == methods[-1] else None

@@ -12,7 +12,7 @@ from pytest_django import DjangoDbBlocker
 
 from django_mcp import stores
 from django_mcp.core.frame.session import Session, address
-from django_mcp.pubsub import bus, catch_up, publisher
+from django_mcp.pubsub import bus, catch_up, session_messages
 from django_mcp.transports.http.session import active_stream
 from django_mcp.transports.http.session.active_stream import ACTIVE, OPENED, ActiveStream
 from tests.databases import scratch_database
@@ -27,7 +27,7 @@ from tests.wire.messages import NEWEST_SESSION
 __all__ = ["layer"]
 
 SESSION = a_session(1)
-GROUP = publisher.of_session(address(SESSION.id))
+GROUP = session_messages.of_session(address(SESSION.id))
 
 
 class Stream:

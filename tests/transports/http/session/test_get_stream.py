@@ -11,7 +11,7 @@ import pytest
 from django_mcp import Server, stores
 from django_mcp.core.frame.session import Session, address
 from django_mcp.core.protocol.sse import EventId, Parser
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import bus, session_messages
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http import open_streams
 from django_mcp.transports.http.session import standalone_stream
@@ -44,7 +44,7 @@ async def read_initial_notifications(peer: AsgiClient) -> None:
 def has_receivers(peer: AsgiClient) -> bool:
     """Whether the client's session has a subscriber, such as a running call."""
     assert peer.session is not None
-    return bus.here().has_subscribers(publisher.of_session(address(peer.session)))
+    return bus.here().has_subscribers(session_messages.of_session(address(peer.session)))
 
 
 # Requests and headers.

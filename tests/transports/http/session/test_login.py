@@ -11,7 +11,7 @@ from django_mcp import Frame, Server, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.frame.session import Session
-from django_mcp.pubsub import publisher
+from django_mcp.pubsub import session_messages
 from tests.constants import SetConstants
 from tests.transports.http.token_servers import Tokens, bearer, desk
 from tests.wire.asgi import AsgiClient, Exchange
@@ -148,11 +148,11 @@ async def test_what_the_session_remembers_from_before_the_login_is_dropped() -> 
 async def test_messages_from_before_the_login_are_dropped() -> None:
     peer = await opened(shop())
     address = (await session_of(peer)).address
-    await publisher.post_to_outbox(address, {"jsonrpc": "2.0", "method": "planted"})
+    await session_messages.post_to_outbox(address, {"jsonrpc": "2.0", "method": "planted"})
 
     await text_of(as_caller(peer, "ann"), "recall")
 
-    assert await stores.events().after(address, publisher.OUTBOX, 0) is None
+    assert await stores.events().after(address, session_messages.OUTBOX, 0) is None
 
 
 async def test_what_an_earlier_call_changes_after_the_login_is_dropped() -> None:
@@ -212,7 +212,7 @@ async def test_open_stream_of_the_anonymous_caller_ends_with_the_login() -> None
         ann = as_caller(peer, "ann")
         await text_of(ann, "recall")
         address = (await session_of(peer)).address
-        await publisher.post_to_outbox(address, {"jsonrpc": "2.0", "method": "secret"})
+        await session_messages.post_to_outbox(address, {"jsonrpc": "2.0", "method": "secret"})
 
         events = [event async for event in until_end(stream)]
         assert not any("secret" in event.data for event in events)
@@ -237,10 +237,10 @@ async def test_stream_that_misses_the_login_sends_no_message_of_the_principal(
             async def lose(*_: Any, **__: Any) -> None:
                 """Publish nothing."""
 
-            patched.setattr(publisher, "send_to_session", lose)
+            patched.setattr(session_messages, "send_to_session", lose)
             await text_of(as_caller(peer, "ann"), "recall")
         address = (await session_of(peer)).address
-        await publisher.post_to_outbox(address, {"jsonrpc": "2.0", "method": "secret"})
+        await session_messages.post_to_outbox(address, {"jsonrpc": "2.0", "method": "secret"})
 
         events = [event async for event in until_end(stream)]
         assert not any("secret" in event.data for event in events)
