@@ -39,7 +39,7 @@ from django_mcp.tasks import calls, store
 from django_mcp.tasks.clients import HandOver, HandOverClient
 from django_mcp.tasks.run import Run, new_lease_owner
 from django_mcp.tasks.store import UNAVAILABLE
-from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.loop_exchange import LoopExchange
 
 T = TypeVar("T")
 Call = Callable[[Frame], Awaitable[Answer]]

@@ -45,8 +45,8 @@ from django_mcp.tasks.calls import CallerGone
 from django_mcp.tasks.clients import PageClient, TaskClient
 from django_mcp.tasks.run import OUTAGE, UNLIMITED, Run, new_lease_owner, until_available
 from django_mcp.transports import frames, site
-from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import paths
+from django_mcp.transports.loop_exchange import LoopExchange
 
 logger = logging.getLogger("django_mcp")
 

@@ -50,8 +50,8 @@ from django_mcp.runtime import signing
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import STEP, StoreBusy, StoreFull, in_steps
 from django_mcp.stores.retries import ConcurrentUpdate, is_conflict, retried_on_thread
-from django_mcp.tasks import clock
-from django_mcp.tasks.clock import Now
+from django_mcp.tasks import database_clock
+from django_mcp.tasks.database_clock import Now
 
 TABLE = "task"
 """The name for the encryption of columns."""
@@ -151,7 +151,7 @@ class TaskStore:
             status=str(Status.WORKING),
             started_at=Now() if is_started else None,
             lease_owner=lease_owner if lease_owner is not None and is_started else "",
-            lease_until=clock.after(START_LIMIT if lease_owner is None else self.lease),
+            lease_until=database_clock.after(START_LIMIT if lease_owner is None else self.lease),
             **_new_columns(new),
         )
         self._insert(row)
@@ -174,14 +174,14 @@ class TaskStore:
             id=request.task_id,
             status=str(Status.WAITING),
             needs_approval=True,
-            lease_until=clock.after(request.lifetime),
+            lease_until=database_clock.after(request.lifetime),
             **_new_columns(new),
             **request.columns,
         )
         try:
             with transaction.atomic(using=self._alias):
                 self._insert(row)
-                call = {**new.call, "deadline": clock.timestamp(row.lease_until)}
+                call = {**new.call, "deadline": database_clock.timestamp(row.lease_until)}
                 row.call = signing.encrypt(TABLE, request.task_id, "call", call)
                 row.save(using=self._alias, update_fields=["call"])
         except IntegrityError:
@@ -209,7 +209,7 @@ class TaskStore:
         in_time = Q(needs_approval=False) | Q(lease_until__gt=Now())
         startable = self._rows().filter(in_time, pk=task_id, started_at=None, status=WORKING)
         startable.update(
-            lease_owner=lease_owner, lease_until=clock.after(self.lease), started_at=Now()
+            lease_owner=lease_owner, lease_until=database_clock.after(self.lease), started_at=Now()
         )
         leased = self._rows().filter(pk=task_id, lease_owner=lease_owner, status__in=ACTIVE)
         row = leased.filter(lease_until__gt=Now()).first()
@@ -220,7 +220,7 @@ class TaskStore:
         """Extend the lease; None if it is lost, or the task is gone."""
         leased = self._rows().filter(pk=task_id, lease_owner=lease_owner)
         # The lease of an ended task means nothing.
-        leased.filter(status__in=ACTIVE).update(lease_until=clock.after(self.lease))
+        leased.filter(status__in=ACTIVE).update(lease_until=database_clock.after(self.lease))
         row = leased.first()
         return None if row is None else self._task(row)
 
@@ -336,7 +336,9 @@ class TaskStore:
         Each has the seconds since its approval.
         """
         approved = self._rows().filter(needs_approval=True, status=WORKING, started_at=None)
-        late = approved.filter(lease_until__gt=Now(), updated_at__lt=clock.after(-START_TIME))
+        late = approved.filter(
+            lease_until__gt=Now(), updated_at__lt=database_clock.after(-START_TIME)
+        )
         rows = late.order_by("updated_at").only("updated_at")[:STEP]
         return [(row.id, (row.read_at - row.updated_at).total_seconds()) for row in rows]
 
@@ -400,7 +402,9 @@ class TaskStore:
                 return None
             if row.read_at - row.overdue_at < self.lease:
                 return None
-            is_over &= Q(overdue_at__gte=F("lease_until"), overdue_at__lte=clock.after(-self.lease))
+            is_over &= Q(
+                overdue_at__gte=F("lease_until"), overdue_at__lte=database_clock.after(-self.lease)
+            )
         if row.status == Status.WAITING:
             end = partial(tasks.expire, text=EXPIRED.format(tool=row.tool))
         else:
@@ -458,7 +462,7 @@ def _new_columns(new: NewTask) -> dict[str, Any]:
     del columns["call"]
     lifetime = timedelta(milliseconds=columns.pop("ttl_ms"))
     columns["principal"] = new.principal[:PRINCIPAL_LENGTH]
-    times = {"created_at": Now(), "updated_at": Now(), "expires_at": clock.after(lifetime)}
+    times = {"created_at": Now(), "updated_at": Now(), "expires_at": database_clock.after(lifetime)}
     return {**columns, **times}
 
 

@@ -13,7 +13,7 @@ from django_mcp.core.auth import permissions
 from django_mcp.core.server.server import server_of
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.queries.paths import Path
-from django_mcp.toolsets.queries.row_queries import (
+from django_mcp.toolsets.queries.references import (
     VisibleRows,
     is_everything,
     keys,

@@ -20,7 +20,7 @@ from django_mcp.core.protocol import cursors
 from django_mcp.core.protocol.errors import InvalidParams, ToolError
 from django_mcp.toolsets.declaration import Column, Declaration
 from django_mcp.toolsets.queries.paths import SEPARATOR
-from django_mcp.toolsets.queries.row_queries import VisibleRows
+from django_mcp.toolsets.queries.references import VisibleRows
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame

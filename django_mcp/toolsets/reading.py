@@ -19,7 +19,7 @@ from django_mcp.toolsets.declaration import Column, Declaration
 from django_mcp.toolsets.queries import query_check
 from django_mcp.toolsets.queries.paths import SEPARATOR, ColumnKey, Path
 from django_mcp.toolsets.queries.query_check import Allowed
-from django_mcp.toolsets.queries.row_queries import VisibleRows
+from django_mcp.toolsets.queries.references import VisibleRows
 from django_mcp.toolsets.queries.statement_time import limited
 from django_mcp.toolsets.schemas import Arguments
 

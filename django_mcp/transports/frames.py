@@ -23,7 +23,7 @@ from django_mcp.core.protocol.request_meta import RequestMeta
 from django_mcp.core.protocol.revisions import NEWEST, Revision, Statefulness
 from django_mcp.core.server.server import Server
 from django_mcp.frame import Frame, RequestInfo, Transport
-from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.loop_exchange import LoopExchange
 
 DEFAULT_LOG_LEVEL = "info"
 """The least severe level which is sent to a session that has not set one."""

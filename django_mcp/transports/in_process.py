@@ -30,7 +30,7 @@ from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import pools
 from django_mcp.transports import frames, site
-from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.loop_exchange import LoopExchange
 
 T = TypeVar("T")
 

@@ -54,7 +54,7 @@ from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
-from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.loop_exchange import LoopExchange
 
 MAX_CONCURRENT_IN_BATCH = 20
 """Requests of a batch that run at once, so that a long batch leaves room for other requests."""

@@ -23,7 +23,7 @@ from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.models import McpSession
 from django_mcp.runtime import pools, request_scope, request_thread, rollback
-from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.loop_exchange import LoopExchange
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
 from tests.waiting import SECONDS, until

@@ -13,7 +13,7 @@ from django.db.models.functions import Length, Substr, TruncMonth
 from django_mcp.toolsets.queries import visible_rows
 from django_mcp.toolsets.queries.paths import resolve
 from django_mcp.toolsets.queries.query_check import Allowed, UnlistedColumn, check
-from django_mcp.toolsets.queries.row_queries import (
+from django_mcp.toolsets.queries.references import (
     VisibleRows,
     VisibleValue,
     related_rows,

@@ -33,8 +33,8 @@ from django_mcp.core.server.server import Server
 from django_mcp.runtime import background, pools
 from django_mcp.tasks.steps import EXTENSION
 from django_mcp.transports import frames, site
-from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import ScopeTransport
+from django_mcp.transports.loop_exchange import LoopExchange
 from django_mcp.transports.wsgi import environ, event_loop
 from django_mcp.transports.wsgi.event_loop import EventLoopThread, LoopEnded
 from django_mcp.ui.mcp_apps import metadata

@@ -40,8 +40,8 @@ from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.tasks import Status, TaskEnded
 from django_mcp.models import McpTask, delete_in_steps
 from django_mcp.runtime import signing
-from django_mcp.tasks import clock, store, submission
-from django_mcp.tasks.clock import Now
+from django_mcp.tasks import database_clock, store, submission
+from django_mcp.tasks.database_clock import Now
 from django_mcp.tasks.store import Changed
 
 MAX_COMMENT = 1000
@@ -136,7 +136,9 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         if retention is None:
             return 0
         ended = self.current().exclude(status__in=store.ACTIVE)
-        return delete_in_steps(ended.filter(updated_at__lt=clock.after(-timedelta(0, retention))))
+        return delete_in_steps(
+            ended.filter(updated_at__lt=database_clock.after(-timedelta(0, retention)))
+        )
 
 
 class Approval(McpTask):
@@ -234,7 +236,7 @@ class Approval(McpTask):
         if call["user_key"] != self.user_key:
             raise ValueError("The user of the row is not the one who called")
         last = self.lease_until if self.decided_at is None else self.decided_at
-        if last is None or clock.timestamp(last) > call["deadline"] + ROUNDING:
+        if last is None or database_clock.timestamp(last) > call["deadline"] + ROUNDING:
             raise ValueError("The row expires later than the call, or was decided on after that")
         return call
 
@@ -293,9 +295,9 @@ class Approval(McpTask):
             assert deadline is not None
             lifetime = timedelta(seconds=conf.get().approval_lifetime)
             usual = timedelta(seconds=conf.get().task_ttl)
-            times["lease_until"] = clock.after(lifetime)
+            times["lease_until"] = database_clock.after(lifetime)
             kept = max(self.expires_at - deadline, usual)
-            times["expires_at"] = clock.after(lifetime + kept)
+            times["expires_at"] = database_clock.after(lifetime + kept)
         else:
             # A client is a program: who has filled in its form is not known here.
             by = "Somebody in the client of its user" if where == CLIENT else "A person"

@@ -96,8 +96,8 @@ from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.pubsub import bus, switches
 from django_mcp.runtime import background, housekeeping, pools
-from django_mcp.tasks import clock, runners
-from django_mcp.tasks.clock import Now
+from django_mcp.tasks import database_clock, runners
+from django_mcp.tasks.database_clock import Now
 
 logger = logging.getLogger("django_mcp")
 
@@ -188,7 +188,7 @@ def claim(most: int) -> list[Subscription]:
     for key in candidates[: 2 * most]:
         owner = secrets.token_urlsafe(16)
         row = Subscription.objects.current().due().order_by().filter(pk=key)
-        if row.update(lease_owner=owner, lease_until=clock.after(LEASE)):
+        if row.update(lease_owner=owner, lease_until=database_clock.after(LEASE)):
             claimed += Subscription.objects.current().filter(pk=key, lease_owner=owner)
         if len(claimed) == most:
             break
@@ -325,7 +325,7 @@ class Turn:
     def _update(self, **changes: Any) -> None:
         """Change the subscription, and renew the lease; raises Lost."""
         began_at = time.monotonic()
-        if not self._own().update(**{"lease_until": clock.after(LEASE), **changes}):
+        if not self._own().update(**{"lease_until": database_clock.after(LEASE), **changes}):
             raise Lost
         self._renewed_at = began_at
 
@@ -348,7 +348,7 @@ class Turn:
             changes |= {"position": position, "attempts": 0, "next_attempt_at": None}
             changes |= self._end_of_message(outcome)
         else:
-            until = clock.after(timedelta(seconds=delay))
+            until = database_clock.after(timedelta(seconds=delay))
             changes |= {"attempts": attempts, "next_attempt_at": until}
             changes |= {"lease_owner": "", "lease_until": None}
         with transaction.atomic(using=_alias()):
@@ -396,7 +396,7 @@ class Turn:
 
     def _release(self, rest: timedelta | None = None) -> None:
         """Give the lease back; the others have their turn before the next one of this one."""
-        until = clock.after(rest) if rest is not None else Now()
+        until = database_clock.after(rest) if rest is not None else Now()
         rows = Subscription.objects.current().filter(pk=self.row.pk, lease_owner=self._lease_owner)
         rows.update(lease_owner="", lease_until=None, next_attempt_at=until)
 
@@ -431,7 +431,7 @@ def _described(outcome: Outcome) -> dict[str, Any]:
 def _delivery_values(outcome: Outcome, attempts: int, delay: float | None) -> dict[str, Any]:
     values = {"attempts": attempts, "last_error": outcome.error}
     if delay is not None:
-        until = clock.after(timedelta(seconds=delay))
+        until = database_clock.after(timedelta(seconds=delay))
         return {**values, "status": DeliveryStatus.PENDING, "next_attempt_at": until}
     is_accepted = outcome.is_accepted
     status = DeliveryStatus.DELIVERED if is_accepted else DeliveryStatus.ABANDONED

@@ -23,8 +23,8 @@ from django_mcp.contrib.events.models import (
 from django_mcp.core.protocol.revisions import BY_VERSION, Revision, Statefulness
 from django_mcp.extensions import Extension, Kind, Method
 from django_mcp.models import delete_in_steps
-from django_mcp.tasks import clock
-from django_mcp.tasks.clock import Now
+from django_mcp.tasks import database_clock
+from django_mcp.tasks.database_clock import Now
 
 IDENTIFIER = "io.modelcontextprotocol/events"
 CAPABILITY = "events"
@@ -57,10 +57,10 @@ def prune() -> str:
     count = occurrences.prune()
     alias = router.db_for_write(Subscription)
     over = Q(expires_at__lte=Now()) | Q(
-        status=Status.ENDED, refreshed_at__lt=clock.after(-ENDED_RETENTION)
+        status=Status.ENDED, refreshed_at__lt=database_clock.after(-ENDED_RETENTION)
     )
     subscriptions = delete_in_steps(Subscription.objects.current().filter(over))
-    too_old = clock.after(-timedelta(seconds=conf.get().events_retention))
+    too_old = database_clock.after(-timedelta(seconds=conf.get().events_retention))
     done = Delivery._default_manager.using(alias).filter(created_at__lt=too_old)
     delete_in_steps(done.exclude(status=DeliveryStatus.PENDING))
     interest.without_interest().delete()

@@ -29,8 +29,8 @@ from django_mcp import conf
 from django_mcp.contrib.events import occurrences
 from django_mcp.contrib.events.models import Interest, Subscription
 from django_mcp.stores.base import digest
-from django_mcp.tasks import clock
-from django_mcp.tasks.clock import Now
+from django_mcp.tasks import database_clock
+from django_mcp.tasks.database_clock import Now
 
 FRESH = 2.0
 """Seconds that a process remembers the events that somebody is interested in."""
@@ -123,11 +123,11 @@ def _hold(server: str, event: str, lifetime: timedelta) -> bool:
     """Keep a type of interest for a time; return whether processes may not know of it yet."""
     row = _rows(server, event)
     # A row is committed a moment after the time in it: it counts as new for longer than FRESH.
-    seen_at = clock.after(timedelta(seconds=-2 * FRESH))
+    seen_at = database_clock.after(timedelta(seconds=-2 * FRESH))
     seen_everywhere = row.filter(Q(began_at=None) | Q(began_at__lte=seen_at))
-    if seen_everywhere.filter(until__gt=clock.after(lifetime / 2)).exists():
+    if seen_everywhere.filter(until__gt=database_clock.after(lifetime / 2)).exists():
         return False
-    until = clock.after(lifetime)
+    until = database_clock.after(lifetime)
     with occurrences.lock() as counter:
         if not row.exists() or without_interest().filter(pk=digest(server, event)).exists():
             row.update_or_create(

@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.models import DIGEST_LENGTH, PRINCIPAL_LENGTH
 from django_mcp.runtime import signing
-from django_mcp.tasks.clock import Now
+from django_mcp.tasks.database_clock import Now
 
 EVENT_LENGTH = 200
 """Characters of the name of an event type."""

@@ -14,7 +14,7 @@ from django_mcp import Frame, InvalidParams, conf, registry
 from django_mcp.contrib.events.models import Counter, Occurrence, Subscription
 from django_mcp.core.protocol.limits import MAX_CURSOR
 from django_mcp.models import PRINCIPAL_LENGTH, delete_in_steps
-from django_mcp.tasks import clock
+from django_mcp.tasks import database_clock
 
 AT_ONCE = 500
 """Occurrences that get their positions in one transaction."""
@@ -102,9 +102,9 @@ def after(
     is_truncated = counter is not None and position < counter.pruned
     following = _rows().filter(server=server, event=event, position__gt=position)
     if max_age is not None:
-        too_old = following.filter(created_at__lt=clock.after(-max_age))
+        too_old = following.filter(created_at__lt=database_clock.after(-max_age))
         is_truncated = is_truncated or too_old.exists()
-        following = following.filter(created_at__gte=clock.after(-max_age))
+        following = following.filter(created_at__gte=database_clock.after(-max_age))
     page = list(following.order_by("position")[: limit + 1])
     has_more = len(page) > limit
     page = page[:limit]
@@ -116,7 +116,7 @@ def after(
 
 def prune() -> int:
     """Delete the occurrences that are older than EVENTS_RETENTION, and return their number."""
-    too_old = clock.after(-timedelta(seconds=conf.get().events_retention))
+    too_old = database_clock.after(-timedelta(seconds=conf.get().events_retention))
     old = _rows().filter(created_at__lt=too_old, position__isnull=False)
     highest = old.aggregate(highest=models.Max("position"))["highest"]
     if highest is None:

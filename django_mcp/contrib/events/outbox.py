@@ -19,7 +19,7 @@ from django_mcp.contrib.events.declaration import Event
 from django_mcp.contrib.events.models import EVENT_ID_LENGTH, Occurrence
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.pubsub import bus
-from django_mcp.tasks.clock import Now
+from django_mcp.tasks.database_clock import Now
 
 GROUP = bus.group("events")
 """Receives a hint when occurrences were committed."""

@@ -42,8 +42,8 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.tasks import calls
 from django_mcp.tasks.calls import CallerGone
 from django_mcp.transports import site
-from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import paths
+from django_mcp.transports.loop_exchange import LoopExchange
 
 REVOKED = "The access of the subscriber was revoked"
 

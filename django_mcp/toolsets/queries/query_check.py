@@ -19,7 +19,7 @@ from django.db.models.sql import Query
 from django.db.models.sql.where import NothingNode, WhereNode
 
 from django_mcp.toolsets.queries.paths import ColumnKey, table_paths
-from django_mcp.toolsets.queries.row_queries import ROW_LIMIT, VisibleValue
+from django_mcp.toolsets.queries.references import ROW_LIMIT, VisibleValue
 
 FUNCTIONS = (Aggregate, Substr, TruncBase, Transform, VisibleValue)
 """The functions that a query may apply to a column."""

@@ -26,7 +26,7 @@ from django_mcp.runtime import request_scope
 from django_mcp.runtime.around import django_handler, tenants
 from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
-from django_mcp.transports.http import cors, django_middleware, sse_stream
+from django_mcp.transports.http import cors, django_middleware, long_lived_stream
 from django_mcp.transports.http.django_middleware import NOBODY, DjangoMiddleware, View
 from django_mcp.transports.http.exchange import HttpExchange
 from django_mcp.transports.http.request import WAITING_THREAD, HttpError, check_host
@@ -184,7 +184,7 @@ async def post(exchange: HttpExchange) -> OpenStream | None:
         return None
     exchange.revision = meta["revision"]
     frame = frames.stateless(exchange, message, meta)
-    if message.method == sse_stream.LISTEN or message.method in INSTALLED.streaming:
+    if message.method == long_lived_stream.LISTEN or message.method in INSTALLED.streaming:
         return _listener(exchange, frame)
     if WAITING_THREAD in exchange.scope:
         exchange.use_waiting_thread(frame)

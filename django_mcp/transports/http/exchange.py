@@ -48,9 +48,9 @@ from django_mcp.runtime import request_scope
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import is_outage, log_outage
 from django_mcp.transports import frames
-from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import django_middleware, open_streams
 from django_mcp.transports.http.django_middleware import View
+from django_mcp.transports.http.long_lived_stream import ListenStream
 from django_mcp.transports.http.open_streams import TooManyStreams
 from django_mcp.transports.http.request import (
     JSON,
@@ -65,8 +65,8 @@ from django_mcp.transports.http.request import (
     Send,
     accepts,
 )
-from django_mcp.transports.http.sse_stream import ListenStream
-from django_mcp.transports.http.stream_writer import StreamWriter
+from django_mcp.transports.http.sse_response import StreamWriter
+from django_mcp.transports.loop_exchange import LoopExchange
 
 logger = logging.getLogger("django_mcp")
 

@@ -34,8 +34,8 @@ from django_mcp.transports.connection.connection import Connection
 from django_mcp.transports.http import open_streams, paths
 from django_mcp.transports.http.endpoint import Endpoint, Verb
 from django_mcp.transports.http.exchange import HttpExchange
+from django_mcp.transports.http.long_lived_stream import SseStream
 from django_mcp.transports.http.request import HttpError
-from django_mcp.transports.http.sse_stream import SseStream
 
 STREAM = "sse"
 """The last part of the path to read from."""

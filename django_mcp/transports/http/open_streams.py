@@ -16,7 +16,7 @@ from django_mcp.core.protocol.errors import TooManyRequests
 from django_mcp.transports.http.request import HeaderPairs
 
 if TYPE_CHECKING:
-    from django_mcp.transports.http.sse_stream import SseStream
+    from django_mcp.transports.http.long_lived_stream import SseStream
 
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""

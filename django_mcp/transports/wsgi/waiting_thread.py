@@ -27,7 +27,7 @@ from time import monotonic, thread_time
 from typing import Any, TypeVar
 
 from django_mcp.runtime import pools
-from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.loop_exchange import LoopExchange
 
 T = TypeVar("T")
 

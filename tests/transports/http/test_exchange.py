@@ -12,7 +12,7 @@ from django_mcp import Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.testing.asgi import http_scope
 from django_mcp.transports.http.exchange import COALESCING_TIME, LARGE, YIELD_EVERY, HttpExchange
-from django_mcp.transports.http.stream_writer import StreamWriter
+from django_mcp.transports.http.sse_response import StreamWriter
 from tests.waiting import SECONDS
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp.pubsub import announcements
-from django_mcp.transports.http import open_streams, stream_writer
+from django_mcp.transports.http import open_streams, sse_response
 from tests.constants import SetConstants
 from tests.spec import spec
 from tests.transports.http.session.streams import NameHeaderAuthentication, has_no_output
@@ -218,7 +218,7 @@ async def test_too_many_resource_subscriptions_are_rejected(
 async def test_stream_of_a_client_that_does_not_read_is_cut_off(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_WAITING", 1000)
+    monkeypatch.setattr(sse_response, "MAX_WAITING", 1000)
     monkeypatch.setattr(announcements, "MERGE_INTERVAL", 0)
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, toolsListChanged=True)) as stream:

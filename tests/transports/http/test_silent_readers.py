@@ -13,7 +13,7 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.core.log import repeated
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.http import exchange, stream_writer
+from django_mcp.transports.http import exchange, sse_response
 from django_mcp.transports.http.session import event_log
 from tests.spec import spec
 from tests.waiting import until
@@ -51,7 +51,7 @@ class Talk:
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_writer, "STALLED", 0.2)
+    monkeypatch.setattr(sse_response, "STALLED", 0.2)
 
 
 async def read_until_gone(stream: Any) -> None:
@@ -100,7 +100,7 @@ async def test_call_in_a_session_goes_on_and_can_be_resumed_after_its_client_was
 async def test_resumable_stream_is_left_to_its_log_when_too_much_waits(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_WAITING", 10_000)
+    monkeypatch.setattr(sse_response, "MAX_WAITING", 10_000)
     monkeypatch.setattr(event_log, "MAX_UNREAD", 10_000)
     talk = Talk()
     peer = AsgiClient(talk.server, NEWEST_SESSION)
@@ -142,7 +142,7 @@ async def test_resumed_stream_that_is_read_drops_nothing(
 async def test_stream_that_cannot_be_resumed_drops_what_is_too_much(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_WAITING", 10_000)
+    monkeypatch.setattr(sse_response, "MAX_WAITING", 10_000)
     talk = Talk(pause=0)
     peer = AsgiClient(talk.server, "2025-06-18")
     await peer.initialize()
@@ -160,7 +160,7 @@ async def test_stream_that_cannot_be_resumed_drops_what_is_too_much(
 async def test_long_log_is_replayed_at_the_pace_of_the_client(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_WAITING", 5_000)
+    monkeypatch.setattr(sse_response, "MAX_WAITING", 5_000)
     talk = Talk()
     peer = AsgiClient(talk.server, NEWEST_SESSION)
     await peer.initialize()

@@ -26,10 +26,10 @@ from django_mcp.core.protocol.schema.parameters import Parameter
 from django_mcp.runtime.around import tenants
 from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
-from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http import django_middleware
 from django_mcp.transports.http.exchange import HttpExchange
 from django_mcp.transports.http.request import HttpError
+from django_mcp.transports.loop_exchange import LoopExchange
 
 WRAPPED = re.compile(r"(?<=[^\s:])\n(?=[^\W\d_])")
 """A break before a word, which begins neither a list nor an indented line."""

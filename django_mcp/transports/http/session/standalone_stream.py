@@ -12,7 +12,8 @@ server stay in the server's log: the position of a session in it is a part of th
 | ended | the reading in progress is finished, and the position is kept | nobody |
 
 A client that leaves, and the end of its session, move each state to ended. Which stream of a
-session is active is decided in ``active_stream``; the states of its response are in ``sse_stream``.
+session is active is decided in ``active_stream``; the states of its response are in
+``long_lived_stream``.
 """
 
 # The rules:

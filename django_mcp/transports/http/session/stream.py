@@ -23,7 +23,7 @@ from django_mcp.core.protocol import jsonrpc, sse
 from django_mcp.pubsub import catch_up, publisher
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.transports.http.sse_stream import SseStream
+from django_mcp.transports.http.long_lived_stream import SseStream
 
 if TYPE_CHECKING:
     from django_mcp.transports.http.exchange import HttpExchange

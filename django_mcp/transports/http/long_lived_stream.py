@@ -32,7 +32,7 @@ from django_mcp.runtime import background, request_scope
 from django_mcp.transports.http import open_streams
 from django_mcp.transports.http.open_streams import bounded, tick_interval
 from django_mcp.transports.http.request import HttpError
-from django_mcp.transports.http.stream_writer import StreamWriter
+from django_mcp.transports.http.sse_response import StreamWriter
 
 if TYPE_CHECKING:
     from django_mcp.transports.http.exchange import HttpExchange

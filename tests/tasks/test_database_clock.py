@@ -17,7 +17,7 @@ from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
-from django_mcp.tasks.clock import Now
+from django_mcp.tasks.database_clock import Now
 from django_mcp.tasks.store import LOST, TaskStore
 from tests.databases import available, scratch_database
 from tests.tasks.stored import make_store, new, pass_time
