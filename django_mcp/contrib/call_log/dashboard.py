@@ -210,7 +210,8 @@ def _first_day(days: int) -> date:
 
 
 def _today() -> date:
-    return timezone.localdate(timezone=timezone.get_default_timezone())
+    # Django's own function refuses the naive times of a site without USE_TZ.
+    return datetime.now(timezone.get_default_timezone()).date()
 
 
 def _counted(rows: CallQuerySet, *columns: str) -> Iterator[tuple[tuple[Any, ...], Group]]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -43,7 +44,8 @@ class Link:
 
     @property
     def expires_at(self) -> datetime:
-        return datetime.fromtimestamp(self.expires, timezone.get_default_timezone())
+        """The same, as a column takes it: naive and local without USE_TZ."""
+        return datetime.fromtimestamp(self.expires, tz=UTC if settings.USE_TZ else None)
 
     def is_for(self, request: HttpRequest) -> bool:
         """Whether the link is for the user and the page of a request, at its tenant."""

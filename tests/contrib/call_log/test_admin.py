@@ -436,3 +436,13 @@ def test_list_is_not_filtered_by_what_it_does_not_show(manager: Browser, lookup:
 
     assert manager.get(LIST, {lookup: "x"}).status_code == 400
     assert manager.get(LIST, {"program__startswith": "x"}).status_code == 200
+
+
+def test_numbers_are_counted_where_times_have_no_time_zone(manager: Browser, settings: Any) -> None:
+    settings.USE_TZ = False
+    call()
+
+    assert manager.get(DASHBOARD).status_code == 200
+    assert manager.get(LIST).status_code == 200
+    assert dashboard.of_component("desk", "tool", "close", 14).total.calls == 1
+    assert list(dashboard.calls_by_component(7)) == [("desk", "tool", "close")]

@@ -479,3 +479,14 @@ def test_link_is_valid_at_the_tenant_of_its_user(
     )
     page = f"/elicitation/form/{links.token_of(made)}/"
     assert browser_of(ann).get(page, headers={"host": host}).status_code == status
+
+
+def test_answer_is_stored_where_times_have_no_time_zone(ann: User, settings: Any) -> None:
+    settings.USE_TZ = False
+    browser = browser_of(ann)
+
+    assert "Thank you" in browser.post(link_of(ann, "BankForm", "Pay"), VALID).text
+
+    row = PageAnswer.objects.get()
+    assert timezone.is_naive(row.expires_at)
+    assert timezone.now() < row.expires_at < timezone.now() + timedelta(seconds=61)
