@@ -15,7 +15,7 @@ from django.urls import NoReverseMatch, reverse
 from django_mcp.core.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.core.protocol.revisions import BY_VERSION, Statefulness
 from django_mcp.registry import Entry
-from django_mcp.runtime.read_only_admin import caller_of
+from django_mcp.runtime.read_only_admin import caller_of, user_names_of
 
 if apps.is_installed("django_mcp.contrib.call_log"):
     from django_mcp.contrib.call_log import chart, dashboard
@@ -96,12 +96,14 @@ def stateless_clients() -> list[StatelessClient]:
         if revision.statefulness is Statefulness.STATELESS
     }
     model = apps.get_model("django_mcp_calls", "Call")
+    calls = [
+        call for call in model.objects.order_by("-id")[:LAST_CALLS] if call.revision in stateless
+    ]
+    names = user_names_of(call.user_key for call in calls)
     clients: dict[tuple[str, ...], StatelessClient] = {}
-    for call in model.objects.select_related("user").order_by("-id")[:LAST_CALLS]:
-        if call.revision not in stateless:
-            continue
+    for call in calls:
         name = f"{call.client_name} {call.client_version}".strip() or "-"
-        user = caller_of(call.principal) if call.user is None else call.user.get_username()
+        user = names.get(call.user_key) or caller_of(call.principal)
         key = (name, user, call.program, call.server, call.revision)
         if key not in clients:
             clients[key] = StatelessClient(*key, last=call.called_at, target=call.target)

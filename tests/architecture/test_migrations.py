@@ -13,6 +13,7 @@ LANDED: Mapping[str, str] = {
     "contrib/call_log/migrations/0002_one_index_for_the_dashboard.py": "c4aca5698f23d246",
     "contrib/call_log/migrations/0003_errors.py": "62ad9fe65aaf5b8d",
     "contrib/call_log/migrations/0004_challenged.py": "2cfa2c67a1e4f310",
+    "contrib/call_log/migrations/0005_calls_beside_users.py": "d185b98f3924e538",
     "contrib/events/migrations/0001_initial.py": "d73d466b1e27de43",
     "contrib/events/migrations/0002_lease_owner.py": "5e394dac1eb1829e",
     "contrib/events/migrations/0003_interest_began_at.py": "685471dc53148c15",

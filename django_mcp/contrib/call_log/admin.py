@@ -35,6 +35,7 @@ from django_mcp.runtime.read_only_admin import (
     as_json,
     breakable,
     caller_of,
+    user_names_of,
 )
 
 if TYPE_CHECKING:
@@ -231,9 +232,10 @@ class CallAdmin(ReadOnlyAdmin):
         own = forms.Media(css={"all": ["django_mcp/calls.css"]})
         return super().media + own + user_select(self.admin_site).media
 
-    def get_queryset(self, request: HttpRequest) -> Any:
-        # A user who was deleted before the row was written is none.
-        return super().get_queryset(request).select_related("user")
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist = super().get_changelist_instance(request)
+        _add_user_names([*changelist.result_list])
+        return changelist
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Rows are kept: ``mcp_prune`` deletes them after CALL_LOG_RETENTION."""
@@ -258,17 +260,15 @@ class CallAdmin(ReadOnlyAdmin):
     @admin.display(description=_("caller"))
     def caller(self, row: Call) -> Any:
         """The name of the user; the principal of a caller that has no user."""
-        if row.user is not None:
-            return row.user.get_username()
-        return caller_of(row.principal)
+        return _user_name(row) or caller_of(row.principal)
 
     @admin.display(description=_("user"))
     def user_page(self, row: Call) -> Any:
         """The user, and the other calls of theirs."""
-        if row.user is None:
+        name = _user_name(row)
+        if not name:
             return NOTHING
-        name = row.user.get_username()
-        return self.calls_link(row, self.user_link(row, row.user.pk, name), user=name)
+        return self.calls_link(row, self.user_link(row, row.user_id, name), user=name)
 
     @admin.display(description=_("token"))
     def token_page(self, row: Call) -> Any:
@@ -383,15 +383,29 @@ class CallAdmin(ReadOnlyAdmin):
 
         self._check_view(request)
         try:
-            rows: Any = self.get_changelist_instance(request).get_queryset(request)
+            changelist: Any = super().get_changelist_instance(request)
         except IncorrectLookupParameters:
             listed = reverse(f"{self.admin_site.name}:django_mcp_calls_call_changelist")
             return HttpResponseRedirect(f"{listed}?e=1")
-        return export.response(request, rows)
+        return export.response(request, changelist.get_queryset(request))
 
     def _check_view(self, request: HttpRequest) -> None:
         if not self.has_view_permission(request):
             raise PermissionDenied
+
+
+def _user_name(row: Call) -> str:
+    """The name of the user of a call; "" for none, or one who was deleted."""
+    if not hasattr(row, "user_name"):
+        _add_user_names([row])
+    return row.user_name
+
+
+def _add_user_names(rows: Sequence[Call]) -> None:
+    """Read the users of these calls in one query. They may be in another database."""
+    names = user_names_of(row.user_key for row in rows)
+    for row in rows:
+        row.user_name = names.get(row.user_key, "")
 
 
 def _with_urls(listed: str, lines: list[L]) -> list[tuple[L, str]]:

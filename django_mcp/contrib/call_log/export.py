@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
 from django_mcp.contrib.call_log.models import Call, CallQuerySet
+from django_mcp.runtime.read_only_admin import user_names_of
 
 AT_ONCE = 2000
 """Rows that are read with one query."""
@@ -68,15 +69,17 @@ async def _asynchronous(rows: CallQuerySet) -> AsyncIterator[str]:
 def _part(rows: CallQuerySet, last: int | None) -> tuple[str, int] | None:
     """The rows after that with the key ``last``, and the key of the last one of them."""
     following = rows if last is None else rows.filter(pk__lt=last)
-    part = list(following.select_related("user").order_by("-pk")[:AT_ONCE])
+    part = list(following.order_by("-pk")[:AT_ONCE])
     if not part:
         return None
-    return _text([_cells(row) for row in part]), part[-1].pk
+    # The users may be in another database.
+    names = user_names_of(row.user_key for row in part)
+    return _text([_cells(row, names) for row in part]), part[-1].pk
 
 
-def _cells(row: Call) -> list[str]:
-    """The cells of a row, in the order of COLUMNS."""
-    user = "" if row.user is None else row.user.get_username()
+def _cells(row: Call, names: Mapping[str, str]) -> list[str]:
+    """The cells of a row, in the order of COLUMNS, with the name of its user."""
+    user = names.get(row.user_key, "")
     sizes = [getattr(row, name) for name in SIZES]
     numbers = [f"{row.duration:.6f}", *("" if size is None else str(size) for size in sizes)]
     texts = [getattr(row, name) for name in TEXTS]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from datetime import timedelta
 from math import ceil, log2
+from typing import Any
 
 from django.conf import settings
 from django.db import models, router
@@ -70,6 +71,19 @@ def _delete(expired: CallQuerySet) -> int:
     return deleted
 
 
+def set_null_beside_users(collector: Any, field: Any, rows: Any, using: str) -> None:
+    """Let the calls of a deleted user have none, where they are in the database of the users.
+
+    Elsewhere, the key stays, of which pages know that it is no user.
+    """
+    if router.db_for_write(Call) == using:
+        models.SET_NULL(collector, field, rows, using)
+
+
+# As that of Django: the rows are not read.
+set_null_beside_users.lazy_sub_objs = True  # type: ignore[attr-defined]
+
+
 class Call(models.Model):
     """A call that is over: who called what, how it ended and how long it took."""
 
@@ -80,7 +94,7 @@ class Call(models.Model):
     # No constraint: a user may be deleted before the row is written, or be in another database.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
-        models.SET_NULL,
+        set_null_beside_users,
         null=True,
         blank=True,
         db_constraint=False,
@@ -118,6 +132,9 @@ class Call(models.Model):
     exception = models.TextField(_("exception"), blank=True, default="")
     fingerprint = models.CharField(_("fingerprint"), max_length=12, blank=True, default="")
 
+    # For pages, which read the names of many users at once.
+    user_name: str
+
     objects = CallQuerySet.as_manager()
 
     class Meta:
@@ -145,6 +162,11 @@ class Call(models.Model):
 
     def __str__(self) -> str:
         return f"{self.server}: {self.target}"
+
+    @property
+    def user_key(self) -> str:
+        """The primary key of the user, as a string; "" without one."""
+        return "" if self.user_id is None else str(self.user_id)
 
 
 # Classes of durations: each row has the number of its class, so that databases count them.
