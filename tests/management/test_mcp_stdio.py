@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
 from django_mcp import Frame, Server, registry
@@ -114,3 +115,12 @@ def test_options_select_components(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert "you can select counter" in response["error"]["message"]
     with pytest.raises(CommandError, match="names no group"):
         call(monkeypatch, tmp_path, "prices", groups=",")
+
+
+def test_module_that_cannot_be_imported_is_not_served_by_half(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = registry.Broken("shop.mcp", NameError("name 'tea' is not defined"))
+    monkeypatch.setattr(registry.registered, "broken", [broken])
+    with pytest.raises(ImproperlyConfigured, match="shop.mcp cannot be imported: NameError"):
+        call(monkeypatch, tmp_path, "whoami")

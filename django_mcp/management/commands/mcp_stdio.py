@@ -34,6 +34,7 @@ class Command(BaseCommand):
         calls.add_selection_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        registry.raise_broken()  # No system check has reported it.
         server = calls.get_server(options["server"])
         principal = calls.principal("stdio", options["user"], options["scope"])
         principal = replace(principal, selection=calls.selected(options))
