@@ -29,6 +29,7 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub import switches
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
+from django_mcp.runtime.around import tenants
 from django_mcp.runtime.read_only_admin import UserSelect, are_users_searched
 from django_mcp.transports import in_process
 
@@ -153,18 +154,19 @@ def see_as_user(request: HttpRequest, *, model_admin: RegistryAdmin) -> HttpResp
         raise PermissionDenied
     data = request.GET if "user" in request.GET else None
     form = SeeAsForm(data, user_field(request, model_admin.admin_site))
-    seen = _seen(form) if form.is_valid() else None
+    seen = _seen(form, tenants.of_request(request)) if form.is_valid() else None
     context = {"title": _("See as"), "subtitle": None, "form": form, "seen": seen}
     return model_admin.page(request, "admin/django_mcp/component/see_as.html", context)
 
 
-def _seen(form: SeeAsForm) -> Seen:
+def _seen(form: SeeAsForm, tenant: str) -> Seen:
     given = form.cleaned_data
     user = given["user"]
     principal = Principal(
         scheme=SCHEME,
         user=user,
         scopes=given["scopes"],
+        tenant=tenant,
         selection=selection.of_names(given["groups"], read_only=given["read_only"]),
     )
     switches.refresh_safely()

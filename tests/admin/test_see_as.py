@@ -81,6 +81,23 @@ def test_group_that_the_connection_does_not_select_is_named(browser: Browser, an
     assert "its group is office" in seen["order"]
 
 
+def test_permission_is_asked_at_the_tenant_of_the_page(
+    browser: Browser, ann: Any, server: Server, settings: Any
+) -> None:
+    @server.tool(permission=lambda frame: frame.principal.tenant == "one")
+    def of_tenant() -> str:
+        """Work for one tenant."""
+        return "done"
+
+    assert states(browser, user="ann")["of_tenant"].startswith("✗ hidden")
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "TENANT": f"{__name__}.first_tenant"}
+    assert states(browser, user="ann")["of_tenant"].startswith("✓ listed")
+
+
+def first_tenant(request: Any) -> str:
+    return "one"
+
+
 def test_component_that_is_switched_off_is_hidden_from_everybody(
     browser: Browser, server: Server
 ) -> None:

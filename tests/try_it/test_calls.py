@@ -16,7 +16,7 @@ from django.test import AsyncClient as AsyncBrowser
 from django.test import Client as Browser
 from pytest_django import Settings
 
-from django_mcp import Server, ToolError
+from django_mcp import Frame, Server, ToolError
 from django_mcp.admin.try_it import conversation
 from django_mcp.admin.try_it.views import LINES
 from django_mcp.contrib.approvals import prompts
@@ -240,6 +240,29 @@ def test_conversation_of_another_user_is_not_continued(browser: Browser) -> None
     other = User.objects.create_superuser("other")
     browser.force_login(other)
     assert page.press("answer", "decline").status == ""
+
+
+def test_call_is_made_at_the_tenant_of_the_page(
+    browser: Browser, workshop: Server, settings: Settings
+) -> None:
+    @workshop.tool
+    def tenant(frame: Frame) -> str:
+        """Return the tenant of the caller."""
+        return frame.principal.tenant or "none"
+
+    settings.ALLOWED_HOSTS = ["*"]
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "TENANT": f"{__name__}.tenant_of"}
+    for host, shown in (("one.example.org", "one"), ("testserver", "none")):
+        browser.defaults["HTTP_HOST"] = host
+        assert run(browser, "tenant").texts == [shown]
+    question = run(browser, "ask")
+    browser.defaults["HTTP_HOST"] = "one.example.org"
+    assert question.press("answer", "decline").status == ""
+
+
+def tenant_of(request: Any) -> str | None:
+    host, _dot, rest = request.get_host().partition(".")
+    return host if rest else None
 
 
 def test_approval_is_followed_to_its_end(browser: Browser) -> None:

@@ -71,14 +71,20 @@ class Caller(NamedTuple):
     """The Django session."""
 
 
-def caller_of(request: HttpRequest, server: Server, scopes: Iterable[str]) -> Caller:
-    """Return the caller: the user of this request, with the scopes of a token that they chose."""
+def caller_of(
+    request: HttpRequest, server: Server, scopes: Iterable[str], *, tenant: str
+) -> Caller:
+    """Return the caller: the user of this request, with the scopes of a token that they chose.
+
+    ``tenant`` is the one of the request, which ``tenants.of_request`` has read.
+    """
     user: Any = request.user
     principal = Principal(
         scheme="django_session",
         subject=str(user.pk),
         user=user,
         scopes=frozenset(scopes),
+        tenant=tenant,
         # The component may be unlisted.
         selection=Selection(all_tools=True) if server.short_lists else None,
     )

@@ -56,7 +56,7 @@ class Conversation:
     """A call, and its state so far."""
 
     user: str
-    """The primary key of the user, as a string."""
+    """The primary key of the user, as a string, after the tenant where the site has tenants."""
     component: str
     """The identity of the component."""
     method: str

@@ -32,8 +32,10 @@ from django_mcp.admin.try_it.forms import (
 )
 from django_mcp.admin.try_it.members import MISSING
 from django_mcp.admin.try_it.targets import TARGETS
+from django_mcp.core.auth.base import beginning_of
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
+from django_mcp.runtime.around import tenants
 
 ARGUMENTS = "arguments"
 AS_JSON = "json"
@@ -62,6 +64,7 @@ class TryPage:
         self.request = request
         self.entry = entry
         self.server = entry.server
+        self.tenant = tenants.of_request(request)
         self.target = TARGETS[type(entry.component)](entry)
         self.as_json = AS_JSON in request.GET
         self.conversation: Conversation | None = None
@@ -121,7 +124,8 @@ class TryPage:
     async def messages(self, steps: Sequence[Step]) -> AsyncGenerator[Message, None]:
         """Send the requests; yield each message, and keep the state of the call."""
         assert self.conversation is not None
-        caller = calls.caller_of(self.request, self.server, self.conversation.scopes)
+        scopes = self.conversation.scopes
+        caller = calls.caller_of(self.request, self.server, scopes, tenant=self.tenant)
         for step in steps:
             async with aclosing(calls.exchange(self.server, caller, *step)) as exchanged:
                 async for message in exchanged:
@@ -233,7 +237,8 @@ class TryPage:
 
     @property
     def _user(self) -> str:
-        return str(self.request.user.pk)
+        key = str(self.request.user.pk)
+        return f"{beginning_of(self.tenant)}{key}" if self.tenant else key
 
     @property
     def _schema(self) -> Any:

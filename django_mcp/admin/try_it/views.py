@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from django_mcp.admin.try_it import app_view, calls, may_try
 from django_mcp.admin.try_it.page import FOLDER, TryPage
 from django_mcp.models import Component
+from django_mcp.runtime.around import tenants
 
 LINES = "application/x-ndjson"
 """The media types that the script of the page accepts."""
@@ -45,7 +46,8 @@ def show_view(request: HttpRequest, object_id: str, *, model_admin: Any) -> Http
         raise Http404
     server = component.entry.server
     scopes = component.entry.component.scopes | server.scopes
-    caller = calls.caller_of(request, server, scopes)
+    tenant = tenants.of_request(request)
+    caller = calls.caller_of(request, server, scopes, tenant=tenant)
     requests = app_view.PageRequests(server, request, caller)
     if request.method == "POST":
         return app_view.forwarded(requests)
