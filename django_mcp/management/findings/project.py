@@ -14,7 +14,7 @@ from django.core import checks
 from django.core.cache import caches
 from django.core.cache.backends.base import InvalidCacheBackendError
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, connections, router
 from django.db.migrations.executor import MigrationExecutor
 
 from django_mcp import conf, registry
@@ -37,6 +37,8 @@ CHECKS = "django_mcp"
 """The tag of the system checks of this package."""
 NEEDED_APPS = frozenset({"auth", "contenttypes", "oauth2_provider", "sessions"})
 """Apps of others with tables that a login needs."""
+STORES_APP = "django_mcp"
+"""The app with the tables of the stores."""
 OF_LOGINS = frozenset({"django_mcp.W012", "django_mcp.W068"})
 """The warnings of checks that say why a client never asks its user to log in."""
 NO_APPLICATION = "django_mcp.W021"
@@ -116,7 +118,20 @@ def apps_without_tables(alias: str) -> set[str]:
     executor = MigrationExecutor(connections[alias])
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     labels = {migration.app_label for migration, _ in plan}
-    return {label for label in labels if label in NEEDED_APPS or label.startswith("django_mcp")}
+    needed = {label for label in labels if label in NEEDED_APPS or label.startswith("django_mcp")}
+    return {label for label in needed if alias in aliases_of(label)}
+
+
+def aliases_of(label: str) -> set[str]:
+    """Return the databases that the tables of an app are read from, and written to."""
+    models = [*apps.get_app_config(label).get_models()]
+    choices = (router.db_for_read, router.db_for_write)
+    aliases = {choose(model) for choose in choices for model in models}
+    if label == STORES_APP:
+        # The stores may have a database of their own without a router.
+        options = [backend.options for backend in conf.get().stores.values()]
+        aliases |= {given["using"] for given in options if given.get("using")}
+    return aliases
 
 
 def of_caches() -> Iterator[Finding]:
