@@ -15,7 +15,7 @@ import pytest
 from django.contrib.auth.backends import ModelBackend
 from django.core import checks
 from django.core.management import get_commands
-from django.db import connections
+from django.db import OperationalError, connections
 from django.utils.translation import gettext_lazy
 from pytest_django import Settings
 
@@ -592,6 +592,23 @@ class TestCodenames:
         assert "Did you mean 'auth.view_user'?" in first
         assert "'auth.chnge_user', which the database 'default' does not have" in second
         assert self.found(monkeypatch, "migrate") == []
+
+    def test_database_that_is_away_hides_no_finding_of_another_one(
+        self, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server.tool(name="a", permission="auth.view_usr")(lambda: "")
+        missing = codenames._missing
+
+        def of_present(alias: str) -> Any:
+            if alias == "away":
+                raise OperationalError("The server does not answer")
+            return missing(alias)
+
+        monkeypatch.setattr(codenames, "_missing", of_present)
+        monkeypatch.setattr(sys, "argv", ["manage.py", "check"])
+        for databases in (["default", "away"], ["away", "default"]):
+            (message,) = codenames.check_codenames(None, databases=databases)
+            assert message.id == "django_mcp." + "E026"
 
     def test_codename_is_not_looked_for_where_a_backend_decides(
         self, server: Server, monkeypatch: pytest.MonkeyPatch, settings: Settings

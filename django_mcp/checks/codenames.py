@@ -31,8 +31,12 @@ def check_codenames(
     # Other commands name them as well: migrate creates the permissions only at its end.
     if sys.argv[1:2] != ["check"] or not _decides_by_tables():
         return []
+    return [message for alias in databases or () for message in _missing_safely(alias)]
+
+
+def _missing_safely(alias: str) -> list[CheckMessage]:
     try:
-        return [message for alias in databases or () for message in _missing(alias)]
+        return [*_missing(alias)]
     except (DatabaseError, ImproperlyConfigured):
         return []  # Without tables yet, or with components that another check reports.
 
