@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
 
 from django_mcp.core.protocol import origins
 from django_mcp.core.protocol.headers import SCOPE_EXPECTED, is_scope
@@ -31,6 +32,26 @@ class Backend:
 
     path: str
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def make(self, where: str, **bounds: Any) -> Any:
+        """Create the object; raises ImproperlyConfigured, which names the setting ``where``."""
+        try:
+            kind = import_string(self.path)
+        except ImportError as error:
+            raise ImproperlyConfigured(_missing_backend(where, error)) from error
+        except Exception as error:  # Its module is code of the site.
+            text = f"{where} names a BACKEND that cannot be imported: {type(error).__name__}"
+            raise ImproperlyConfigured(f"{text}: {error}") from error
+        try:
+            return kind(**{**bounds, **self.options})
+        except ImportError as error:
+            raise ImproperlyConfigured(_missing_backend(where, error)) from error
+        except TypeError as error:
+            raise ImproperlyConfigured(f"{where} has OPTIONS that do not fit: {error}") from error
+
+
+def _missing_backend(where: str, error: ImportError) -> str:
+    return f"{where} names a BACKEND that is missing: {error}"
 
 
 LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")

@@ -194,6 +194,40 @@ def test_missing_django_middleware_is_reported(settings: Settings) -> None:
     assert "'nowhere.Middleware'" in get_findings()["E004"].msg
 
 
+@pytest.mark.parametrize("line", ["tea", "import", "{}['tea']"])
+@pytest.mark.parametrize(
+    ("key", "found_as"),
+    [("VIEW_MIDDLEWARE", "E004"), ("CHANNEL_LAYERS", "E008"), ("STORES", "E003")],
+)
+def test_module_of_a_setting_that_raises_anything_is_a_finding(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    key: str,
+    found_as: str,
+    line: str,
+) -> None:
+    (tmp_path / "faulty_module.py").write_text(f"{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    named = "faulty_module.Thing"
+    if key == "CHANNEL_LAYERS":
+        settings.CHANNEL_LAYERS = {"default": {"BACKEND": named}}
+    else:
+        stores = {"events": {"BACKEND": named}}
+        settings.DJANGO_MCP = {key: stores if key == "STORES" else [named]}
+    assert "cannot be imported: " in get_findings()[found_as].msg
+
+
+def test_path_that_cannot_be_imported_does_not_stop_migrate(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DJANGO_MCP = {"VIEW_MIDDLEWARE": ["nowhere.Middleware"]}
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "nowhere.Layer"}}
+    monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
+    found = get_findings()
+    assert [found[key].is_serious(checks.ERROR) for key in ("E004", "E008")] == [False, False]
+
+
 def test_components_that_cannot_be_built_are_the_only_finding(server: Server) -> None:
     def build() -> list[Component]:
         raise ConfigurationError("shop.mcp.Orders has no model")

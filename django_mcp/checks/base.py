@@ -10,6 +10,7 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
+from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry
 from django_mcp.core.components.base import ConfigurationError
@@ -66,3 +67,17 @@ def check(
 def add(run: Run) -> Check:
     """Make a check of a function that reads the arguments of Django's checks."""
     return Check(run, is_for_deployment=False)
+
+
+def import_problem(path: str) -> str | None:
+    """Return why the object with a dotted path cannot be imported; None if it can.
+
+    Its module is code of the site, which may raise anything.
+    """
+    try:
+        import_string(path)
+    except ImportError as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None

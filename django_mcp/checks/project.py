@@ -13,10 +13,9 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import get_commands
 from django.db import connections
-from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry, stores
-from django_mcp.checks.base import Found, add, check
+from django_mcp.checks.base import Found, add, check, import_problem
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.server.server import Server
 
@@ -66,22 +65,18 @@ def check_dotted_paths() -> Found:
     }
     for key, paths in paths_by_key.items():
         for path in paths:
-            try:
-                import_string(path)
-            except ImportError as error:
-                yield _not_importable(f'DJANGO_MCP["{key}"]', path, error)
+            if problem := import_problem(path):
+                yield _not_importable(f'DJANGO_MCP["{key}"]', path, problem)
     for server in registry.servers():
         for path in server.view_middleware or ():
-            try:
-                import_string(path)
-            except ImportError as error:
-                yield _not_importable(
-                    f"view_middleware of the MCP server {server.name!r}", path, error
-                )
+            if problem := import_problem(path):
+                where = f"view_middleware of the MCP server {server.name!r}"
+                yield _not_importable(where, path, problem)
 
 
-def _not_importable(where: str, path: str, error: ImportError) -> Error:
-    return Error(f"{where} names {path!r}, which cannot be imported: {error}", id="django_mcp.E004")
+def _not_importable(where: str, path: str, problem: str) -> Warning | Error:
+    text = f"{where} names {path!r}, which cannot be imported: {problem}"
+    return level_of_command()(text, id="django_mcp.E004")
 
 
 @check()

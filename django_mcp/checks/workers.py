@@ -6,10 +6,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import Error, Warning
-from django.utils.module_loading import import_string
 
 from django_mcp import conf
-from django_mcp.checks.base import Found, check
+from django_mcp.checks.base import Found, check, import_problem
+from django_mcp.checks.project import level_of_command
 
 IN_MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 LOCAL_CACHES = (
@@ -34,12 +34,10 @@ def check_channel_layer() -> Found:
     path = layers.get(alias, {}).get("BACKEND")
     if not isinstance(path, str):
         return
-    try:
-        import_string(path)
-    except ImportError as error:
-        yield Error(
+    if problem := import_problem(path):
+        yield level_of_command()(
             f"CHANNEL_LAYERS[{alias!r}] names the BACKEND {path!r}, which cannot be imported: "
-            f"{error}",
+            f"{problem}",
             hint="Correct the dotted path, or install the package.",
             id="django_mcp.E008",
         )

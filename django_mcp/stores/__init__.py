@@ -8,7 +8,6 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.utils.module_loading import import_string
 
 from django_mcp import conf
 from django_mcp.stores.base import EventStore, SessionStore
@@ -73,12 +72,7 @@ def _make(name: str, **bounds: Any) -> Any:
     """The backend in ``STORES``; raises ImproperlyConfigured."""
     backend = conf.get().stores[name]
     where = f'DJANGO_MCP["STORES"]["{name}"]'
-    try:
-        store = import_string(backend.path)(**{**bounds, **backend.options})
-    except ImportError as error:
-        raise ImproperlyConfigured(f"{where} names a BACKEND that is missing: {error}") from error
-    except TypeError as error:
-        raise ImproperlyConfigured(f"{where} has OPTIONS that do not fit: {error}") from error
+    store = backend.make(where, **bounds)
     if not isinstance(store, KINDS[name]):
         raise ImproperlyConfigured(f"{where}: {backend.path} is no {KINDS[name].__name__}.")
     return store

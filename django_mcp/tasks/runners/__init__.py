@@ -7,7 +7,6 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.utils.module_loading import import_string
 
 from django_mcp import conf
 from django_mcp.tasks.runners.base import Runner
@@ -18,12 +17,7 @@ def get() -> Runner:
     """The runner of this site; raises ImproperlyConfigured."""
     backend = conf.get().task_runner
     where = 'DJANGO_MCP["TASK_RUNNER"]'
-    try:
-        runner = import_string(backend.path)(**backend.options)
-    except ImportError as error:
-        raise ImproperlyConfigured(f"{where} names a BACKEND that is missing: {error}") from error
-    except TypeError as error:
-        raise ImproperlyConfigured(f"{where} has OPTIONS that do not fit: {error}") from error
+    runner = backend.make(where)
     if not isinstance(runner, Runner):
         raise ImproperlyConfigured(f"{where}: {backend.path} is no Runner.")
     return runner
