@@ -89,6 +89,8 @@ class Entry(NamedTuple):
     response_size: int | None
     error: str = ""
     exception: tuple[str, str] = ("", "")
+    component_read: str | None = None
+    """The key of the resource or template that has answered, where it is known."""
 
 
 def record(frame: Frame, outcome: str, duration: float, response_size: int | None) -> None:
@@ -120,6 +122,7 @@ def record(frame: Frame, outcome: str, duration: float, response_size: int | Non
             response_size,
             error_text,
             frame.exchange.exception,
+            frame.exchange.component_read,
         )
     )
 

@@ -31,6 +31,7 @@ KINDS: Mapping[str, str] = {
     "resources/read": ResourceComponent.kind,
     "prompts/get": PromptComponent.kind,
 }
+READ_KINDS = (ResourceComponent.kind, TemplateComponent.kind)
 FIELDS: Mapping[str, Any] = {field.name: field for field in Call._meta.concrete_fields}
 MAX_KEPT = 1_000
 """Characters of an error, and the most that are looked at of a text: other columns are shorter."""
@@ -154,6 +155,7 @@ class Batch:
             entry.server,
             entry.method,
             entry.target,
+            entry.component_read,
             entry.revision,
             client.get("name"),
             client.get("version"),
@@ -181,7 +183,7 @@ class Batch:
             token=_fitting("token", caller.claims.get("token_id")),
             server=_fitting("server", entry.server.name),
             kind=kind,
-            component=_fitting("component", component_of(entry.server, kind, entry.target)),
+            component=_fitting("component", component_of(entry)),
             target=_fitting("target", entry.target),
             revision=_fitting("revision", entry.revision),
             client_name=_fitting("client_name", client.get("name")),
@@ -197,20 +199,37 @@ class Batch:
         return self._days[minute]
 
 
-def component_of(server: Server, kind: str, target: Any) -> str:
-    """The name or URI of the called component on the server; "" without one.
+def component_of(entry: Entry) -> str:
+    """The name or URI of the called component, as the server declares it; "" without one.
 
     Clients choose names and URIs, and may send any number of them.
     """
-    if not isinstance(target, str):
+    server = entry.server
+    if entry.component_read is not None:
+        is_declared = any(
+            server.components.find(kind, entry.component_read) is not None for kind in READ_KINDS
+        )
+        return entry.component_read if is_declared else ""
+    if not isinstance(entry.target, str):
         return ""
-    if server.components.find(kind, target) is not None:
-        return target
-    if kind == ResourceComponent.kind:
-        for template in server.components.of_kind(TemplateComponent.kind):
-            if isinstance(template, TemplateComponent) and template.match(target) is not None:
-                return template.key
-    return ""
+    kind = KINDS[entry.method]
+    component = server.components.find(kind, entry.target)
+    if component is not None:
+        return component.key
+    return _template_of(server, entry.target) if kind == ResourceComponent.kind else ""
+
+
+def _template_of(server: Server, uri: str) -> str:
+    """The template that a caller without access to any has asked for, most likely."""
+    templates = server.components.of_kind(TemplateComponent.kind)
+    matching = [
+        template
+        for template in templates
+        if isinstance(template, TemplateComponent) and template.match(uri) is not None
+    ]
+    # In the order of ``dispatch.visibility``.
+    first = min(matching, key=lambda template: (template.specificity, template.name), default=None)
+    return "" if first is None else first.key
 
 
 def _fitting(column: str, value: Any) -> str:

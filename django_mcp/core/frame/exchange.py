@@ -78,6 +78,9 @@ class Exchange(Cancellation):
     """The text that the model reads of a tool's error."""
     exception: tuple[str, str] = ("", "")
     """An unexpected exception in a line, and its fingerprint: see ``failures.summarised``."""
+    component_read: str | None = None
+    """The key of the resource or template that ``resources/read`` has tried last: the one that has
+    answered. None where the caller may know none."""
     opened: Frame | None = None
     """The Frame that ``initialize`` leaves, for whoever opens the session."""
 

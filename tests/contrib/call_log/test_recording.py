@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.db import DataError, OperationalError, connection
 from django.utils import timezone
 
-from django_mcp import Server
+from django_mcp import ResourceNotFound, Server
 from django_mcp.contrib.call_log import recording
 from django_mcp.contrib.call_log import rows as rows_module
 from django_mcp.contrib.call_log.models import Call, class_of, middle_of_class, percentile
@@ -24,8 +24,12 @@ from django_mcp.core.dispatch import call_records
 from django_mcp.runtime import background, housekeeping
 from django_mcp.testing import Client, accept
 from django_mcp.testing.results import ErrorResponse
+from django_mcp.ui import template_view
 from tests.contrib.call_log.conftest import entry, rows
+from tests.ui.conftest import Templates, templates
 from tests.waiting import SECONDS, until
+
+__all__ = ["templates"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,6 +60,59 @@ async def test_each_kind_of_call_is_one_row(client_for: Any, server: Server, ann
         assert 0 < row.duration < 5
         assert row.duration_class == class_of(row.duration)
         assert SECRET not in str(vars(row))
+
+
+async def test_read_is_one_of_the_template_that_has_answered(server: Server) -> None:
+    @server.resource("desk://{+path}", name="any")
+    def any_path(path: str) -> str:
+        if path == "tickets/1":
+            return "The first"
+        raise ResourceNotFound
+
+    @server.resource("desk://tickets/{number}/{+rest}", permission="auth.view_user")
+    def part(number: str, rest: str) -> str:
+        return rest
+
+    server.components.remove("resource_template", "desk://tickets/{number}")
+
+    @server.resource("desk://tickets/{number}", name="ticket")
+    def ticket(number: str) -> str:
+        if number == "1":
+            raise ResourceNotFound
+        return number
+
+    async with Client(server) as client:
+        await client.read_resource("desk://tickets/5")
+        await client.read_resource("desk://tickets/1")
+        with pytest.raises(ErrorResponse):
+            await client.read_resource("desk://tickets/5/notes")
+    specific, general, hidden = await rows()
+    assert specific.component == "desk://tickets/{number}"
+    assert general.component == "desk://{+path}"
+    assert hidden.component == "desk://{+path}"
+
+
+def test_read_without_access_is_one_of_the_most_specific_template(server: Server) -> None:
+    server.resource("desk://{+path}", name="any")(lambda path: path)
+    nobody = Principal(scheme="anonymous")
+    read = entry(server, nobody, method="resources/read", target="desk://tickets/5")
+    assert rows_module.component_of(read) == "desk://tickets/{number}"
+    assert rows_module.component_of(read._replace(target="shop://tea")) == ""
+    assert rows_module.component_of(read._replace(component_read="desk://of-a-session")) == ""
+
+
+async def test_read_of_a_version_of_a_view_is_one_of_the_view(
+    server: Server, templates: Templates
+) -> None:
+    templates({"shop/mcp/_cart.html": "<p>Tea</p>"})
+    server.tool(name="show_cart", ui=template_view(fragment="shop/mcp/_cart.html"))(lambda: {})
+    async with Client(server) as client:
+        (page,) = await client.list_resources()
+        await client.read_resource(page["uri"])
+    (row,) = await rows()
+    assert (row.component, row.target) == ("ui://shop/cart", page["uri"])
+    unread = entry(server, Principal(scheme="anonymous"), method="resources/read")
+    assert rows_module.component_of(unread._replace(target=page["uri"])) == "ui://shop/cart"
 
 
 async def test_each_outcome_is_a_row(server: Server) -> None:

@@ -51,6 +51,7 @@ async def read(frame: Frame) -> Answer:
 
 async def _read(frame: Frame, own: Plan, variables: dict[str, str]) -> Answer:
     """Read by a plan; raises ResourceNotFound also if the handler returned it."""
+    frame.exchange.component_read = own.component.key
     answer = await own.call(frame, variables)
     if isinstance(answer[0], ResourceNotFound):
         raise answer[0]
