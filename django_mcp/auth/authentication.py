@@ -134,14 +134,10 @@ def _with_selection(principal: Principal, query: bytes) -> Principal:
     Raises AuthenticationFailed for a malformed query.
     """
     try:
-        selected = selection.of_query(query)
+        selected = selection.narrowed(principal.selection, query)
     except ValueError as error:
         raise AuthenticationFailed(Challenge(status=400, message=str(error))) from None
-    if selected is None:
-        return principal
-    if principal.selection is not None:
-        selected = replace(selected, bound=principal.selection.bound)
-    return replace(principal, selection=selected)
+    return principal if selected is principal.selection else replace(principal, selection=selected)
 
 
 def _ignores_token(authenticator: Authenticator, principal: Principal) -> bool:

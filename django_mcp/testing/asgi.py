@@ -94,12 +94,21 @@ class Exchange:
     """One HTTP request to an application, with a streamed response.
 
     The context manager runs the application, and closes the connection on exit. An exception of
-    the application is raised by the next method that waits for the response.
+    the application is raised by the next method that waits for the response, which does so for
+    ``timeout`` seconds, by default TIMEOUT.
     """
 
-    def __init__(self, application: Application, scope: Message, body: Body | None = b"") -> None:
+    def __init__(
+        self,
+        application: Application,
+        scope: Message,
+        body: Body | None = b"",
+        *,
+        timeout: float | None = None,
+    ) -> None:
         self.has_started = False
         """Whether the application has sent a message."""
+        self._timeout = TIMEOUT if timeout is None else timeout
         self._application = application
         self._scope = scope
         self._incoming: asyncio.Queue[Message] = asyncio.Queue()
@@ -186,7 +195,7 @@ class Exchange:
 
     async def wait_closed(self) -> None:
         assert self._task is not None
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(self._timeout):
             await asyncio.wait([self._task])
         self._is_error_raised = True
         self._task.result()
@@ -209,7 +218,7 @@ class Exchange:
 
     async def _next(self) -> Message:
         """Return the next message of the application, or raise its exception."""
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(self._timeout):
             message = await self._outgoing.get()
         if message is not None:
             return message

@@ -112,7 +112,7 @@ class Client(ReceivedNotifications):
         if raise_exceptions is not None:
             self.raise_exceptions = raise_exceptions
         caller = _principal(user, scope_names("scopes of the client", scopes))
-        facts = Facts(self.server, caller, headers or {}, query, session)
+        facts = Facts(self.server, caller, headers or {}, query, session, self._timeout)
         self.connection = CONNECTIONS[transport](facts, self)
         self._options: dict[str, Any] = {
             "version": version,

@@ -16,13 +16,14 @@ from django_mcp import Frame, McpError, Server, ToolError, registry
 from django_mcp.core.components.base import UnserializableResult
 from django_mcp.core.protocol.revisions import Revision
 from django_mcp.core.server.components import ComponentCollection
-from django_mcp.testing import Client, ErrorResponse, SyncClient, accept, cancel, decline
+from django_mcp.testing import Client, ErrorResponse, SyncClient, accept, asgi, cancel, decline
 from django_mcp.testing.plugin import ClientFor
 from tests import spec_schemas
 from tests.http_errors import error_of
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
 from tests.spec_schemas import SchemaMismatch
+from tests.waiting import SECONDS
 
 __all__ = ["configure"]
 
@@ -250,6 +251,39 @@ async def test_call_without_a_response_times_out(client_for: ClientFor) -> None:
     async with client_for(server, timeout=0.2) as client:
         with pytest.raises(TimeoutError):
             await client.call_tool("sleep")
+
+
+async def test_response_over_http_is_awaited_as_long_as_the_client_wants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server("slow")
+
+    @server.tool
+    async def sleep() -> str:
+        await asyncio.sleep(0.3)
+        return "awake"
+
+    monkeypatch.setattr(asgi, "TIMEOUT", 0.1)
+    client = Client(server, transport="http", user=User(pk=1), timeout=SECONDS)
+    assert (await client.call_tool("sleep")).text == "awake"
+
+
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_query_selects_components(transport: Any) -> None:
+    server = Server("shop")
+    server.tool(name="stock", group="counter")(lambda: 3)
+    server.tool(name="audit")(lambda: "fine")
+    async with Client(
+        server, transport=transport, query="groups=counter", user=User(pk=1)
+    ) as client:
+        assert [tool["name"] for tool in await client.list_tools()] == ["stock"]
+
+
+def test_query_is_refused_where_it_selects_nothing() -> None:
+    with pytest.raises(ValueError, match="write groups"):
+        Client(small(), query="group=counter")
+    with pytest.raises(ValueError, match="stdio does not have"):
+        Client(small(), transport="stdio", query="groups=counter")
 
 
 @pytest.mark.parametrize(

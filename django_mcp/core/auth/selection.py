@@ -8,7 +8,7 @@ and scopes apply as without it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -115,6 +115,17 @@ def of_query(query: bytes) -> Selection | None:
         read_only=read.get("read_only", False),
         all_tools=read.get("tools", False),
     )
+
+
+def narrowed(selection: Selection | None, query: bytes) -> Selection | None:
+    """Return the selection of a caller at the URL with this query; raises ValueError.
+
+    ``selection`` is the one that the caller's token has.
+    """
+    selected = of_query(query)
+    if selected is None:
+        return selection
+    return selected if selection is None else replace(selected, bound=selection.bound)
 
 
 def read_groups(text: str) -> list[str]:

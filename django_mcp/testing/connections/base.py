@@ -28,6 +28,8 @@ class Facts:
     headers: Mapping[str, str]
     query: str
     session: Any
+    timeout: float
+    """Seconds that the client waits for a response."""
 
     @property
     def path(self) -> str:

@@ -15,7 +15,7 @@ from django_mcp.core.protocol import headers, jsonrpc
 from django_mcp.core.protocol.errors import McpError
 from django_mcp.core.protocol.revisions import Feature
 from django_mcp.core.server.server import Server
-from django_mcp.testing.asgi import Exchange, Message, http_scope
+from django_mcp.testing.asgi import TIMEOUT, Exchange, Message, http_scope
 from django_mcp.testing.connections.base import Connection, Facts, cancelled
 from django_mcp.transports.http.endpoint import Endpoint
 
@@ -90,7 +90,9 @@ class HttpConnection(Connection):
             session["mcp-protocol-version"] = self.listener.revision.version
         sent = {**session, **extra, **self.facts.headers}
         scope = http_scope(method, self.facts.path, headers=sent, query=self.facts.query)
-        return Exchange(self._application, scope, body)
+        # A shorter one is that of the client, which leaves time to close the connection.
+        timeout = max(TIMEOUT, self.facts.timeout)
+        return Exchange(self._application, scope, body, timeout=timeout)
 
     async def _response(self, exchange: Exchange) -> Message | None:
         self.status = await exchange.status()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import conf
+from django_mcp.core.auth import selection
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.session import Change, Session
@@ -77,7 +78,9 @@ class MemoryConnection(Connection):
         functions = replace(site.get(), commit=self._commit, publish=self._publish)
         self._engine = SessionEngine(functions, self._store, is_shared=False)
         scope = http_scope(path=facts.path, headers=facts.headers, query=facts.query)
-        self._principal = facts.principal or Principal(scheme="memory", user=AnonymousUser())
+        principal = facts.principal or Principal(scheme="memory", user=AnonymousUser())
+        selected = selection.narrowed(principal.selection, facts.query.encode())
+        self._principal = replace(principal, selection=selected)
         self._transport = ScopeTransport(scope)
 
     async def send(self, data: bytes) -> Message | None:

@@ -29,6 +29,8 @@ class StdioConnection(Connection):
     name = "stdio"
 
     def __init__(self, facts: Facts, listener: Client) -> None:
+        if facts.query:
+            raise ValueError("A query is a part of a URL, which stdio does not have")
         super().__init__(facts, listener)
         self.strays: list[Message] = []
         """Responses to unknown requests."""
