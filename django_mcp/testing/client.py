@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextvars import ContextVar
 from itertools import count
 from os import PathLike
 from typing import Any, Literal, Self, cast
@@ -475,6 +476,7 @@ class Client(ReceivedNotifications):
 
     async def _call(self, method: str, params: Message, meta: Json | None) -> CallResult:
         message = self.message(method, params, meta=meta)
+        self._unexpected.pop(message["id"], None)  # Of a message of ``send`` with the same id.
         self._exchange.append(message)
         async with asyncio.timeout(self._timeout):
             with self._threads():
@@ -514,18 +516,26 @@ class Client(ReceivedNotifications):
 
     def _note_unexpected(self, frame: Frame, error: BaseException) -> None:
         """Store an exception of a handler until its request completes."""
-        self._unexpected[frame.message.id] = error
+        # All clients of a server are told, and each of them counts its messages from 1.
+        if _calling.get() in (None, self):
+            self._unexpected[frame.message.id] = error
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
         is_sensitive = self._sync_execution == "thread_sensitive"
         token = call_records.is_recorded.set(self.records_calls)
+        calling = _calling.set(self)
         try:
             threads = pools.thread_sensitive() if is_sensitive else nullcontext()
             with threads, queries.recorded(self._queries):
                 yield
         finally:
+            _calling.reset(calling)
             call_records.is_recorded.reset(token)
+
+
+_calling: ContextVar[Client | None] = ContextVar("django_mcp.calling", default=None)
+"""The client whose messages are answered in this context."""
 
 
 def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:

@@ -499,6 +499,25 @@ class TestRaiseExceptions:
             with pytest.raises(ErrorResponse, match="could not be read"):
                 await client.read_resource("desk://broken")
 
+    @pytest.mark.parametrize("transport", ["memory", "http", "stdio"])
+    @pytest.mark.django_db(transaction=True)
+    async def test_exception_of_another_client_is_not_raised(
+        self, server: Server, transport: Any
+    ) -> None:
+        options: Any = {"transport": transport, "user": User(pk=1), "raise_exceptions": True}
+        async with Client(server, **options) as one, Client(server, **options) as other:
+            with pytest.raises(LookupError, match="inside"):
+                await one.call_tool("broken")
+            assert (await other.call_tool("expected"))["isError"]
+
+    async def test_exception_of_a_message_sent_by_hand_is_not_raised_later(
+        self, server: Server
+    ) -> None:
+        async with Client(server, raise_exceptions=True) as client:
+            message = client.message("tools/call", {"name": "broken"})
+            await client.send({**message, "id": message["id"] + 1})
+            assert (await client.call_tool("expected"))["isError"]
+
     async def test_exception_of_another_server_is_not_raised(self, server: Server) -> None:
         other = Server("other")
 
