@@ -66,7 +66,7 @@ def _fill_ports() -> None:
     responses.TEMPLATE_RENDERER.fill(values.render)
     responses.MAX_FILE_SIZE.fill(values.max_file_size)
     frame.DJANGO_REQUEST.fill(requests.of_frame)
-    input_requests.READ_FORM.fill(forms.input_schema_of)
+    input_requests.DJANGO_FORM_READER.fill(forms.reader_of)
     in_process.CALLER.fill(DjangoInProcessCaller())
     invocation.RUN_QUERIES.fill(values.run_queries)
     around = [context_managers.transactions, context_managers.around_call]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.client.base import MAX_PROGRESS, Client
-from django_mcp.core.frame.client.bidirectional import ATTEMPTS
 from django_mcp.core.frame.client.input_requests import (
     InputRequest,
     InputRequests,
-    InvalidClientResponse,
+    Reading,
+    Responses,
 )
 from django_mcp.core.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
 from django_mcp.core.frame.exchange import run_in_place
@@ -42,13 +42,8 @@ class TaskClient(Client):
     ) -> None:
         _report(self, self._run, progress, total, message)
 
-    async def _aall(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
-        self._require(requests)
-        # The lifetime of the task is its limit: a client may poll rarely.
-        return await self._answers(requests, inf if timeout is None else timeout)
-
-    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
-        return await _answers(self, self._run, requests, timeout)
+    async def _request(self, requests: InputRequests, timeout: float | None) -> Responses:
+        return await _request(self, self._run, requests, timeout)
 
 
 class PageClient(TaskClient):
@@ -120,15 +115,23 @@ class HandOverClient(MultiRoundTripClient):
                 return run_in_place(coroutine)  # It waits for nothing.
         return self._exchange.wait_for_client(coroutine)
 
-    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
+    def _given(self, requests: InputRequests) -> Responses:
+        # As a task it asks again, also for what has the key of an earlier request.
+        return super()._given(requests) if self._hand_over.run is None else {}
+
+    def _note(self, reading: Reading) -> None:
+        if self._hand_over.run is None:
+            super()._note(reading)
+
+    async def _request(self, requests: InputRequests, timeout: float | None) -> Responses:
         if self._hand_over.run is None:
             try:
-                return await super()._answers(requests, timeout)
+                return await super()._request(requests, timeout)
             except InputRequired:
                 if self._hand_over.require_input():
                     raise
         assert self._hand_over.run is not None
-        return await _answers(self, self._hand_over.run, requests, inf)
+        return await _request(self, self._hand_over.run, requests, None)
 
 
 def _report(
@@ -145,24 +148,12 @@ def _report(
     run.report(progress, params.get("total"), message, notifications)
 
 
-async def _answers(
-    client: Client, run: Run, requests: InputRequests, timeout: float
-) -> dict[str, Any]:
-    """Return the responses; invalid ones are requested again."""
-    answers: dict[str, Any] = {}
-    for attempt in range(1, ATTEMPTS + 1):
-        missing = {name: request for name, request in requests.items() if name not in answers}
-        if not missing:
-            break
-        sent = {
-            name: {"method": request.method, "params": client._params(request)}
-            for name, request in missing.items()
-        }
-        responses = await run.request_input(sent, timeout)
-        for name, request in missing.items():
-            try:
-                answers[name] = request.read(responses[name])
-            except InvalidClientResponse:
-                if attempt == ATTEMPTS:
-                    raise
-    return answers
+async def _request(
+    client: Client, run: Run, requests: InputRequests, timeout: float | None
+) -> Responses:
+    sent = {
+        name: {"method": request.method, "params": client._params(request)}
+        for name, request in requests.items()
+    }
+    # The lifetime of the task is its limit: a client may poll rarely.
+    return await run.request_input(sent, inf if timeout is None else timeout)

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from asgiref.sync import sync_to_async
+
 from django_mcp.core.concurrency.loops import nothing
 from django_mcp.core.frame.exchange import Exchange
 from django_mcp.runtime import connections, pools, request_scope, rollback
@@ -77,6 +79,11 @@ class LoopExchange(Exchange):
 
     run_async = staticmethod(request_scope.run_async)
     """Await a coroutine, with the database connections of its request."""
+
+    def run_queries(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
+        """Run a function where the ORM calls of an async handler run: it sees their writes."""
+        return sync_to_async(function)(*args)
+
     run_with_rollback = staticmethod(rollback.run)
     """Run a synchronous handler; its writes before an input request are rolled back."""
     run_async_with_rollback = staticmethod(rollback.run_async)

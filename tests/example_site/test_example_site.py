@@ -119,7 +119,7 @@ class CancelsOnProgress(Client):
         self.progress_values.append(progress)
         self.cancellation.request()
 
-    async def _answers(self, completed: Any, timeout: float) -> dict[str, Any]:
+    async def _request(self, requests: Any, timeout: float | None) -> dict[str, Any]:
         return {}
 
 

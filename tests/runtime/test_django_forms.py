@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django import forms
+from django.contrib.auth.models import Group
 
 from django_mcp import ConfigurationError, Frame, Server
 from django_mcp.core.frame.client import input_requests
 from django_mcp.testing import Client
 from tests.spec import spec
+from tests.waiting import until
 
 
 class Visit(forms.Form):
@@ -106,3 +110,126 @@ class TestFormAnswer:
         async with Client(server, elicitation=answer) as client:
             result = await client.call_tool("visit")
         assert result.text == f"Ada: {datetime.date(2026, 11, 20)!r}"
+
+
+class Membership(forms.Form):
+    """Its choices and its validation query the database."""
+
+    group = forms.ModelChoiceField(queryset=Group.objects.all(), to_field_name="name")
+    name = forms.CharField()
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if Group.objects.filter(name=name).exists():
+            raise forms.ValidationError("A group has this name")
+        return name
+
+
+class Renaming(forms.Form):
+    """Its validation queries the database."""
+
+    name = forms.CharField()
+    clean_name = Membership.clean_name
+
+
+GROUPS = [{"group": "staff", "name": name} for name in ("staff", "Ada")]
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+
+def club() -> Server:
+    """Tools that request forms which query the database, and see what was written before."""
+    server = Server("club")
+
+    def join(frame: Frame) -> str:
+        Group.objects.create(name="staff")
+        content = frame.client.elicit("Which group?", Membership).content
+        return f"{content['name']}: {content['group'].name}"
+
+    async def ajoin(frame: Frame) -> str:
+        await Group.objects.acreate(name="staff")
+        content = (await frame.client.aelicit("Which group?", Membership)).content
+        return f"{content['name']}: {content['group'].name}"
+
+    server.register_tool("join", join, requests_input=True)
+    server.register_tool("ajoin", ajoin, requests_input=True)
+    server.register_tool("join_as_task", join, task_support="required")
+    server.register_tool("ajoin_as_task", ajoin, task_support="required")
+    return server
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("tool", ["join", "ajoin"])
+class TestFormWithQueries:
+    @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+    @pytest.mark.parametrize("execution", ["threads", "thread_sensitive"])
+    async def test_form_is_read_where_its_queries_see_the_writes_of_the_handler(
+        self, tool: str, version: str, execution: Any
+    ) -> None:
+        answers = iter(GROUPS)
+
+        def answer(_: Any) -> dict[str, Any]:
+            return {"action": "accept", "content": next(answers)}
+
+        options: dict[str, Any] = {"version": version, "sync_execution": execution}
+        async with Client(club(), elicitation=answer, **options) as client:
+            result = await client.call_tool(tool)
+
+        assert result.text == "Ada: staff"
+
+    async def test_form_of_a_task_is_read_where_it_may_query(self, tool: str) -> None:
+        capabilities = {"elicitation": {}, **TASKS}
+        async with Client(club(), capabilities=capabilities, sync_execution="threads") as client:
+            task = await client.request("tools/call", {"name": f"{tool}_as_task", "arguments": {}})
+            identity = {"taskId": task["taskId"]}
+            answered: set[str] = set()
+            for content in GROUPS:
+                state = await state_of(client, identity, "input_required", after=answered)
+                accepted = {"action": "accept", "content": content}
+                answered |= {*state["inputRequests"]}
+                responses = dict.fromkeys(state["inputRequests"], accepted)
+                await client.request("tasks/update", {**identity, "inputResponses": responses})
+            done = await state_of(client, identity, "completed")
+
+        assert done["result"]["content"][0]["text"] == "Ada: staff"
+
+
+async def state_of(
+    client: Client, identity: dict[str, Any], status: str, after: Collection[str] = ()
+) -> dict[str, Any]:
+    """The task once it has this status, and requests other input than ``after``."""
+
+    async def poll() -> dict[str, Any] | None:
+        state: dict[str, Any] = await client.request("tasks/get", identity)
+        is_new = not {*state.get("inputRequests", ())} & {*after}
+        return state if state["status"] == status and is_new else None
+
+    return await until(poll, f"The task is {status}")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_concurrent_forms_with_queries_are_sent_and_kept_together() -> None:
+    server = Server("club")
+
+    @server.tool(requests_input=True)
+    async def rename(frame: Frame) -> str:
+        async with asyncio.TaskGroup() as group:
+            forms_by_key = {"one": Renaming, "two": Membership}
+            asking = [
+                group.create_task(frame.client.aelicit(key, form, key=key))
+                for key, form in forms_by_key.items()
+            ]
+        return " ".join(task.result().content["name"] for task in asking)
+
+    await Group.objects.acreate(name="staff")
+    rounds: list[str] = []
+
+    def answer(params: Any) -> dict[str, Any]:
+        rounds.append(params["message"])
+        name = "staff" if rounds == ["one"] else params["message"]
+        return {"action": "accept", "content": {"group": "staff", "name": name}}
+
+    async with Client(server, elicitation=answer) as client:
+        result = await client.call_tool("rename")
+
+    assert result.text == "one two"
+    assert rounds == ["one", "two", "one"]

@@ -125,6 +125,10 @@ class Exchange(Cancellation):
         """Await ``coroutine``; clean up its database connections."""
         return coroutine
 
+    def run_queries(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
+        """Run a function that queries the database for an async handler, on its connections."""
+        return _returned(function, args)
+
     def run_with_rollback(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """``run``; database writes are rolled back if it ends with an input request."""
         return self.run(function, *args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -23,10 +24,15 @@ MAX_CHOICES = 100
 """More choices do not fit into the user interface of a client."""
 
 
-def input_schema_of(declared: Any) -> InputSchema | None:
-    """Return the schema and the validation of a form class; None for anything else."""
-    if not (isinstance(declared, type) and issubclass(declared, forms.BaseForm)):
-        return None
+def reader_of(declared: Any) -> Callable[[], InputSchema] | None:
+    """Return ``input_schema_of`` a form class, which may block; None for anything else."""
+    if isinstance(declared, type) and issubclass(declared, forms.BaseForm):
+        return partial(input_schema_of, declared)
+    return None
+
+
+def input_schema_of(declared: type[forms.BaseForm]) -> InputSchema:
+    """Return the schema and the validation of a form class. Both may query the database."""
     fields = declared().fields
     schema = {
         "type": "object",

@@ -6,9 +6,11 @@ interface: ``bidirectional`` sends them on the open stream and waits for the res
 ``multi_round_trip`` ends the call and reads the responses when the client calls again; the clients
 of tasks store them until the client reads the task.
 
-An input request passes through these methods; the last one is the implementation:
-``elicit`` and its like → ``_one`` or ``_all``, which block → ``_aone`` → ``_aall``, which checks
-what the client supports → ``_answers``.
+An input request passes through these methods: ``elicit`` and its like → ``_form``, ``_one`` or
+``_all``, which block, or ``_aform``, ``_aone`` or ``_aall``. These two check what the client
+supports, and read responses until nothing is missing: first those of ``_given``, then those of
+``_request``, which are the implementation. A Django form may query the database, so its responses
+are read on the thread of a synchronous handler, or where an async handler has its ORM calls.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from django_mcp.core.frame.client.input_requests import (
     ElicitResult,
     InputRequest,
     InputRequests,
+    Reading,
+    Responses,
     Root,
     SamplingResult,
 )
@@ -80,13 +84,13 @@ def _awaiting(
 ) -> Callable[Concatenate[C, P], Coroutine[Any, Any, T]]:
     """Derive the async twin of a method that requests input.
 
-    Such a method ends with ``self._one`` or ``self._all``. The twin runs the same body on a
-    stand-in, where these two return a coroutine instead of blocking.
+    Such a method ends with ``self._form``, ``self._one`` or ``self._all``. The twin runs the same
+    body on a stand-in, where these return a coroutine instead of blocking.
     """
 
     @wraps(method)
     async def twin(client: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        stand_in: Any = SimpleNamespace(_one=client._aone, _all=client._aall)
+        stand_in: Any = SimpleNamespace(_form=client._aform, _one=client._aone, _all=client._aall)
         answer: Any = method(stand_in, *args, **kwargs)
         result: T = await answer
         return result
@@ -228,7 +232,7 @@ class Client(ABC):
         ``key`` names the input request within this handler; ``timeout`` is in seconds. Raises
         MissingClientCapability, ClientError if the client responds with an error, and TimeoutError.
         """
-        return self._one(input_requests.form(message, schema), key, timeout)
+        return self._form(message, schema, key, timeout)
 
     def elicit_url(
         self,
@@ -285,8 +289,24 @@ class Client(ABC):
         """
         return None
 
+    def _form(
+        self, message: str, schema: Any, key: str | None, timeout: float | None
+    ) -> ElicitResult[Any]:
+        return self._one(input_requests.form(message, schema), key, timeout)
+
+    async def _aform(
+        self, message: str, schema: Any, key: str | None, timeout: float | None
+    ) -> ElicitResult[Any]:
+        if input_requests.is_django_form(schema):
+            request = await self._in_thread(input_requests.form, message, schema)
+        else:
+            request = input_requests.form(message, schema)
+        return await self._aone(request, key, timeout)
+
     def _one(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
-        return self._wait(self._aone(request, key, timeout))
+        name = key or self._key(request)
+        answer: T = self._all({name: request}, timeout)[name]
+        return answer
 
     async def _aone(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
         name = key or self._key(request)
@@ -294,21 +314,49 @@ class Client(ABC):
         answer: T = answers[name]
         return answer
 
-    def _all(self, requests: InputRequests) -> dict[str, Any]:
-        return self._wait(self._aall(requests))
+    def _all(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
+        self._require(requests)
+        reading = Reading(requests)
+        reading.read(self._given(requests))
+        self._note(reading)
+        while reading.missing:
+            reading.read_requested(self._wait(self._request(reading.missing, timeout)))
+        return reading.answers
 
     async def _aall(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
         self._require(requests)
-        if timeout is None:
-            timeout = input_requests.RESPONSE_TIMEOUT
-        return await self._answers(requests, timeout)
+        reading = Reading(requests)
+        await self._aread(reading, reading.read, self._given(requests))
+        self._note(reading)
+        while reading.missing:
+            responses = await self._request(reading.missing, timeout)
+            await self._aread(reading, reading.read_requested, responses)
+        return reading.answers
+
+    async def _aread(
+        self, reading: Reading, read: Callable[[Responses], None], responses: Responses
+    ) -> None:
+        if reading.may_block(responses):
+            await self._in_thread(read, responses)
+        else:
+            read(responses)
+
+    async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        return await self._exchange.run_queries(function, *args)
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._exchange.wait_for_client(coroutine)
 
+    def _given(self, requests: InputRequests) -> Responses:
+        """Return the responses that came with the call."""
+        return {}
+
+    def _note(self, reading: Reading) -> None:  # noqa: B027 - most clients send none with a call
+        """Keep in mind which of the responses that came with the call were valid."""
+
     @abstractmethod
-    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
-        """Return the responses to input requests which the client supports."""
+    async def _request(self, requests: InputRequests, timeout: float | None) -> Responses:
+        """Send input requests which the client supports, and return all of the responses."""
 
     def _key(self, request: InputRequest[Any]) -> str:
         """Return the name of an input request without a ``key`` of the handler."""

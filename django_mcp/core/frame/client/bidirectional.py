@@ -10,7 +10,7 @@ from typing import Any
 
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.client.base import Client
-from django_mcp.core.frame.client.input_requests import InputRequests
+from django_mcp.core.frame.client.input_requests import InputRequests, Responses
 from django_mcp.core.frame.exchange import NULL_EXCHANGE
 from django_mcp.core.protocol.revisions import NEWEST
 
@@ -18,24 +18,13 @@ from django_mcp.core.protocol.revisions import NEWEST
 class BidirectionalClient(Client):
     """A client which receives requests of the server and responds to them."""
 
-    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
-        answers = await asyncio.gather(*(self._answer(item, timeout) for item in requests.values()))
-        return dict(zip(requests, answers, strict=True))
-
-    async def _answer(self, request: input_requests.InputRequest[Any], timeout: float) -> Any:
-        """Return the response; an invalid one is requested again."""
-        params = self._params(request)
-        for attempt in range(1, ATTEMPTS + 1):
-            result = await self._exchange.send_request(request.method, params, timeout=timeout)
-            try:
-                return request.read(result)
-            except input_requests.InvalidClientResponse:
-                if attempt == ATTEMPTS:
-                    raise
-
-
-ATTEMPTS = 3
-"""How often input is requested while the responses are invalid."""
+    async def _request(self, requests: InputRequests, timeout: float | None) -> Responses:
+        seconds = input_requests.RESPONSE_TIMEOUT if timeout is None else timeout
+        sending = [
+            self._exchange.send_request(request.method, self._params(request), timeout=seconds)
+            for request in requests.values()
+        ]
+        return dict(zip(requests, await asyncio.gather(*sending), strict=True))
 
 
 class NullClient(BidirectionalClient):

@@ -6,6 +6,7 @@ An InputRequest is a value: the request, the capability it needs, and a reader o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -46,9 +47,13 @@ class InputRequest(Generic[Answer]):
     capability: Json
     read: Callable[[Json], Answer]
     """Converts the client's result; raises InvalidClientResponse for an invalid one."""
+    may_block: bool = False
+    """Whether ``read`` may query the database, so that no event loop runs it."""
 
 
 InputRequests = Mapping[str, InputRequest[Any]]
+Responses = Mapping[str, Json]
+"""The results that the client sent, by the names of the input requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +97,53 @@ class Root:
     name: str | None = None
 
 
+class Reading:
+    """The answers to input requests, read from the responses of the client.
+
+    What has no valid response is missing, and is requested ``ATTEMPTS`` times.
+    """
+
+    def __init__(self, requests: InputRequests) -> None:
+        self.missing = dict(requests)
+        self.answers: dict[str, Any] = {}
+        self._attempts = 0
+
+    def may_block(self, responses: Responses) -> bool:
+        """Whether ``read`` may query the database."""
+        return any(self.missing[name].may_block for name in responses)
+
+    def read(self, responses: Responses) -> None:
+        """Read responses that came with the call: an invalid one is missing."""
+        for name, response in responses.items():
+            with suppress(InvalidClientResponse):
+                self._read(name, response)
+
+    def read_requested(self, responses: Responses) -> None:
+        """Read responses to what was missing; raises InvalidClientResponse the last time."""
+        self._attempts += 1
+        if self._attempts < ATTEMPTS:
+            self.read(responses)
+            return
+        for name, response in responses.items():
+            self._read(name, response)
+
+    def _read(self, name: str, response: Json) -> None:
+        self.answers[name] = self.missing[name].read(response)
+        del self.missing[name]
+
+
+ATTEMPTS = 3
+"""How often input is requested while the responses are invalid."""
+
+
 def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
     """Request a form from the user: a flat pydantic model, JSON Schema or Django form.
 
-    Never request passwords, keys, tokens or payment data: use ``url_elicitation``.
+    Never request passwords, keys, tokens or payment data: use ``url_elicitation``. A Django form
+    may query its choices here: call this in a thread, then.
     """
-    fields = READ_FORM.get()(schema) or schemas.input_of(schema, "a form")
+    read_django_form = DJANGO_FORM_READER.get()(schema)
+    fields = read_django_form() if read_django_form else schemas.input_of(schema, "a form")
 
     def read(result: Json) -> ElicitResult[Any]:
         action = _action(result)
@@ -116,15 +162,29 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
     params = {"message": str(message), "requestedSchema": resolved(requested), "mode": "form"}
-    return InputRequest(method="elicitation/create", params=params, capability=FORM, read=read)
+    return InputRequest(
+        method="elicitation/create",
+        params=params,
+        capability=FORM,
+        read=read,
+        may_block=read_django_form is not None,
+    )
 
 
-def _no_form(schema: Any) -> InputSchema | None:
+def is_django_form(schema: Any) -> bool:
+    """Whether ``form`` may query the database for a schema."""
+    return DJANGO_FORM_READER.get()(schema) is not None
+
+
+def _no_django_form(schema: Any) -> Callable[[], InputSchema] | None:
     return None
 
 
-READ_FORM: Port[Callable[[Any], InputSchema | None]] = Port("reads Django forms", default=_no_form)
-"""Returns the schema of a Django form, and None for anything else."""
+DJANGO_FORM_READER: Port[Callable[[Any], Callable[[], InputSchema] | None]] = Port(
+    "reads Django forms", default=_no_django_form
+)
+"""Returns a function that makes the schema of a Django form, and None for anything else. The
+function and the schema's validation may query the database."""
 
 
 def url_elicitation(

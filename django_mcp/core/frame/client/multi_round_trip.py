@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.client.base import Client
-from django_mcp.core.frame.client.input_requests import InputRequests
+from django_mcp.core.frame.client.input_requests import InputRequests, Reading, Responses
 from django_mcp.core.frame.exchange import run_in_place
 from django_mcp.core.protocol.errors import Json
+
+T = TypeVar("T")
 
 
 class InputRequired(BaseException):
@@ -95,6 +96,8 @@ class Collected:
         """The responses that the handler has read, by name."""
         self.counts: dict[str, int] = {}
         """How many equal requests there were, by their hash."""
+        self.in_threads: set[asyncio.Future[Any]] = set()
+        """Input requests that are made, or whose responses are read, in a thread."""
 
 
 @dataclass(eq=False, repr=False)
@@ -136,23 +139,43 @@ class MultiRoundTripClient(Client):
 
     _wait = staticmethod(run_in_place)
 
-    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
-        answers = {}
-        collected = self._collected
+    def _given(self, requests: InputRequests) -> Responses:
         responses = self.responses or {}
-        for name, request in requests.items():
-            with suppress(input_requests.InvalidClientResponse):
-                if name in responses:
-                    answers[name] = request.read(responses[name])
-                    collected.used[name] = responses[name]
-            if name not in answers:
-                params = self._params(request)
-                collected.missing[name] = {"method": request.method, "params": params}
-        if collected.missing:
-            # Concurrent input requests are sent to the client together.
-            await asyncio.sleep(0)
+        return {name: responses[name] for name in requests if name in responses}
+
+    def _note(self, reading: Reading) -> None:
+        self._collected.used |= self._given(reading.answers)
+        if self._collected.missing and not reading.missing:
+            # Another request has no response; the handler may have caught its exception.
             raise self._required()
-        return answers
+
+    async def _request(self, requests: InputRequests, timeout: float | None) -> Responses:
+        for name, request in requests.items():
+            params = self._params(request)
+            self._collected.missing[name] = {"method": request.method, "params": params}
+        raise self._required()
+
+    async def _aall(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
+        try:
+            return await super()._aall(requests, timeout)
+        except InputRequired:
+            await self._until_others_are_collected()
+            raise
+
+    async def _until_others_are_collected(self) -> None:
+        """Let concurrent input requests of the handler join: they are sent together."""
+        await asyncio.sleep(0)
+        in_threads = self._collected.in_threads
+        while in_threads:
+            await asyncio.wait(in_threads)
+            await asyncio.sleep(0)
+
+    async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        in_threads = self._collected.in_threads
+        running = asyncio.ensure_future(super()._in_thread(function, *args))
+        in_threads.add(running)
+        running.add_done_callback(in_threads.discard)
+        return await running
 
     def _required(self) -> InputRequired:
         collected = self._collected
