@@ -2,8 +2,9 @@
 
 Such a handler ends with its input request and runs again from the top when the client responds, so
 that its first writes would be made twice. Where the handler declares ``requests_input``, they are
-rolled back. Only an input request does so: writes before any other exception are kept, as in a
-session.
+rolled back. Writes before another exception are kept, as in a session. But what Django marks for
+rollback is lost: after a database error outside of an ``atomic`` block of the handler, or after
+``close``, everything is rolled back, and a handler that goes on as if nothing had happened fails.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def call(function: Callable[..., T], /, *args: Any) -> T:
         handler.begin()
         return function(*args)
     except BaseException as error:
-        handler.rolls_back = isinstance(unwrapped(error), InputRequired)
+        handler.fail(error)
         raise
     finally:
         _current.reset(token)
@@ -62,11 +63,17 @@ async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
         try:
             return await coroutine
         except BaseException as error:
-            handler.rolls_back = isinstance(unwrapped(error), InputRequired)
+            handler.fail(error)
             raise
         finally:
             _current.reset(token)
             await sync_to_async(handler.end)()
+
+
+ROLLED_BACK = (
+    "The writes of this call were rolled back, because a database error was caught outside of "
+    "atomic(), or the connection was closed: use atomic() within the try block"
+)
 
 
 class HandlerTransaction:
@@ -77,7 +84,8 @@ class HandlerTransaction:
     """
 
     def __init__(self) -> None:
-        self.rolls_back = False
+        self._rolls_back = False
+        self._has_failed = False
         self._thread: int | None = None
         self._begun: list[tuple[BaseDatabaseWrapper, transaction.Atomic, bool]] = []
 
@@ -97,10 +105,17 @@ class HandlerTransaction:
                     self.begin_on(connection)
 
     def begin_on(self, connection: BaseDatabaseWrapper) -> None:
+        if connection.in_atomic_block and connection.needs_rollback:
+            return  # An outer transaction, whose error came before: nothing can be written.
         is_outermost = not connection.in_atomic_block
         block = transaction.atomic(using=connection.alias)
         block.__enter__()
         self._begun.append((connection, block, is_outermost))
+
+    def fail(self, error: BaseException) -> None:
+        """Note the exception of the handler: an input request rolls back."""
+        self._has_failed = True
+        self._rolls_back = isinstance(unwrapped(error), InputRequired)
 
     def end(self) -> None:
         """End every transaction; then raise the first error, such as a failed commit."""
@@ -111,8 +126,10 @@ class HandlerTransaction:
                 # An atomic block of the handler which opened the connection found a transaction
                 # that it had not begun, and left the commit to somebody else.
                 connection.commit_on_exit = True
+            if connection.needs_rollback and not self._has_failed:
+                errors.append(transaction.TransactionManagementError(ROLLED_BACK))
             try:
-                if self.rolls_back:
+                if self._rolls_back:
                     transaction.set_rollback(True, using=connection.alias)
                 block.__exit__(None, None, None)
             except Exception as error:

@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from pathlib import Path
+from typing import Any
 
 import pytest
-from django.db import connections
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group
+from django.db import IntegrityError, connection, connections, transaction
 from pytest_django import DjangoDbBlocker
 
+from django_mcp import Server, ToolError
 from django_mcp.runtime import pools, rollback
+from django_mcp.testing import Client
 from tests.databases import scratch_database
 
 
@@ -67,3 +72,80 @@ def test_connection_that_may_not_be_used_fails_no_handler_without_queries(
             handler.begin()
             handler.end()
         connections[alias].close()
+
+
+def save_twice(catching: str) -> str:
+    """Save a group, and then one with its name; the error is caught in several ways."""
+    Group.objects.create(name="staff")
+    try:
+        if catching == "around atomic":
+            with transaction.atomic():
+                Group.objects.create(name="staff")
+        else:
+            Group.objects.create(name="staff")
+    except IntegrityError:
+        if catching == "with a ToolError":
+            raise ToolError("The name is taken") from None
+    return "saved"
+
+
+def close_connection(catching: str) -> str:
+    Group.objects.create(name="staff")
+    connection.close()
+    return "saved"
+
+
+CAUGHT = {
+    "not around atomic": ("unexpectedly", False),
+    "with a ToolError": ("The name is taken", False),
+    "around atomic": ("saved", True),
+}
+"""Ways of catching a database error: what the client reads, and whether the first write is kept."""
+
+
+def clerk(save: Callable[[str], str]) -> Server:
+    """Tools that save groups."""
+    server = Server("clerk")
+
+    @server.tool(requests_input=True)
+    def sync_tool(catching: str) -> str:
+        return save(catching)
+
+    @server.tool(requests_input=True)
+    async def async_tool(catching: str) -> str:
+        return await sync_to_async(save)(catching)
+
+    return server
+
+
+async def text_of_call(server: Server, tool: str, catching: str) -> str:
+    options: dict[str, Any] = {"sync_execution": "threads", "raise_exceptions": False}
+    async with Client(server, **options) as client:
+        text: str = (await client.call_tool(tool, {"catching": catching})).text
+        return text
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("tool", ["sync_tool", "async_tool"])
+@pytest.mark.parametrize("catching", CAUGHT)
+async def test_handler_succeeds_only_if_its_writes_outlive_a_caught_database_error(
+    tool: str, catching: str
+) -> None:
+    text, is_kept = CAUGHT[catching]
+
+    assert text in await text_of_call(clerk(save_twice), tool, catching)
+    assert await Group.objects.acount() == int(is_kept)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("tool", ["sync_tool", "async_tool"])
+async def test_handler_that_closes_its_connection_fails(tool: str) -> None:
+    assert "unexpectedly" in await text_of_call(clerk(close_connection), tool, "")
+    assert await Group.objects.acount() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_handler_within_a_broken_transaction_begins_none() -> None:
+    with transaction.atomic():
+        transaction.set_rollback(True)
+        assert rollback.call(lambda: "read") == "read"
