@@ -163,9 +163,8 @@ def open_url(
     response: HTTPResponse | None = None
     try:
         with errors():
-            target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
             method = "GET" if body is None else "POST"
-            connection.request(method, target, body, {**HEADERS, **(headers or {})})
+            connection.request(method, _target(parts), body, {**HEADERS, **(headers or {})})
             response = connection.getresponse()
         yield Response(response, errors)
     finally:
@@ -188,6 +187,12 @@ def check_url(url: str, *, trusted: bool = False) -> SplitResult:
     if parts.scheme != "https" and not trusted and not _may_be_private(parts.hostname or ""):
         raise OutboundError("invalid_url", "The URL must begin with https://")
     return parts
+
+
+def _target(parts: SplitResult) -> str:
+    """Return the target of a request in origin-form, which begins with a path (RFC 9112, 3.2.1)."""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.path or '/'}{query}"
 
 
 def _may_be_private(host: str) -> bool:
@@ -236,26 +241,27 @@ def _connected(parts: SplitResult, until: float, *, trusted: bool) -> HTTPConnec
     """Return an open connection to the host of a URL."""
     host = parts.hostname or ""
     is_https = parts.scheme == "https"
+    # Without a port, http.client would look for one in the host, also in an IPv6 address.
+    port = parts.port or (HTTPS if is_https else HTTP)
     proxy = urlsplit(getproxies().get("https", "")) if trusted and is_https else None
     if proxy is not None and proxy.hostname and not proxy_bypass(parts.netloc):
         tunnel = HTTPSConnection(
-            proxy.hostname, proxy.port, timeout=_left(until), context=tls_context()
+            proxy.hostname, proxy.port or HTTPS, timeout=_left(until), context=tls_context()
         )
         credentials = {}
         if proxy.username is not None:
             pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
             credentials["Proxy-Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
-        tunnel.set_tunnel(host, parts.port, credentials)
+        tunnel.set_tunnel(host, port, credentials)
         tunnel.connect()
         return tunnel
-    default = HTTPS if is_https else HTTP
-    sock = _connected_socket(_resolved(host, parts.port or default, trusted=trusted), until)
-    if not is_https:
-        plain = HTTPConnection(host, parts.port)
-        plain.sock = sock
-        return plain
-    encrypted = HTTPSConnection(host, parts.port, context=tls_context())
+    sock = _connected_socket(_resolved(host, port, trusted=trusted), until)
     try:
+        if not is_https:
+            plain = HTTPConnection(host, port)
+            plain.sock = sock
+            return plain
+        encrypted = HTTPSConnection(host, port, context=tls_context())
         sock.settimeout(_left(until))
         encrypted.sock = tls_context().wrap_socket(sock, server_hostname=host)
     except BaseException:

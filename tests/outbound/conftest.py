@@ -119,3 +119,41 @@ def lead_here(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setattr(socket.socket, "connect", redirected)
+
+
+class PlainHost:
+    """A server on loopback without encryption, and the heads of its requests."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self.address = address
+        self.name = f"[{address}]" if ":" in address else address
+        self.port = port
+        self.requests: list[bytes] = []
+
+    def serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, suppress(OSError):
+                connection.settimeout(5)
+                self.requests.append(connection.recv(65536))
+                connection.sendall(OK)
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def plain_host(request: pytest.FixtureRequest) -> Iterator[PlainHost]:
+    """A server at an IPv4 address, and one at an IPv6 address."""
+    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    try:
+        listener = socket.create_server((request.param, 0), family=family)
+    except OSError:
+        pytest.skip(f"This machine has no address {request.param}")
+    with listener:
+        host = PlainHost(request.param, listener.getsockname()[1])
+        thread = threading.Thread(target=host.serve, args=(listener,))
+        thread.start()
+        yield host
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()

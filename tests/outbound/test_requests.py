@@ -21,7 +21,7 @@ from django_mcp.outbound import (
     is_secure,
     open_url,
 )
-from tests.outbound.conftest import NAME, OK, PUBLIC, Host
+from tests.outbound.conftest import NAME, OK, PUBLIC, Host, PlainHost
 from tests.rows import rows
 from tests.spec import spec
 
@@ -54,6 +54,52 @@ def test_post_request_sends_body_and_headers(host: Host) -> None:
     assert host.requests[0].startswith(b"POST /hook HTTP/1.1\r\n")
     assert b"\r\nwebhook-id: 1\r\n" in host.requests[0]
     assert received == [b"body"]
+
+
+# Request lines and hosts.
+
+
+@pytest.mark.parametrize(
+    ("rest", "target"),
+    [("", "/"), ("?sig=1", "/?sig=1"), ("/hook?sig=1#top", "/hook?sig=1"), ("//a/b", "//a/b")],
+)
+def test_target_of_a_request_begins_with_the_path(
+    plain_host: PlainHost, rest: str, target: str
+) -> None:
+    authority = f"{plain_host.name}:{plain_host.port}"
+
+    assert fetch(f"http://{authority}{rest}", max_bytes=100, trusted=True).status == 200
+    line, *headers = plain_host.requests[0].decode().split("\r\n")
+    assert line == f"GET {target} HTTP/1.1"
+    assert f"Host: {authority}" in headers
+
+
+def lead_to(plain_host: PlainHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all connections lead to a host, whatever their port is."""
+    connect = socket.socket.connect
+
+    def redirected(sock: socket.socket, address: Any) -> None:
+        connect(sock, (plain_host.address, plain_host.port))
+
+    monkeypatch.setattr(socket.socket, "connect", redirected)
+
+
+def test_host_of_a_url_without_a_port_has_none(
+    plain_host: PlainHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead_to(plain_host, monkeypatch)
+    fetch(f"http://{plain_host.name}/hook", max_bytes=100, trusted=True)
+
+    assert f"\r\nHost: {plain_host.name}\r\n".encode() in plain_host.requests[0]
+
+
+def test_encrypted_connection_to_an_address_without_a_port_is_made(
+    plain_host: PlainHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead_to(plain_host, monkeypatch)
+    url = "https://[fd00::abcd]/" if ":" in plain_host.address else "https://127.0.0.1/"
+
+    assert reason_of(fetch, url, max_bytes=100, trusted=True) == "tls_error"
 
 
 # Addresses.
@@ -303,6 +349,27 @@ def test_only_trusted_urls_take_the_proxy_of_the_process(
 
     assert host.connected == connected
     assert proxied == ([("127.0.0.1", 9)] if trusted else [])
+
+
+@pytest.mark.parametrize(
+    ("host", "target"), [(NAME, (NAME, 443)), ("[fd00::abcd]", ("fd00::abcd", 443))]
+)
+def test_tunnel_leads_to_the_host_and_its_port(
+    monkeypatch: pytest.MonkeyPatch, host: str, target: tuple[str, int]
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://[::1]")
+    monkeypatch.delenv("no_proxy", raising=False)
+    tunnels: list[Any] = []
+
+    def connect(connection: Any) -> None:
+        tunnels.append((connection.host, connection.port))
+        tunnels.append((connection._tunnel_host, connection._tunnel_port))
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("http.client.HTTPSConnection.connect", connect)
+
+    assert reason_of(fetch, f"https://{host}/", max_bytes=100, trusted=True) == "connection_refused"
+    assert tunnels == [("::1", 443), target]
 
 
 @rows(
