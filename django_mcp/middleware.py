@@ -49,9 +49,10 @@ class RateLimit:
 
     ``per`` is the period in seconds, or "day" of TIME_ZONE. ``by`` says which calls are counted
     together: of a "caller", "user", "token", "program", "tool", or several of them; or ``key``
-    returns an identity. ``tools`` limits calls of these tools only. All workers must share the
-    Django cache with the alias ``cache``; while it is away, calls are answered with 503. A refused
-    tool call tells the model how long to wait; other methods raise an McpError.
+    returns an identity. Each tenant has counts of its own. ``tools`` limits calls of these tools
+    only. All workers must share the Django cache with the alias ``cache``; while it is away, calls
+    are answered with 503. A refused tool call tells the model how long to wait; other methods raise
+    an McpError.
     """
 
     def __init__(
@@ -103,7 +104,9 @@ class RateLimit:
                 identities = [f"{word} {IDENTITIES[word](frame)}" for word in self.by]
             else:
                 identities = [self.key(frame)]
-            counted = digest(frame.server.name, *identities, *self._limit, period.name)
+            # Primary keys and the names of programs are equal in two tenants.
+            place = (frame.server.name, frame.principal.tenant)
+            counted = digest(*place, *identities, *self._limit, period.name)
             if await self._increment(f"django_mcp.rate.{counted}", period) > self.calls:
                 self._refuse(frame, period)
         return await call_next(frame)

@@ -38,9 +38,9 @@ class Member(AnonymousUser):
         self.pk = pk  # type: ignore[assignment]
 
 
-async def attempt(limit: RateLimit, user: int, claims: Any) -> bool:
+async def attempt(limit: RateLimit, user: int, claims: Any, tenant: str = "") -> bool:
     """Whether the limit lets a call of this user with these claims pass."""
-    principal = Principal(scheme="test", user=User(pk=user), claims=claims)
+    principal = Principal(scheme="test", user=User(pk=user), claims=claims, tenant=tenant)
     request = RequestInfo(1, "tools/call", {"name": "buy"})
     frame = Frame(user=principal.user, auth=principal, request=request, private=private_of_shop())
     try:
@@ -185,6 +185,16 @@ async def test_rate_limit_counts_together_what_by_names(
     third = await attempt(limit, *other)
 
     assert (first, second, third) == (True, False, True)
+
+
+@pytest.mark.parametrize("claims", [TOKEN, PROGRAM])
+@pytest.mark.parametrize("by", ["caller", "user", "token", "program", "tool", None])
+async def test_rate_limit_counts_each_tenant_for_itself(by: Any, claims: Any) -> None:
+    identity = {"key": lambda frame: "all"} if by is None else {"by": by}
+    limit = RateLimit(1, per=60, **identity)
+    attempts = [await attempt(limit, 1, claims, tenant) for tenant in ("north", "south", "north")]
+
+    assert attempts == [True, True, False]
 
 
 async def test_limit_by_tool_counts_each_tool_and_leaves_out_others(client_for: ClientFor) -> None:
