@@ -11,6 +11,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -45,44 +46,56 @@ class _Watcher:
 
 
 class StopSignals:
-    """The signals to stop of this process, and the handlers that were there before.
+    """The signals to stop of this process.
 
     | a signal is | it tells the event loops, and then | who moves it there |
     |---|---|---|
     | not handled | (it calls another handler alone) | the process begins |
     | handled | calls the former handler; that of an ASGI server later | ``handle`` |
     | delayed | calls the former handler | the first signal of a server that waits |
+
+    A handler that was set after ours may call ours, as it calls any former one. So ``handle`` never
+    changes what one of ours calls: it sets another one, in front of that handler.
     """
 
     def __init__(self) -> None:
-        self._former: dict[int, Handler] = {}
         self._delayed: set[int] = set()
 
     def handle(self) -> None:
         """Pass the signals on to the event loops that watch them; for the main thread."""
         for number in NUMBERS:
             handler = signal.getsignal(number)
-            if callable(handler) and handler not in (signal.default_int_handler, self._receive):
-                self._former[number] = handler
-                signal.signal(number, self._receive)
+            is_ours = isinstance(handler, _Receiver)
+            if callable(handler) and handler is not signal.default_int_handler and not is_ours:
+                signal.signal(number, _Receiver(self, handler))
 
-    def _receive(self, number: int, frame: FrameType | None) -> Any:
+    def receive(self, former: Handler, number: int, frame: FrameType | None) -> Any:
         """Tell the event loops; call the former handler now, or when its ASGI server may stop."""
-        handler = self._former[number]
         here = running_loop()  # Of the main thread, where Python calls the handlers of signals.
         is_watched = here is not None and loops.here_if_any(_Watcher) is not None
         may_wait = is_watched and number not in self._delayed
-        server = asgi_servers.find(handler) if may_wait else None
+        server = asgi_servers.find(former) if may_wait else None
         for loop, watcher in loops.everywhere(_Watcher):
             if loop is here and server is not None:
-                pass_on = partial(handler, number, None)
+                pass_on = partial(former, number, None)
                 loop.call_soon_threadsafe(_begin, watcher.begin, server, pass_on)
             elif not loop.is_closed():
                 loop.call_soon_threadsafe(watcher.begin, None)
         if server is None:
-            return handler(number, frame)
+            return former(number, frame)
         self._delayed.add(number)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Receiver:
+    """A handler of a signal, in place of the ``former`` one."""
+
+    signals: StopSignals
+    former: Handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> Any:
+        return self.signals.receive(self.former, number, frame)
 
 
 def _begin(begin: Begin, server: AsgiServer, pass_on: Callable[[], Any]) -> None:
