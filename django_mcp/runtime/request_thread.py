@@ -114,7 +114,7 @@ class RequestThread(Executor):
         serving.add_done_callback(lambda ended: self._check_begun(calls, ended))
         try:
             pool.add((serving, self._serve, (pool, purpose, calls, caller), {}), caller)
-        except RuntimeError as error:  # The pool was shut down.
+        except Exception as error:  # No thread can be started, or the pool was shut down.
             self._fail(calls, error)
 
     def _check_begun(self, calls: Calls, ended: Future[None]) -> None:

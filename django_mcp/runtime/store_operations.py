@@ -75,25 +75,27 @@ class StoreOperations:
         operation = self._begin()
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[T] = loop.create_future()
-        timer = loop.call_later(limit, self._expire, operation, waiting)
-        source = operation.source = self._pool.submit(self._call, operation, function)
-        source.add_done_callback(partial(_pass_on, loop, waiting))
         try:
-            return await waiting
+            source = operation.source = self._pool.submit(self._call, operation, function)
+            timer = loop.call_later(limit, self._expire, operation, waiting)
+            source.add_done_callback(partial(_pass_on, loop, waiting))
+            try:
+                return await waiting
+            finally:
+                # If nobody waits any more, a thread that hangs has to get free all the same.
+                if not waiting.cancelled() or source.cancel():
+                    timer.cancel()
         except ServerBusy as error:
             raise _unavailable(error) from None
         finally:
-            # If nobody waits any more, a thread that hangs has to get free all the same.
-            if not waiting.cancelled() or source.cancel():
-                timer.cancel()
             self._end(operation)
 
     def call(self, function: Callable[[], T], limit: float) -> T:
         """``run`` for synchronous code, which waits on its own thread."""
         operation = self._begin()
-        source: Future[T] = self._pool.submit(self._call, operation, function)
-        operation.source = source
         try:
+            source: Future[T] = self._pool.submit(self._call, operation, function)
+            operation.source = source
             return source.result(limit)
         except ServerBusy as error:
             raise _unavailable(error) from None

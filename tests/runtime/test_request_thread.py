@@ -414,6 +414,19 @@ class TestRequestThread:
         with pytest.raises(RuntimeError, match="shut down"):
             request_thread.RequestThread().submit(int).result(TIMEOUT)
 
+    def test_calls_fail_where_the_system_starts_no_thread(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        pool = ThreadPool(1, "test", not_started=ServerBusy)
+        monkeypatch.setattr(pools, "for_queries", lambda _: pool)
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        calling = request_thread.RequestThread().submit(int)
+        with pytest.raises(ServerBusy):
+            calling.result(TIMEOUT)
+
     def test_end_of_a_request_without_calls_needs_no_thread(self) -> None:
         thread = request_thread.RequestThread()
         assert thread.release() is None

@@ -142,6 +142,30 @@ async def test_operation_without_a_free_thread_raises_store_unavailable() -> Non
         pool.shutdown()
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_server_is_tried_again_after_an_operation_that_could_not_be_started(
+    is_async: bool,
+    operations: StoreOperations,
+    server: HangingServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise ServerBusy
+
+    async def ask() -> str:
+        if is_async:
+            return await operations.run(server.ask, PATIENCE)
+        return operations.call(server.ask, PATIENCE)
+
+    await hang(operations, server, MAX_LATE)
+    server.answers.set()
+    with monkeypatch.context() as limit:
+        limit.setattr(ThreadPool, "submit", refuse)
+        with pytest.raises(StoreUnavailable):
+            await ask()
+    assert await operations.run(server.ask, PATIENCE) == "answer"
+
+
 async def test_one_operation_at_a_time_tries_a_server_that_hangs(
     operations: StoreOperations, server: HangingServer
 ) -> None:

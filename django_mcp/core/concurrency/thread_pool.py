@@ -33,7 +33,8 @@ its queue when a thread takes it, or after ``max_wait`` seconds, when it fails.
 #    So no thread is woken twice, and none sleeps for ever.
 # 5. One thread at most is woken. ``_start_waiting`` sets ``_is_waking``, and the thread clears it
 #    when it looks for a function. It wakes the next one if another function may run.
-# 6. A function that waits is taken by one thread, or withdrawn: under the lock, and never both.
+# 6. A function that waits is taken by one thread, or withdrawn: under the lock, and never both. One
+#    for which ``add`` raises an error does not wait.
 # 7. A child process begins without threads and functions after a fork. They go on in the parent.
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ WATCH_INTERVAL = 1.0
 
 
 class NotStarted(Exception):
-    """A function was not called: no thread was free in time, or too many functions waited."""
+    """A function was not called: it had no thread in time, or too many functions waited."""
 
 
 class PoolEnded(RuntimeError):
@@ -140,7 +141,11 @@ class ThreadPool(Executor):
         return future
 
     def add(self, job: Job, caller: Hashable = None) -> None:
-        """Run ``job`` on a thread; it counts for ``caller``."""
+        """Run ``job`` on a thread; it counts for ``caller``.
+
+        Raises the error for ``not_started`` if too many functions wait, or if there is no thread
+        and the system starts none; PoolEnded if the pool or Python ends. ``job`` is not run then.
+        """
         until = inf if self._max_wait is None else time.monotonic() + self._max_wait
         with self._lock:
             if self._is_closed:
@@ -155,7 +160,14 @@ class ThreadPool(Executor):
                 queue = self._queues[caller] = _Queue(caller)
             queue.jobs.append((until, job))
             if not self._is_waking:
-                self._start_waiting()
+                try:
+                    self._start_waiting()
+                except BaseException:
+                    # Whoever adds it is told that it was not called.
+                    queue.jobs.pop()
+                    if not queue.jobs:
+                        del self._queues[caller]
+                    raise
 
     def shutdown(
         self, wait: bool = True, *, cancel_futures: bool = False, timeout: float | None = None
@@ -207,7 +219,10 @@ class ThreadPool(Executor):
             interval = min(WATCH_INTERVAL, self._max_wait / 10)
             watcher = threading.Thread(target=self._fail_late, args=(interval,), daemon=True)
             self._is_watched = True
-            self._is_watched = _start(watcher)
+            try:
+                watcher.start()
+            except RuntimeError:
+                self._is_watched = False
 
     def _fail_late(self, interval: float) -> None:
         """Fail the functions that have waited too long, until none waits."""
@@ -233,12 +248,16 @@ class ThreadPool(Executor):
     def _start_thread(self) -> bool:
         name = f"{self._name}_{len(self._threads)}"
         thread = threading.Thread(target=self._work, name=name, daemon=True)
-        is_started = _start(thread)
-        if is_started:
-            self._threads.append(thread)
-        elif not self._threads:
-            raise PoolEnded("No thread can be started any more")
-        return is_started
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if self._threads:
+                return False
+            if _is_end_of_python(error):
+                raise PoolEnded("No thread can be started any more") from error
+            raise self._not_started() from error
+        self._threads.append(thread)
+        return True
 
     def _work(self) -> None:
         sleeping = threading.Lock()
@@ -302,13 +321,12 @@ class ThreadPool(Executor):
             return caller, job
 
 
-def _start(thread: threading.Thread) -> bool:
-    """Start a thread; return False if Python exits: from 3.12 on, it starts no thread then."""
-    try:
-        thread.start()
-    except RuntimeError:
-        return False
-    return True
+def _is_end_of_python(error: RuntimeError) -> bool:
+    """Whether a thread was not started because Python exits, as it says from 3.12 on.
+
+    Otherwise the system has too many threads, or too little memory, for now.
+    """
+    return "shutdown" in str(error)
 
 
 def _run(

@@ -32,6 +32,7 @@ from django_mcp.core.protocol.errors import (
     InvalidParams,
     Json,
     McpError,
+    ServerBusy,
 )
 from django_mcp.core.protocol.limits import MAX_IDENTIFIER, too_long
 from django_mcp.core.server import failures
@@ -74,7 +75,9 @@ async def validate_large(schema: InputSchema, arguments: dict[str, Any]) -> Any:
     return await loop.run_in_executor(_VALIDATION, copy_context().run, validate, arguments)
 
 
-_VALIDATION = LoopExecutor(ThreadPool(1, "django-mcp-validation"), current_caller)
+_VALIDATION = LoopExecutor(
+    ThreadPool(1, "django-mcp-validation", not_started=ServerBusy), current_caller
+)
 """The thread that validates large arguments."""
 
 Read = Callable[[Frame, Any], Result]

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from django_mcp.core.concurrency.thread_pool import NotStarted, ThreadPool
+from django_mcp.core.concurrency.thread_pool import NotStarted, PoolEnded, ThreadPool
 from tests.waiting import SECONDS
 
 TIMEOUT = SECONDS
@@ -259,5 +259,24 @@ def test_functions_wait_for_existing_threads_where_none_can_be_started(
 def test_function_fails_at_once_where_there_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = ThreadPool(4, "pool")
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(RuntimeError, match="No thread"):
+    with pytest.raises(PoolEnded, match="No thread"):
         pool.submit(int, 1)
+
+
+def test_function_that_its_caller_was_told_is_not_started_never_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The system has too many threads for a moment."""
+    called: list[str] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with ThreadPool(2, "pool", max_wait=TIMEOUT) as pool:
+        with monkeypatch.context() as limit:
+            limit.setattr(threading.Thread, "start", refuse)
+            for caller in (None, "ann"):
+                with pytest.raises(NotStarted):
+                    pool.add((Future[None](), called.append, ("first",), {}), caller)
+        pool.submit(called.append, "second").result(TIMEOUT)
+    assert called == ["second"]
