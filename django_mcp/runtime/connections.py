@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, ParamSpec, TypeVar
 
@@ -34,6 +35,8 @@ class _Thread(threading.local):
 
     is_looked_after = False
     """Whether it belongs to a pool, so that nobody else needs its connections."""
+    pins = 0
+    """How many functions depend on what was set on the connections."""
     may_have_connections = False
     """To look whether there are any takes 2 µs."""
     closed_at = 0.0
@@ -117,12 +120,23 @@ def close_unused() -> None:
                 _note_broken(connection)
 
 
+@contextmanager
+def kept() -> Iterator[None]:
+    """Keep the connections of this thread open within this context, also while it waits."""
+    _thread.pins += 1
+    try:
+        yield
+    finally:
+        _thread.pins -= 1
+
+
 def close_before_wait() -> None:
     """Close the connections of the synchronous handler on this thread, which waits for its client.
 
-    Those in a transaction stay open, and so do those which belong to a test or to middleware.
+    Those in a transaction stay open, and so do those within ``kept``, and those which belong to a
+    test or to middleware.
     """
-    if _thread.is_looked_after and _thread.may_have_connections:
+    if _thread.is_looked_after and _thread.may_have_connections and not _thread.pins:
         for connection in connections.all(initialized_only=True):
             if connection.connection is not None and not is_in_transaction(connection):
                 connection.close()

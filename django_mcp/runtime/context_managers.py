@@ -1,6 +1,7 @@
 """Synchronous context managers around a handler: ``around_call`` and ATOMIC_REQUESTS.
 
-Around a coroutine, they run on the thread of its request. ``sync_to_async`` copies the context
+Around a coroutine, they run on the thread of its request, which keeps it from their beginning to
+their end, also while the coroutine waits for its client. ``sync_to_async`` copies the context
 variables for each call, and a manager may reset a variable only in the context where it has set it.
 It has a context of its own here: the coroutine takes over its changes at the beginning, and it
 takes over the coroutine's before the end.
@@ -20,9 +21,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from asgiref.sync import sync_to_async
-from django.db import connections, transaction
+from django.db import connections as django_connections
+from django.db import transaction
 
-from django_mcp.runtime import private
+from django_mcp.runtime import connections, private, request_scope
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.frame import Frame
@@ -45,7 +47,7 @@ class AroundCall(NamedTuple):
 
     def call(self, frame: Frame, function: Callable[..., T], /, *args: Any) -> T:
         """Call ``function`` within it."""
-        with self.server.around_call(frame):
+        with connections.kept(), self.server.around_call(frame):
             return function(*args)
         raise RuntimeError("around_call suppressed the exception of a handler")
 
@@ -95,7 +97,7 @@ class Transactions(NamedTuple):
 def transactions(server: Server, handler: Any) -> Transactions | None:
     """The transactions around a handler, for ATOMIC_REQUESTS; None if it is excluded."""
     excluded = getattr(handler, "_non_atomic_requests", ())
-    databases = connections.settings.items()
+    databases = django_connections.settings.items()
     aliases = [alias for alias, options in databases if options.get("ATOMIC_REQUESTS")]
     remaining = tuple(alias for alias in aliases if alias not in excluded)
     return Transactions(remaining) if remaining else None
@@ -104,7 +106,18 @@ def transactions(server: Server, handler: Any) -> Transactions | None:
 async def within(
     open_manager: Callable[[], AbstractContextManager[Any]], coroutine: Coroutine[Any, Any, T], /
 ) -> T:
-    """Return the result of ``coroutine`` within a manager, which may use the database."""
+    """Return the result of ``coroutine`` within a manager, which may use the database.
+
+    What the manager sets on its connection, such as the schema of a tenant, is on this thread: so
+    the request keeps it, and no other request has it meanwhile.
+    """
+    with request_scope.on_one_thread():
+        return await _within(open_manager, coroutine)
+
+
+async def _within(
+    open_manager: Callable[[], AbstractContextManager[Any]], coroutine: Coroutine[Any, Any, T], /
+) -> T:
     context = copy_context()
     try:
         manager, before = await sync_to_async(context.run)(_enter, open_manager)

@@ -14,8 +14,8 @@ of every request would wait for it, and its connections would never be closed.
 # | over | each has a thread for itself alone | nobody |
 #
 # ``release`` takes the thread away in each state, and the next ORM call takes one again; the states
-# of the thread are in ``request_thread``. With middleware of Django, asgiref makes one thread,
-# which stays until the end.
+# of the thread are in ``request_thread``. With middleware of Django, asgiref makes the thread of
+# the request, and ``release_thread`` ends it.
 #
 # The rules:
 #
@@ -29,7 +29,7 @@ of every request would wait for it, and its connections would never be closed.
 # 5. A thread that somebody else made (a test, the middleware of Django) is never released, and its
 #    connections are not closed here.
 # 6. A thread is not released within a transaction or ``on_one_thread``, nor while a call runs:
-#    transactions belong to threads.
+#    transactions, and what was set on a connection, belong to threads.
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from contextvars import Token
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.db import connections
+from django.db import connections as django_connections
 
 from django_mcp import conf
 from django_mcp.core.concurrency.loops import result_of
-from django_mcp.runtime import pools, private
+from django_mcp.runtime import connections, pools, private
 from django_mcp.runtime.request_thread import RequestThread
 
 P = ParamSpec("P")
@@ -148,32 +148,29 @@ def use_pool(purpose: str) -> None:
 async def release_thread() -> None:
     """Give the thread of this request back, because it is about to wait for long.
 
-    Nothing happens in a transaction, or while an ORM call runs.
+    Nothing happens in a transaction, within ``on_one_thread``, or while an ORM call runs.
     """
     scope = current()
     if scope is None or pools.is_in_middleware_thread():
         return
-    if not isinstance(scope, _MiddlewareScope):
-        released = scope.release()
-        if released is not None:
-            await _until_closed(released)
-    elif scope in _asgiref_threads:
-        await _end_thread(scope)
+    if isinstance(scope, _MiddlewareScope):
+        await scope.end_unneeded_thread()
+    elif (released := scope.release()) is not None:
+        await _until_closed(released)
 
 
 @contextmanager
 def on_one_thread() -> Iterator[None]:
     """Keep the thread of this request within this context, as a transaction does."""
     scope = current()
-    thread = None if scope is None else scope.take_thread()
-    if thread is None:
+    if scope is None:
         yield
         return
-    thread.pins += 1
+    scope.pins += 1
     try:
         yield
     finally:
-        thread.pins -= 1
+        scope.pins -= 1
 
 
 @contextmanager
@@ -210,6 +207,8 @@ class _RequestScope(ThreadSensitiveContext):
     has_handler = False
     """Whether a handler has begun, whose calls may depend on each other."""
     is_over = False
+    pins = 0
+    """How many handlers need all of their ORM calls on the same thread."""
     thread: RequestThread | None = None
     """The thread, from the first ORM call."""
 
@@ -241,10 +240,10 @@ class _RequestScope(ThreadSensitiveContext):
             if self.thread is not None:
                 if self.thread.purpose == pools.REQUESTS:
                     self.thread.purpose = pools.QUERIES_OF_HANDLERS
-                self.thread.release()
+                self.release()
 
     def release(self) -> Future[bool] | None:
-        return None if self.thread is None else self.thread.release()
+        return None if self.thread is None or self.pins else self.thread.release()
 
     def leave(self) -> Coroutine[Any, Any, Any] | None:
         _asgiref_context.reset(self.token)
@@ -272,6 +271,16 @@ class _MiddlewareScope(_RequestScope):
     def close(self) -> Coroutine[Any, Any, Any] | None:
         return _end_thread(self) if self in _asgiref_threads else None
 
+    async def end_unneeded_thread(self) -> None:
+        """End the thread, unless something depends on it."""
+        thread = _asgiref_threads.get(self)
+        if thread is None or self.pins:
+            return
+        is_free = await _until_closed(thread.submit(connections.close_old_unless_in_transaction))
+        # Meanwhile another task of the request may have begun a handler, or have ended the thread.
+        if is_free and not self.pins and _asgiref_threads.get(self) is thread:
+            await _end_thread(self)
+
 
 class _PublicScope(_MiddlewareScope):
     """The context of a request where the tables of asgiref are unknown.
@@ -287,7 +296,7 @@ class _PublicScope(_MiddlewareScope):
         self._context = context
 
     async def close(self) -> None:
-        await sync_to_async(connections.close_all)()
+        await sync_to_async(django_connections.close_all)()
         # A task that goes on with the work has a context of its own.
         with suppress(ValueError):
             await self._context.__aexit__(None, None, None)
@@ -329,15 +338,15 @@ _OF_TEST = _ForeignScope()
 _OF_MIDDLEWARE = _ForeignScope()
 
 
-async def _until_closed(closing: Future[Any]) -> None:
+async def _until_closed(closing: Future[T]) -> T:
     # A cancellation ends the wait, and leaves the connections to the thread.
-    await asyncio.shield(asyncio.wrap_future(closing))
+    return await asyncio.shield(asyncio.wrap_future(closing))
 
 
 async def _end_thread(scope: _RequestScope) -> None:
     thread = _asgiref_threads.pop(scope)
     assert isinstance(thread, ThreadPoolExecutor)
-    closing = thread.submit(connections.close_all)
+    closing = thread.submit(django_connections.close_all)
     thread.shutdown(wait=False)
     await _until_closed(closing)
 

@@ -47,8 +47,6 @@ class RequestThread(Executor):
 
     purpose = pools.REQUESTS
     """The pool of the thread that is taken next."""
-    pins = 0
-    """How many handlers need all of their calls on the same thread."""
     _calls: Calls | None = None
     """None in the state *without*."""
     _serving: Future[None] | None = None
@@ -72,7 +70,7 @@ class RequestThread(Executor):
     def release(self) -> Future[bool] | None:
         """Give the thread back, unless there is a transaction, or a call runs."""
         with self._lock:
-            if self._calls is None or self._unfinished or self.pins:
+            if self._calls is None or self._unfinished:
                 return None
             return self._add(self._calls, connections.close_old_unless_in_transaction)
 

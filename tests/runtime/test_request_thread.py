@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from pytest_django import DjangoDbBlocker
 
-from django_mcp import Server
+from django_mcp import Frame, Server
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.models import McpSession
-from django_mcp.runtime import pools, request_scope, request_thread, rollback
+from django_mcp.runtime import context_managers, pools, request_scope, request_thread, rollback
+from django_mcp.runtime.connections import close_before_wait
 from django_mcp.transports.loop_exchange import LoopExchange
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
@@ -54,6 +56,24 @@ def database(
         scratch_database("sqlite3", tmp_path, **options) as alias,
     ):
         yield alias
+
+
+@pytest.fixture(params=["without middleware", "with middleware"])
+def middleware(request: pytest.FixtureRequest, configure: Configure) -> None:
+    """With middleware of Django, asgiref makes the thread of a request."""
+    names = ["django.middleware.common.CommonMiddleware"]
+    paths = names if request.param == "with middleware" else []
+    configure(SYNC_THREAD_POOL_SIZE=2, DJANGO_MIDDLEWARE=paths)
+
+
+with_persistent_connections = pytest.mark.parametrize(
+    "database", [{}, {"CONN_MAX_AGE": None}], indirect=True
+)
+
+
+@contextmanager
+def around_call(frame: Frame) -> Iterator[None]:
+    yield
 
 
 def query(database: str) -> BaseDatabaseWrapper:
@@ -300,6 +320,7 @@ class TestConnections:
             await asyncio.gather(*resting)
         assert all(each.connection is None for each in opened)
 
+    @pytest.mark.usefixtures("middleware")
     async def test_request_in_a_transaction_does_not_rest(self, database: str) -> None:
         async def request() -> None:
             block = transaction.atomic(using=database)
@@ -310,6 +331,82 @@ class TestConnections:
             assert await McpSession.objects.using(database).acount() == 1
 
         await request_scope.run(request)
+
+    @pytest.mark.usefixtures("middleware")
+    async def test_resting_request_begins_again_with_a_new_connection(self, database: str) -> None:
+        async def request() -> None:
+            before = await sync_to_async(query)(database)
+            await asyncio.gather(*(request_scope.release_thread() for _ in range(2)))
+            assert before.connection is None
+            assert (await sync_to_async(query)(database)).connection is not None
+
+        await request_scope.run(request)
+
+    @pytest.mark.parametrize("error", [None, ZeroDivisionError])
+    @pytest.mark.usefixtures("middleware")
+    async def test_handler_that_rests_is_in_its_transaction(
+        self, database: str, error: type[Exception] | None
+    ) -> None:
+        async def handler() -> None:
+            await McpSession.objects.using(database).acreate(address="a", **TIMES)
+            await request_scope.release_thread()
+            assert (await sync_to_async(query)(database)).in_atomic_block
+            if error is not None:
+                raise error
+
+        transactions: Any = context_managers.Transactions((database,))
+        call = request_scope.run(transactions.wait_for, None, handler())
+        with nullcontext() if error is None else pytest.raises(error):
+            await call
+        is_kept = await McpSession.objects.using(database).aexists()
+        assert is_kept == (error is None)
+
+    @pytest.mark.usefixtures("middleware")
+    @with_persistent_connections
+    async def test_state_that_a_manager_sets_on_a_connection_is_that_of_its_request(
+        self, database: str
+    ) -> None:
+        """Such as the schema of a tenant, which ``around_call`` chooses."""
+        is_waiting, proceed = asyncio.Event(), asyncio.Event()
+
+        @contextmanager
+        def with_schema() -> Iterator[None]:
+            vars(query(database))["schema"] = "acme"
+            yield
+            vars(connections[database]).pop("schema", None)
+
+        @sync_to_async
+        def schema() -> Any:
+            return vars(query(database)).get("schema")
+
+        async def handler() -> Any:
+            await request_scope.release_thread()
+            is_waiting.set()
+            await proceed.wait()
+            return await schema()
+
+        work = context_managers.within(with_schema, handler())
+        first = asyncio.create_task(request_scope.run(request_scope.run_async, work))
+        async with asyncio.timeout(TIMEOUT):
+            await is_waiting.wait()
+            assert await request_scope.run(request_scope.run_async, schema()) is None
+            proceed.set()
+            assert await first == "acme"
+
+    async def test_sync_handler_keeps_its_connection_while_it_waits_within_around_call(
+        self, database: str
+    ) -> None:
+        server = Server("shop")
+        server.hook(around_call)
+
+        def handler() -> bool:
+            before = query(database).connection
+            close_before_wait()
+            return query(database).connection is before
+
+        frame: Any = None
+        assert await pools.run(context_managers.AroundCall(server).call, frame, handler)
+        assert not await pools.run(handler)
 
     async def test_request_does_not_rest_while_a_call_runs(self, database: str) -> None:
         started, proceed = threading.Event(), threading.Event()
@@ -330,11 +427,14 @@ class TestConnections:
 
         await asyncio.wait_for(request_scope.run(request), TIMEOUT)
 
+    @pytest.mark.usefixtures("middleware")
     async def test_handler_whose_writes_may_be_rolled_back_keeps_its_thread(self) -> None:
+        thread = sync_to_async(threading.current_thread)
+
         async def handler() -> None:
-            before = await ident()
+            before = await thread()
             await request_scope.release_thread()
-            assert await ident() == before
+            assert await thread() is before
 
         await request_scope.run(rollback.run_async, handler())
 
