@@ -171,7 +171,7 @@ def _seen(form: SeeAsForm, tenant: str) -> Seen:
     )
     switches.refresh_safely()
     # On this thread, which has the connections of the request.
-    with pools.thread_sensitive():
+    with pools.on_this_thread():
         lines = async_to_sync(_lines)(principal)
     is_anonymous = not user.is_authenticated
     who = _("Somebody who has not logged in") if is_anonymous else user.get_username()

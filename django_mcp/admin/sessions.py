@@ -145,7 +145,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
         queryset.delete()
         servers = {server.name: server for server in registry.servers()}
         # On this thread: another one would wait for the transaction that this one may be in.
-        with pools.thread_sensitive():
+        with pools.on_this_thread():
             for name, address, principal in ended:
                 async_to_sync(session_messages.session_ended)(servers.get(name), address, principal)
 

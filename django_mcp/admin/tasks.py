@@ -105,7 +105,7 @@ class McpTaskAdmin(ReadOnlyAdmin):
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[McpTask]) -> None:
         keys = list(queryset.values_list("pk", flat=True))
         # On this thread: another one would wait for the transaction that this one may be in.
-        with pools.thread_sensitive():
+        with pools.on_this_thread():
             count = sum(async_to_sync(submission.cancel)(key) for key in keys)
         text = ngettext("%d task was cancelled.", "%d tasks were cancelled.", count) % count
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)

@@ -177,6 +177,22 @@ def thread_sensitive() -> Iterator[None]:
 
 
 @contextmanager
+def on_this_thread() -> Iterator[None]:
+    """``thread_sensitive`` for synchronous code, which waits on this thread for asynchronous code.
+
+    Where that runs on a loop that serves clients, the background tasks that it starts outlive it.
+    They have the threads of all others: nobody runs anything on this thread for them.
+    """
+    is_for_call = not _is_thread_sensitive.get() and private.has_loop()
+    token = _is_for_call.set(is_for_call or _is_for_call.get())
+    try:
+        with thread_sensitive():
+            yield
+    finally:
+        _is_for_call.reset(token)
+
+
+@contextmanager
 def in_middleware_thread() -> Iterator[None]:
     """Run handlers and hooks on the thread of Django's middleware, with its connections.
 
@@ -198,10 +214,10 @@ def context_of_nobody() -> Context:
     """Return a context for work that is done for somebody else than the current caller.
 
     It has no variable of the current call (its client, its transaction, its language), but the
-    execution mode of a test.
+    execution mode of a test, and of a loop that ends with the call.
     """
     context = Context()
-    if _is_thread_sensitive.get():
+    if _is_thread_sensitive.get() and not _is_for_call.get():
         context.run(_is_thread_sensitive.set, True)
     return context
 
@@ -263,6 +279,8 @@ _pools: dict[tuple[str, int], _Pool] = {}
 _is_thread_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
 is_thread_sensitive = _is_thread_sensitive.get
 """Whether handlers and hooks run on the thread of asgiref, as in a test with a transaction."""
+_is_for_call = ContextVar("django_mcp.thread_sensitive_call", default=False)
+"""Whether only the current call is thread-sensitive, and not what goes on after it."""
 _is_in_middleware_thread = ContextVar("django_mcp.is_in_middleware_thread", default=False)
 _thread_sensitive_bridge: private.Bridge = sync_to_async(
     without_control_exceptions, thread_sensitive=True

@@ -21,7 +21,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from asgiref import sync
-from asgiref.sync import AsyncToSync, SyncToAsync, sync_to_async
+from asgiref.sync import AsyncToSync, SyncToAsync, async_to_sync, sync_to_async
 from django.db.models import Model
 from django.db.models.query import ModelIterable
 from django.http import HttpRequest, HttpResponseBase
@@ -97,6 +97,24 @@ def _on_thread(
     facts.task_context = inner
     restore_context(context)
     return function(*args, **kwargs)
+
+
+def has_loop() -> bool:
+    """Whether a loop that runs already waits for this thread: ``async_to_sync`` returns to it.
+
+    Otherwise ``async_to_sync`` makes one, which ends with its coroutine.
+    """
+    if not KNOWS_THREADS:
+        return async_to_sync(_has_other_tasks)()
+    facts = _facts_of_thread.__dict__
+    loop = facts.get("main_event_loop")
+    is_of_process = facts.get("main_event_loop_pid") == getpid()
+    return loop is not None and is_of_process and not loop.is_closed()
+
+
+async def _has_other_tasks() -> bool:
+    """Whether the loop has more to do than this; then something waits for the calling thread."""
+    return len(asyncio.all_tasks()) > 1
 
 
 def call_for_loop(

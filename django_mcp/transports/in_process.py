@@ -120,7 +120,7 @@ class DjangoInProcessCaller:
         async def run() -> T:
             return await function()
 
-        with pools.thread_sensitive():
+        with pools.on_this_thread():
             return async_to_sync(run)()
 
 

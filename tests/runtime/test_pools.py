@@ -22,7 +22,8 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from django_mcp.core.protocol.errors import ServerBusy
 from django_mcp.models import McpSession
-from django_mcp.runtime import pools, request_scope
+from django_mcp.runtime import background, pools, private, request_scope
+from django_mcp.transports import in_process
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
 from tests.waiting import SECONDS
@@ -365,6 +366,61 @@ class TestScope:
         assert context.run(translation.get_language) != "de"
         assert context.run(pools.is_thread_sensitive)
         assert not pools.context_of_nobody().run(pools.is_thread_sensitive)
+
+
+wait = in_process.DjangoInProcessCaller().wait
+
+
+class TestOnThisThread:
+    """Synchronous code that waits on its thread for asynchronous code, as ``in_process`` does."""
+
+    @pytest.fixture(autouse=True, params=["with the names", "without them"])
+    def _names_of_asgiref(
+        self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if request.param == "without them":
+            monkeypatch.setattr(private, "KNOWS_THREADS", False)
+
+    async def test_background_task_on_a_loop_that_goes_on_has_threads_of_its_own(self) -> None:
+        started: list[asyncio.Task[Any]] = []
+
+        async def later() -> Any:
+            name = await pools.run_in_threads_of("log", lambda: threading.current_thread().name)
+            return pools.is_thread_sensitive(), name.partition("_")[0]
+
+        async def call() -> tuple[int, int]:
+            started.append(background.create_task(later()))
+            return await pools.run(threading.get_ident), await pools.run(wait, handler)
+
+        async def handler() -> int:
+            started.append(background.create_task(later()))
+            return await pools.run(threading.get_ident)
+
+        def waiting() -> tuple[int, tuple[int, int]]:
+            return threading.get_ident(), wait(call)
+
+        ident, used = await pools.run(waiting)
+        assert used == (ident, ident)
+        assert await asyncio.gather(*started) == [(False, "django-mcp")] * 2
+
+    def test_background_task_on_a_loop_that_ends_with_the_call_is_thread_sensitive(self) -> None:
+        async def later() -> bool:
+            return pools.is_thread_sensitive()
+
+        async def call() -> bool:
+            return await background.create_task(later())
+
+        assert wait(call)
+
+    async def test_background_task_in_a_test_is_thread_sensitive(self) -> None:
+        async def later() -> bool:
+            return pools.is_thread_sensitive()
+
+        async def call() -> bool:
+            return await background.create_task(later())
+
+        with pools.thread_sensitive():
+            assert await pools.run(wait, call)
 
 
 class TestBusyPool:
