@@ -17,6 +17,7 @@ from django.contrib.auth.mixins import LoginRequiredMixin
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
+from django.utils.html import escape
 from django.views import View
 
 from django_mcp import registry
@@ -132,7 +133,8 @@ class _Prefixed(forms.Form):
 def _field(member: Json, *, is_required: bool) -> forms.Field:
     options: dict[str, Any] = {
         "label": member.get("title"),
-        "help_text": member.get("description", ""),
+        # Forms show a help text as HTML, and a description is text.
+        "help_text": escape(member.get("description", "")),
         "initial": member.get("default"),
         "required": is_required,
     }

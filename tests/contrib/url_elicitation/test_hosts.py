@@ -50,6 +50,7 @@ HOSTS: dict[str, tuple[str, dict[str, Any]]] = {
 """What hosts without questions and tasks declare, in the revisions that they speak."""
 ID = re.compile(r'call (\w+) with id="([\w-]+)"', re.IGNORECASE)
 URL = re.compile(r"https://\S+")
+SCRIPT = "<script>alert(1)</script>"
 
 
 class Order(BaseModel):
@@ -356,6 +357,13 @@ def test_question_may_have_a_field_that_forms_have_an_attribute_for() -> None:
     assert [*form().fields] == ["prefix", "data", "errors"]
     assert form(data).is_valid()
     assert form(data)["prefix"].html_name == "answer-prefix"
+
+
+def test_description_of_a_field_is_shown_as_text() -> None:
+    members = {"type": "string", "title": SCRIPT, "description": SCRIPT, "enum": [SCRIPT]}
+    form = form_of({"requestedSchema": {"properties": {"note": members}}})
+    assert SCRIPT not in form().as_div()
+    assert form().as_div().count("&lt;script&gt;") == 4
 
 
 async def test_fields_of_each_kind_are_answered(shop: Shop, ann: User) -> None:
