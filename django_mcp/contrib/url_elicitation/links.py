@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
 
+from django_mcp.core.frame.client import request_state
 from django_mcp.runtime.around import tenants
 from django_mcp.runtime.signing import DjangoSigner
 
@@ -41,11 +41,16 @@ class Link:
     """Seconds since the epoch."""
     tenant: str = ""
     """The tenant of the user, where the site has tenants."""
+    lifetime: float = request_state.LIFETIME
+    """Seconds for which each link of the elicitation is valid. It is sent again with each retry."""
 
-    @property
-    def expires_at(self) -> datetime:
-        """The same, as a column takes it: naive and local without USE_TZ."""
-        return datetime.fromtimestamp(self.expires, tz=UTC if settings.USE_TZ else None)
+    def answer_expires_at(self) -> datetime:
+        """Return until when an answer that is given now is kept.
+
+        A client may have received the link again a moment ago, and may retry the call until that
+        one expires.
+        """
+        return timezone.now() + timedelta(seconds=self.lifetime)
 
     def is_for(self, request: HttpRequest) -> bool:
         """Whether the link is for the user and the page of a request, at its tenant."""

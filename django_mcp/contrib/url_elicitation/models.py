@@ -50,6 +50,11 @@ class PageAnswerManager(models.Manager["PageAnswer"]):
         rows = self.using(router.db_for_write(self.model))
         return rows.filter(id=key, user_key=str(user.pk), expires_at__gt=timezone.now()).first()
 
+    def keep(self, answer: PageAnswer, expires_at: datetime) -> None:
+        """Keep the answer until then, and longer if it was kept longer."""
+        rows = self.using(router.db_for_write(self.model))
+        rows.filter(pk=answer.pk, expires_at__lt=expires_at).update(expires_at=expires_at)
+
     def prune(self) -> int:
         """Delete expired answers, and return their number."""
         return delete_in_steps(self.filter(expires_at__lte=timezone.now()))

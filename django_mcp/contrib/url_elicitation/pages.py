@@ -19,6 +19,7 @@ import re
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pkgutil import resolve_name
 from secrets import token_urlsafe
@@ -209,6 +210,10 @@ def _by_repeated_call(
         holds_lock = yield OnHandlersThread(_holds_lock)
         longest = 0.0 if holds_lock else MAX_WAIT
         answer = yield from _wait(frame, link, time.monotonic() + longest)
+        if answer is not None and not holds_lock:
+            # The handler may ask something else, and the client repeat the call once more.
+            keep = partial(PageAnswer.objects.keep, answer, link.answer_expires_at())
+            yield Query(keep)
     request = _request(frame, link)
 
     def read(result: Json) -> ElicitResult[None]:
@@ -248,9 +253,8 @@ def _close(frame: Frame, link: Link, agreed: ElicitResult[None]) -> Generator[St
     """Make the link invalid, because its user declined or cancelled in the client."""
 
     def close() -> None:
-        PageAnswer.objects.answer(
-            link.id, frame.user, agreed.action, None, expires_at=link.expires_at
-        )
+        expires_at = link.answer_expires_at()
+        PageAnswer.objects.answer(link.id, frame.user, agreed.action, None, expires_at=expires_at)
 
     yield Query(close)
     return agreed
@@ -279,6 +283,7 @@ def _link(frame: Frame, message: str, page: Page, timeout: float, identity: str)
         view=page if isinstance(page, str) else READY_PAGE,
         form=None if isinstance(page, str) else _path_of(page),
         expires=timezone.now().timestamp() + lifetime,
+        lifetime=lifetime,
     )
 
 

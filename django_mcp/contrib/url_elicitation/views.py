@@ -69,7 +69,8 @@ class OwnLink(LoginRequiredMixin):
     def _answer(self, action: Any, content: Any) -> HttpResponseBase:
         link = self.link
         user = self.request.user
-        if PageAnswer.objects.answer(link.id, user, action, content, expires_at=link.expires_at):
+        expires_at = link.answer_expires_at()
+        if PageAnswer.objects.answer(link.id, user, action, content, expires_at=expires_at):
             return self.done(action)
         answer = PageAnswer.objects.of(link.id, user)
         return self.done(answer.action if answer else "cancel", status=409)

@@ -19,6 +19,7 @@ from django_mcp import Frame
 from django_mcp.contrib.url_elicitation import links, pages
 from django_mcp.contrib.url_elicitation.models import PageAnswer
 from django_mcp.contrib.url_elicitation.pages import aelicit_page
+from django_mcp.core.frame.client import request_state
 from django_mcp.testing import Client, accept, cancel, decline
 from tests.contrib.url_elicitation.pages_of_tests import (
     MESSAGE,
@@ -222,6 +223,46 @@ async def test_pages_with_the_same_message_are_distinguished_by_their_key(
 
     async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
         assert (await client.call_tool("both")).text == "{'account': 3} decline"
+
+
+@pytest.mark.parametrize("data", [VALID, {"decline": "1"}], ids=["answer", "decline"])
+def test_answer_is_kept_as_long_as_the_call_may_be_repeated(
+    link: str, ann: User, data: dict[str, Any]
+) -> None:
+    """The link expires in a minute; the client may have received another one a moment ago."""
+    browser_of(ann).post(link, data)
+    assert seconds_left() > request_state.LIFETIME - SECONDS
+
+
+async def test_answer_of_a_link_with_a_longer_timeout_is_kept_as_long(ann: User) -> None:
+    answer = visiting(ann, {}, [])
+    async with Client(bank(), version=SESSION, user=ann, elicitation=answer) as client:
+        await client.call_tool("connect", {"timeout": 5000.0})
+    assert await sync_to_async(seconds_left)() > 5000 - SECONDS
+
+
+async def test_earlier_answer_is_kept_while_the_handler_asks_something_else(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on all databases but SQLite, where the transaction of the handler may have the lock.
+    monkeypatch.setattr(pages, "_holds_lock", lambda: False)
+    visit = visiting(ann, {}, [])
+
+    async def answer(request: dict[str, Any]) -> Any:
+        given = await visit(request)
+        # The first answer is about to expire when the call is repeated.
+        await PageAnswer.objects.aupdate(expires_at=timezone.now() + timedelta(seconds=SECONDS))
+        return given
+
+    async with Client(bank(), version=STATELESS, user=ann, elicitation=answer) as client:
+        assert (await client.call_tool("both")).text == "{'account': 3} accept"
+    assert await sync_to_async(seconds_left)() > request_state.LIFETIME - SECONDS
+
+
+def seconds_left() -> float:
+    """The seconds for which the answer that expires first is kept."""
+    row = PageAnswer.objects.order_by("expires_at")[0]
+    return (row.expires_at - timezone.now()).total_seconds()
 
 
 async def test_caller_without_a_user_is_not_sent_to_a_page() -> None:
