@@ -7,13 +7,15 @@ single-use: of two that are given at the same time, the database keeps one.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from datetime import timezone as fixed_zone
 from typing import Any, Literal
 
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import IntegrityError, models, router, transaction
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext_lazy as _
 
@@ -91,6 +93,28 @@ class PageAnswer(models.Model):
     @property
     def _place(self) -> str:
         return f"{self.pk} of {self.user_key}"
+
+
+# The language and the time zone of an answer: 03/04 is in March or in April.
+
+
+def current_formats() -> dict[str, Any]:
+    """Return the current language and time zone, in which a form reads values, as JSON."""
+    zone = timezone.get_current_timezone()
+    # An offset has no name by which it is found again.
+    offset = zone.utcoffset(None)
+    time_zone = str(zone) if offset is None else offset.total_seconds()
+    return {"language": translation.get_language(), "time_zone": time_zone}
+
+
+@contextmanager
+def restored_formats(formats: Mapping[str, Any]) -> Iterator[None]:
+    """Activate what ``current_formats`` returned."""
+    zone = formats["time_zone"]
+    if not isinstance(zone, str):
+        zone = fixed_zone(timedelta(seconds=zone))
+    with translation.override(formats["language"]), timezone.override(zone):
+        yield
 
 
 # The files of an answer: they are stored in its row, encrypted, and deleted with it.

@@ -33,7 +33,11 @@ from django.utils.datastructures import MultiValueDict
 
 from django_mcp.contrib.url_elicitation import links
 from django_mcp.contrib.url_elicitation.links import Link
-from django_mcp.contrib.url_elicitation.models import PageAnswer, restored_files
+from django_mcp.contrib.url_elicitation.models import (
+    PageAnswer,
+    restored_files,
+    restored_formats,
+)
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.frame.client import input_requests, request_state
 from django_mcp.core.frame.client.input_requests import ElicitResult, InputRequest
@@ -266,10 +270,11 @@ def _result(answer: PageAnswer | ElicitResult[None], page: Page) -> ElicitResult
     content: Any = answer.content if answer.action == "accept" else None
     if isinstance(page, str) or answer.action != "accept":
         return ElicitResult(answer.action, content)  # type: ignore[arg-type]
-    form = page(data=MultiValueDict(content["data"]), files=restored_files(content["files"]))
-    if not form.is_valid():
-        raise ToolError("What the user entered is not valid any more. Call the tool again.")
-    return ElicitResult("accept", form.cleaned_data)
+    with restored_formats(content["formats"]):
+        form = page(data=MultiValueDict(content["data"]), files=restored_files(content["files"]))
+        if not form.is_valid():
+            raise ToolError("What the user entered is not valid any more. Call the tool again.")
+        return ElicitResult("accept", form.cleaned_data)
 
 
 def _link(frame: Frame, message: str, page: Page, timeout: float, identity: str) -> Link:

@@ -20,11 +20,18 @@ from django.views.generic import FormView
 
 from django_mcp.contrib.url_elicitation import links
 from django_mcp.contrib.url_elicitation.links import Link
-from django_mcp.contrib.url_elicitation.models import PageAnswer, max_file_bytes, stored_files
+from django_mcp.contrib.url_elicitation.models import (
+    PageAnswer,
+    current_formats,
+    max_file_bytes,
+    stored_files,
+)
 from django_mcp.runtime.pages import ProtectedPage
 
 DECLINE = "decline"
 """The name of the button that answers nothing."""
+NO_INPUTS = frozenset({"csrfmiddlewaretoken", DECLINE})
+"""The names of a post that are no inputs of its form."""
 
 
 class OwnLink(LoginRequiredMixin):
@@ -99,18 +106,21 @@ class ElicitationFormView(ElicitationMixin, FormView):  # type: ignore[type-arg]
 
     def form_valid(self, form: forms.BaseForm) -> HttpResponseBase:  # type: ignore[override]
         names = {form.add_prefix(name) for name in form.fields}
-        uploaded = [(key, sent) for key, sent in self.request.FILES.lists() if key in names]
+        # A widget with parts adds to the name of its field: ``scan_0``.
+        parts = (*(f"{name}_" for name in names),)
+        uploaded = [
+            (key, sent)
+            for key, sent in self.request.FILES.lists()
+            if key in names or key.startswith(parts)
+        ]
         most = max_file_bytes()
         if sum(file.size or 0 for _, sent in uploaded for file in sent) > most:
             form.add_error(
                 None, _("The files have more than %(size)s.") % {"size": filesizeformat(most)}
             )
             return self.form_invalid(form)
-        # The posted values: the handler validates them again, into the same types. A widget with
-        # parts numbers its own: ``day_0``.
-        data = {
-            key: values
-            for key, values in self.request.POST.lists()
-            if key in names or key.rpartition("_")[0] in names
-        }
-        return self.complete({"data": data, "files": stored_files(uploaded)})
+        # The posted values: the handler validates them again, into the same types. Only a widget
+        # knows the names of its parts.
+        data = {key: sent for key, sent in self.request.POST.lists() if key not in NO_INPUTS}
+        files = stored_files(uploaded)
+        return self.complete({"data": data, "files": files, "formats": current_formats()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +13,8 @@ from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
 from django.test import Client as Browser
 from django.urls import include, path
+from django.utils import timezone
+from django.utils.timezone import get_fixed_timezone
 from django.views.generic import TemplateView
 
 from django_mcp import Frame, Server, ToolError
@@ -35,6 +38,32 @@ class FileForm(forms.Form):
     title = forms.CharField()
     scan = forms.FileField()
     photo = forms.ImageField(required=False)
+
+
+class MeetingForm(forms.Form):
+    """A form whose dates are read in a language, and whose times in a time zone."""
+
+    day = forms.DateField(localize=True)
+    at = forms.DateTimeField()
+
+
+class RangeWidget(forms.MultiWidget):
+    def __init__(self) -> None:
+        day = forms.SelectDateWidget(years=range(2030, 2032))
+        super().__init__({"from": day, "at": forms.SplitDateTimeWidget, "scan": forms.FileInput})
+
+    def decompress(self, value: Any) -> list[Any]:
+        return [None, None, None]
+
+
+class RangeField(forms.Field):
+    widget = RangeWidget
+
+
+class RangeForm(forms.Form):
+    """A form whose widget has parts with parts of their own."""
+
+    range = RangeField()
 
 
 class ConnectView(ElicitationMixin, TemplateView):
@@ -103,7 +132,34 @@ def bank() -> Server:
         content = file.read()
         return f"{answer.content['title']}: {file.name}, {file.content_type}, {len(content)}"
 
+    @server.tool(requests_input=True)
+    async def meet(frame: Frame) -> str:
+        answer: Any = await aelicit_page(frame, "Choose the time.", MeetingForm)
+        content = answer.content
+        return f"{content['day']:%d %B} {content['at'].astimezone(UTC):%d %B %H:%M}"
+
+    @server.tool(requests_input=True)
+    async def reserve(frame: Frame) -> str:
+        answer: Any = await aelicit_page(frame, "Choose the days.", RangeForm)
+        day, at, scan = answer.content["range"]
+        return f"{day} {at} {scan.name}"
+
     return server
+
+
+class TimeZoneMiddleware:
+    """Activates the time zone that a test says, for a request of a browser."""
+
+    def __init__(self, get_response: Callable[[Any], Any]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: Any) -> Any:
+        offset = request.headers.get("time-zone")
+        if offset is None:
+            return self._get_response(request)
+        zone = offset if "/" in offset else get_fixed_timezone(int(offset))
+        with timezone.override(zone):
+            return self._get_response(request)
 
 
 def browser_of(user: User | None, **options: Any) -> Browser:
@@ -118,13 +174,13 @@ def path_of(request: dict[str, Any]) -> str:
 
 
 def visiting(
-    user: User | None, data: dict[str, Any], opened: list[Any]
+    user: User | None, data: dict[str, Any], opened: list[Any], headers: Any = None
 ) -> Callable[[dict[str, Any]], Awaitable[Any]]:
     """Return a client's response: its user opens the page, sends ``data``, and agrees."""
 
     def visit(url: str) -> None:
         browser = browser_of(user)
-        opened.extend((browser.get(url), browser.post(url, data)))
+        opened.extend((browser.get(url), browser.post(url, data, headers=headers)))
 
     async def answer(request: dict[str, Any]) -> Any:
         await sync_to_async(visit)(path_of(request))

@@ -225,6 +225,55 @@ async def test_pages_with_the_same_message_are_distinguished_by_their_key(
         assert (await client.call_tool("both")).text == "{'account': 3} decline"
 
 
+@BOTH
+@pytest.mark.parametrize(
+    ("language", "day", "at"),
+    [("en-gb", "03/04/2030", "03/04/2030 10:00"), ("de", "03.04.2030", "03.04.2030 10:00")],
+)
+@pytest.mark.parametrize("time_zone", ["Asia/Tokyo", "540"])
+async def test_handler_receives_the_dates_that_the_user_meant(
+    ann: User, settings: Any, version: str, language: str, day: str, at: str, time_zone: str
+) -> None:
+    module = "tests.contrib.url_elicitation.pages_of_tests"
+    settings.MIDDLEWARE = [
+        *settings.MIDDLEWARE,
+        "django.middleware.locale.LocaleMiddleware",
+        f"{module}.TimeZoneMiddleware",
+    ]
+    headers = {"accept-language": language, "time-zone": time_zone}
+    visit = visiting(ann, {"day": day, "at": at}, [], headers)
+
+    async def in_new_loop(request: dict[str, Any]) -> Any:
+        return await visit(request)
+
+    async def answer(request: dict[str, Any]) -> Any:
+        # In a thread of its own, as a browser: the language of the call is not that of the page.
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, lambda: asyncio.run(in_new_loop(request)))
+
+    async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
+        result = await client.call_tool("meet")
+
+    assert result.text == "03 April 03 April 01:00"
+
+
+@BOTH
+async def test_handler_receives_all_parts_of_a_widget(version: str, ann: User) -> None:
+    sent = {
+        "range_from_year": "2030",
+        "range_from_month": "4",
+        "range_from_day": "3",
+        "range_at_0": "2030-04-03",
+        "range_at_1": "10:00",
+        "range_scan": SimpleUploadedFile("a.txt", b"a"),
+    }
+    answer = visiting(ann, sent, [])
+    async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
+        result = await client.call_tool("reserve")
+
+    assert result.text == "03/04/2030 ['2030-04-03', '10:00'] a.txt"
+
+
 @pytest.mark.parametrize("data", [VALID, {"decline": "1"}], ids=["answer", "decline"])
 def test_answer_is_kept_as_long_as_the_call_may_be_repeated(
     link: str, ann: User, data: dict[str, Any]
