@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Unpack
 from weakref import WeakSet
 
-from django_mcp import Frame, ResourceNotFound, Response, Server, registry
+from django_mcp import CacheHint, Frame, ResourceNotFound, Response, Server, registry
 from django_mcp.contrib.skills import finding
 from django_mcp.contrib.skills.files import File
 from django_mcp.contrib.skills.finding import SCHEME, SKILL_FILE, Skill
@@ -27,6 +27,7 @@ from django_mcp.core.components.resource import (
     TemplateComponent,
     resource_component,
 )
+from django_mcp.core.components.responses import ResourceResponse
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol.texts import similar
 from django_mcp.core.server.components import Expected
@@ -178,7 +179,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 def _resource(skill: Skill, text: SkillText, options: Mapping[str, Any]) -> Component:
     async def read(frame: Frame) -> Response:
-        return await contents(frame, skill, skill.uri)
+        return await contents(frame, skill, skill.uri, component)
 
     component = resource_component(
         read,
@@ -219,9 +220,12 @@ def _prompt(skill: Skill, text: SkillText, options: Mapping[str, Any]) -> Compon
 async def read_file(uri: str, frame: Frame) -> Response:
     """Read a file of a skill that the caller may use."""
     skill = innermost(frame, uri)
-    if skill is None or await find_component(frame, ResourceComponent.kind, skill.uri) is None:
+    if skill is None:
         raise ResourceNotFound
-    return await contents(frame, skill, uri)
+    component = await find_component(frame, ResourceComponent.kind, skill.uri)
+    if component is None:
+        raise ResourceNotFound
+    return await contents(frame, skill, uri, component)
 
 
 def innermost(frame: Frame, uri: str) -> Skill | None:
@@ -239,12 +243,22 @@ def innermost(frame: Frame, uri: str) -> Skill | None:
     return None
 
 
-async def contents(frame: Frame, skill: Skill, uri: str) -> Response:
-    """Read the file of a skill at a URI, on a thread; raises ResourceNotFound for any other."""
-    return await frame.exchange.run_hook(_contents, skill, uri)
+async def contents(frame: Frame, skill: Skill, uri: str, component: Component) -> Response:
+    """Read the file of a skill at a URI, on a thread; raises ResourceNotFound for any other.
+
+    ``component`` is the resource of the skill, whose cache hint each of its files has.
+    """
+    response: ResourceResponse = await frame.exchange.run_hook(_contents, skill, uri)
+    return replace(response, cache=_cache_hint(frame, component))
 
 
-def _contents(skill: Skill, uri: str) -> Response:
+def _cache_hint(frame: Frame, component: Component) -> CacheHint:
+    """The hint of a skill, or of the server: private where not everybody may use the skill."""
+    hint = component.cache or frame.server.cache or CacheHint(ttl_ms=0)
+    return hint if component.is_public else replace(hint, scope="private")
+
+
+def _contents(skill: Skill, uri: str) -> ResourceResponse:
     try:
         listed = skill.files().files
         by_uri = {skill.uri_of(relative): file for relative, file in listed.items()}
@@ -256,7 +270,7 @@ def _contents(skill: Skill, uri: str) -> Response:
         raise ResourceNotFound from error
 
 
-def response_of(file: File) -> Response:
+def response_of(file: File) -> ResourceResponse:
     """Return the contents of a file: as text where its bytes are UTF-8, else as they are."""
     data = file.read()
     mime_type = file.mime_type

@@ -16,7 +16,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from django_mcp.core.components import serializers
-from django_mcp.core.components.base import UnserializableResult
+from django_mcp.core.components.base import CacheHint, UnserializableResult
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol.content import (
     AnyAnnotations,
@@ -234,6 +234,8 @@ class ResourceResponse(Response):
     """The contents of the resource itself, without its URI."""
     others: tuple[EmbeddedResource, ...] = ()
     members: Mapping[str, Any] = field(default_factory=dict)
+    cache: CacheHint | None = None
+    """The cache hint of these contents, in place of that of the component."""
 
     def text(self, text: str, *, mime_type: str | None = None) -> Self:
         """Set the contents to a text."""
@@ -280,7 +282,8 @@ class ResourceResponse(Response):
         contents = [each.contents(text_type if each.blob is None else blob_type) for each in items]
         if self.members:
             contents[0] = {**contents[0], **self.members}
-        return self._with_meta({"contents": contents})
+        hint = {} if self.cache is None else self.cache.to_protocol()
+        return self._with_meta({"contents": contents, **hint})
 
     def _with_contents(self, **contents: Any) -> Self:
         # Validated here, so that the error is raised where the mistake was made.

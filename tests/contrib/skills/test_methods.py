@@ -7,6 +7,7 @@ import hashlib
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from django_mcp import CacheHint, Server
 from django_mcp.contrib.skills import finding, skill
@@ -256,6 +257,33 @@ async def test_list_is_public_only_where_everybody_has_all_skills(folder: Folder
         assert result["ttlMs"] == 1000
         scopes[name] = result["cacheScope"]
     assert scopes == {"open": "public", "closed": "private"}
+
+
+HOUR, MINUTE = CacheHint(ttl_ms=3_600_000, scope="public"), CacheHint(ttl_ms=60_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "ttl_ms", "scope"),
+    [
+        ({}, 3_600_000, "public"),
+        ({"permission": "login_required"}, 3_600_000, "private"),
+        ({"cache": MINUTE}, 60_000, "private"),
+        ({"cache": CacheHint(ttl_ms=5, scope="public")}, 5, "public"),
+        ({"cache": CacheHint(ttl_ms=5, scope="public"), "scopes": ["a"]}, 5, "private"),
+    ],
+)
+async def test_every_file_of_a_skill_has_its_cache_hint_private_unless_everybody_may_use_it(
+    folder: Folder, options: Any, ttl_ms: int, scope: str
+) -> None:
+    server = Server("shop", cache=HOUR)
+    folder.skill("refunds")
+    folder.write("refunds/a.md", "A")
+    skill("refunds", server=server, **options)
+
+    async with Client(server, user=User(pk=1), scopes=["a"]) as client:
+        for uri in ("skill://refunds/SKILL.md", "skill://refunds/a.md"):
+            result = await client.request("resources/read", {"uri": uri})
+            assert (result["ttlMs"], result["cacheScope"]) == (ttl_ms, scope), uri
 
 
 async def test_changed_file_changes_its_digest_at_once(folder: Folder, server: Server) -> None:

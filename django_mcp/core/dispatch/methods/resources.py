@@ -95,7 +95,8 @@ def _result(component: Readable, frame: Frame, value: Any) -> dict[str, Any]:
         # While workers are replaced, an old one is asked for the version of a new one.
         result |= NOT_CACHEABLE
     elif component.cache is not None:
-        result |= component.cache.to_protocol()
+        # The response may have its own.
+        result = {**component.cache.to_protocol(), **result}
     return result_size.checked(frame, component, result)
 
 
