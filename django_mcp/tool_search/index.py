@@ -21,6 +21,8 @@ from operator import itemgetter
 from threading import Lock
 from typing import NamedTuple
 
+from django.utils import translation
+
 from django_mcp.core.components.base import Component
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.protocol.texts import singular
@@ -164,29 +166,36 @@ class ToolIndex:
 
 
 class ToolIndexes:
-    """The indexes of a server: one for each list of tools that some callers may use."""
+    """The indexes of a server: one for each list of tools that some callers may use, and each
+    language, in which texts may be translated."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._indexes: OrderedDict[tuple[Component, ...], ToolIndex] = OrderedDict()
-        """By their tools, the one that was used least recently first."""
+        self._indexes: OrderedDict[tuple[str | None, Sequence[Component]], ToolIndex]
+        self._indexes = OrderedDict()
+        """By their language and tools, the one that was used least recently first."""
 
     def of(self, tools: Sequence[Component]) -> ToolIndex:
-        """Return the index of these tools, which is built once."""
-        key = (*tools,)
+        """Return the index of these tools in the current language, which is built once."""
+        language = translation.get_language()
+        in_order = (*tools,)
+        key = language, in_order
         with self._lock:
             index = self._indexes.get(key)
             if index is not None:
                 self._indexes.move_to_end(key)
                 return index
-            indexes = [*self._indexes.values()]
-        texts_read = {tool: texts for each in indexes for tool, texts in each.texts.items()}
-        index = ToolIndex(key, texts_read)
+            alike = [index for key, index in self._indexes.items() if key[0] == language]
+        texts_read = {tool: texts for index in alike for tool, texts in index.texts.items()}
+        index = ToolIndex(in_order, texts_read)
         with self._lock:
             self._indexes[key] = index
-            while len(self._indexes) > 1 and sum(map(len, self._indexes)) > MAX_INDEXED:
+            while len(self._indexes) > 1 and self._size() > MAX_INDEXED:
                 self._indexes.popitem(last=False)
         return index
+
+    def _size(self) -> int:
+        return sum(len(index.tools) for index in self._indexes.values())
 
 
 def _shares(tools: Sequence[Texts]) -> dict[str, dict[int, float]]:

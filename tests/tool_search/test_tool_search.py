@@ -8,11 +8,13 @@ import sys
 from typing import Annotated, Any
 
 import pytest
+from django.utils import translation
+from django.utils.translation import gettext_lazy
 
 from django_mcp import Frame, Header, Server
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.tool import tool_component
-from django_mcp.testing import Client
+from django_mcp.testing import Client, SyncClient
 from django_mcp.testing.results import ErrorResponse
 from django_mcp.tool_search.index import ToolIndex, ToolIndexes, words_of
 from tests.core.dispatch.guarded import Member
@@ -421,6 +423,42 @@ async def test_callers_of_one_server_find_what_each_may_use_in_turn() -> None:
 
 
 # What hosts read.
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("de", "en")])
+def test_translated_words_find_a_tool_whatever_language_was_searched_first(
+    languages: tuple[str, str],
+) -> None:
+    server = Server("office", tool_search=True)
+
+    @server.tool(title=gettext_lazy("Yes"))
+    async def agree() -> None: ...
+
+    @server.tool
+    async def other() -> None: ...
+
+    names: dict[str, list[str]] = {}
+    for language in languages:
+        with translation.override(language), SyncClient(server) as client:
+            for word in ("yes", "ja"):
+                result = client.call_tool("find_tools", {"query": word})
+                tools = json.loads(result.text)["tools"]
+                names[f"{language} {word}"] = [tool["name"] for tool in tools]
+
+    assert names == {"en yes": ["agree"], "en ja": [], "de yes": [], "de ja": ["agree"]}
+
+
+def test_indexes_of_all_languages_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = catalogue().components.of_kind("tool")
+    monkeypatch.setattr("django_mcp.tool_search.index.MAX_INDEXED", len(tools))
+    indexes = ToolIndexes()
+    with translation.override("en"):
+        english = indexes.of(tools)
+        assert indexes.of(tools) is english
+    with translation.override("de"):
+        indexes.of(tools)
+    with translation.override("en"):
+        assert indexes.of(tools) is not english
 
 
 def test_hints_for_hosts_are_listed_as_meta() -> None:
