@@ -105,6 +105,38 @@ def test_invalid_form_is_not_sent(host: ScriptedHost) -> None:
     assert call["arguments"]["dataset"] == "b"
 
 
+NUMBERS = {
+    "2": 2,
+    "1.50": 1.5,
+    "-0.25": -0.25,
+    "007": 7,
+    "12e2": 1200,
+    "1e-7": 1e-7,
+    "10000000000000000000000": 10**22,
+    "9007199254740991": 2**53 - 1,
+    "9007199254740993": "9007199254740993",
+    "-12345678901234567890": "-12345678901234567890",
+    "0.12345678901234567891": "0.12345678901234567891",
+    "1e-400": "1e-400",
+}
+"""What is sent for the text of a number."""
+
+
+def test_number_is_sent_with_all_its_digits(host: ScriptedHost) -> None:
+    fields = "".join(
+        f'<input type="number" step="any" name="n{place}" value="{text}">'
+        for place, text in enumerate(NUMBERS)
+    )
+    host.open(page())
+    host.show(f'<form data-mcp-tool="save">{fields}<button id="save">Save</button></form>')
+    host.wait_for_text("form", "Save")
+    host.click("#save")
+
+    (call,) = calls(host, 1)
+    values = {text: call["arguments"][f"n{place}"] for place, text in enumerate(NUMBERS)}
+    assert values == NUMBERS
+
+
 @spec("apps-13")
 def test_message_of_another_window_is_ignored(host: ScriptedHost) -> None:
     host.open(page())

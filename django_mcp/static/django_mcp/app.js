@@ -210,7 +210,24 @@
       args[name] = Array.from(field.selectedOptions, (option) => option.value);
     else if (type === "radio" && !checked) return;
     else if (value === "" && !field.closest("[data-mcp-empty]")) return;
-    else args[name] = value !== "" && ["number", "range"].includes(type) ? Number(value) : value;
+    else args[name] = ["number", "range"].includes(type) ? exactNumber(value) : value;
+  }
+
+  // The number of a text; the text itself if it is empty, or if a double would change its digits.
+  function exactNumber(text) {
+    const number = Number(text);
+    return text !== "" && digitsOf(String(number)) === digitsOf(text) ? number : text;
+  }
+
+  // The value of a number in one spelling: its digits without zeros around them, and the exponent.
+  function digitsOf(text) {
+    const [, sign, whole, fraction = "", exponent = 0] =
+      /^([-+]?)(\d*)\.?(\d*)(?:e([-+]?\d+))?$/i.exec(text) ?? [null, "", text];
+    const digits = `${whole}${fraction}`.replace(/^0+/, "");
+    const significant = digits.replace(/0+$/, "");
+    const zeros = digits.length - significant.length;
+    const minus = sign === "-" ? "-" : "";
+    return significant && `${minus}${significant}e${Number(exponent) - fraction.length + zeros}`;
   }
 
   function argumentsOf(element, submitter) {
