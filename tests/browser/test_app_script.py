@@ -137,6 +137,44 @@ def test_number_is_sent_with_all_its_digits(host: ScriptedHost) -> None:
     assert values == NUMBERS
 
 
+CHOICE = """<form data-mcp-tool="filter"><select name="status" data-mcp-submit>
+<option>open</option><option>closed</option><option>all</option></select></form>"""
+CHOOSE = """
+const field = document.querySelector("select");
+field.value = arguments[0];
+field.dispatchEvent(new Event("change", { bubbles: true }));
+"""
+
+
+def test_last_choice_wins_while_a_call_runs(host: ScriptedHost) -> None:
+    host.open(page(f"{CHOICE}<main data-mcp-fragment></main>"))
+    host.show("<p>First</p>")
+    host.wait_for_text("p", "First")
+    with host.view() as view:
+        for status in ("closed", "all"):
+            view.execute_script(CHOOSE, status)
+    older, newer = host.wait_for("tools/call", 2)
+    assert newer["params"]["arguments"] == {"status": "all"}
+
+    host.send(id=newer["id"], result={"content": [], "_meta": {FRAGMENT: "<p>All</p>"}})
+    host.wait_for_text("p", "All")
+    host.send(id=older["id"], error={"code": -32000, "message": "Too late"})
+    host.wait_for_rest()
+
+    assert host.view_text("main") == "All"
+
+
+def test_button_is_pressed_once_while_its_call_runs(host: ScriptedHost) -> None:
+    host.open(page())
+    host.show(FORM)
+    host.wait_for_text("form", "Save")
+    host.click("#save")
+    host.click("#save")
+    host.wait_for_rest()
+
+    assert len(calls(host, 1)) == 1
+
+
 @spec("apps-13")
 def test_message_of_another_window_is_ignored(host: ScriptedHost) -> None:
     host.open(page())

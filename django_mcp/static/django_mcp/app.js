@@ -16,6 +16,7 @@
   const host = window.parent;
   const root = document.documentElement;
   const pending = new Map();
+  const started = new WeakMap();
   const shown = new WeakMap();
   let lastId = 0;
   let lastCall = 0;
@@ -240,27 +241,30 @@
 
   async function run(element, submitter) {
     const tool = attribute(submitter, "tool") || attribute(element, "tool");
-    const button = submitter ?? element;
-    const target = targetOf(button);
-    if (button.getAttribute("aria-disabled") === "true") return;
+    // A form without a button is sent by a changed field: the last choice must win, even now.
+    const button = submitter ?? (element instanceof HTMLFormElement ? null : element);
+    const target = targetOf(button ?? element);
+    if (button?.getAttribute("aria-disabled") === "true") return;
     const call = (lastCall += 1);
-    button.setAttribute("aria-disabled", "true");
+    button?.setAttribute("aria-disabled", "true");
     target?.setAttribute("aria-busy", "true");
+    if (target) started.set(target, call);
+    // The result of an older call must not replace that of a newer one.
+    const isOutdated = () => target && call < (shown.get(target) ?? 0);
     document.querySelectorAll("[data-mcp-error]").forEach((it) => (it.hidden = true));
     try {
       const result = await callTool(tool, argumentsOf(element, submitter)).catch((error) => {
         if (error.result) return error.result;
         throw error;
       });
-      // The result of an older call must not replace that of a newer one.
-      if (target && call < (shown.get(target) ?? 0)) return;
+      if (isOutdated()) return;
       if (target) shown.set(target, call);
       show(result, target);
     } catch (error) {
-      showError(error.message, target);
+      if (!isOutdated()) showError(error.message, target);
     } finally {
-      button.removeAttribute("aria-disabled");
-      target?.removeAttribute("aria-busy");
+      button?.removeAttribute("aria-disabled");
+      if (started.get(target) === call) target?.removeAttribute("aria-busy");
     }
   }
 
