@@ -302,7 +302,7 @@ def widget_values(
             yield "", [*value]
     elif value is not None:
         yield "", [value]
-    elif is_given and not isinstance(widget, forms.SelectMultiple):
+    elif is_given and not getattr(widget, "allow_multiple_selected", False):
         yield "", [""]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django import forms
@@ -437,3 +437,20 @@ def test_widget_with_named_inputs_is_filled_in(
     form_tool(PhoneForm, server=server, on_valid=lambda form, _: form.cleaned_data)
 
     assert call(server, "phone", {"phone": given}).structured == {"phone": cleaned}
+
+
+class ColoursForm(forms.Form):
+    COLOURS: ClassVar = [("r", "Red"), ("g", "Green")]
+    listed = forms.MultipleChoiceField(choices=COLOURS, initial=["r"], required=False)
+    checked = forms.MultipleChoiceField(
+        choices=COLOURS, initial=["r"], required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+
+@pytest.mark.usefixtures("db")
+def test_null_empties_a_choice_of_several_with_any_widget(server: Server) -> None:
+    form_tool(ColoursForm, server=server, on_valid=lambda form, _: form.cleaned_data)
+
+    result = call(server, "colours", {"listed": None, "checked": None})
+
+    assert result.structured == {"listed": [], "checked": []}
