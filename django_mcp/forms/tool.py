@@ -106,7 +106,9 @@ class FormRunner:
     def filled_in(self, arguments: Mapping[str, Any], frame: Frame) -> Any:
         """Return the form for a user, with the arguments as its initial values."""
         kwargs = dict(self._form_kwargs(frame))
-        initial = {**kwargs.pop("initial", {}), **arguments}
+        fields = self._form_class.base_fields
+        values = {name: initial_argument(fields[name], it) for name, it in arguments.items()}
+        initial = {**kwargs.pop("initial", {}), **values}
         return self._form_class(**kwargs, initial=initial)
 
     def _finish(self, form: Any, frame: Frame) -> Any:
@@ -258,6 +260,17 @@ def initial_value(form: Any, name: str) -> Any:
     field = form.fields[name]
     initial = form.get_initial_for_field(field, name)
     return None if initial is None else field.prepare_value(initial)
+
+
+def initial_argument(field: forms.Field, value: Any) -> Any:
+    """Return an argument as the initial value of its field; raises ToolError."""
+    if isinstance(value, str) and isinstance(field, TIMES):
+        return parsed_datetime(value)
+    return value
+
+
+TIMES = (forms.DateTimeField, forms.SplitDateTimeField)
+"""Fields whose widgets show a datetime, and no text in the format of arguments."""
 
 
 def field_value(field: forms.Field, value: Any) -> Any:

@@ -112,6 +112,36 @@ def test_arguments_replace_the_initial_values_of_the_code_and_keep_the_others(
     assert initial == {"subject": "from the code", "description": "kept"}
 
 
+class TimesForm(forms.Form):
+    split = forms.SplitDateTimeField(widget=forms.SplitDateTimeWidget(date_format="%Y-%m-%d"))
+    at = forms.DateTimeField(
+        widget=forms.DateTimeInput({"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
+    )
+
+
+@pytest.mark.parametrize("text", ["2026-07-28T12:30:00+02:00", "2026-07-28T10:30:00Z"])
+def test_times_of_the_model_are_shown_in_the_format_of_their_inputs(
+    server: Server, text: str
+) -> None:
+    form_view(TimesForm, server=server, on_valid=lambda form, frame: None)
+
+    html = html_of(SyncClient(server).call_tool("times_form", {"split": text, "at": text}))
+
+    assert 'value="2026-07-28T10:30"' in html
+    assert 'value="2026-07-28"' in html
+    assert 'value="10:30:00"' in html
+
+
+@pytest.mark.parametrize("name", ["split", "at"])
+def test_time_that_cannot_be_read_is_explained_to_the_model(server: Server, name: str) -> None:
+    form_view(TimesForm, server=server, on_valid=lambda form, frame: None)
+
+    result = SyncClient(server).call_tool("times_form", {name: "yesterday"})
+
+    assert result.is_error
+    assert "yesterday" in result.text
+
+
 @spec("apps-12")
 def test_values_of_every_widget_are_read(server: Server) -> None:
     received: list[Any] = []
