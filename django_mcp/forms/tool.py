@@ -242,12 +242,17 @@ def sent_data(form: Any, sent: Mapping[str, Any]) -> MultiValueDict[str, Any]:
 
 def html_names(field: forms.Field, key: str) -> list[str]:
     """Return the names of the inputs of a field."""
-    widget: Any = field.widget
+    return [*_input_names(field.widget, key)]
+
+
+def _input_names(widget: Any, key: str) -> Iterator[str]:
     if isinstance(widget, forms.MultiWidget):
-        return [f"{key}{suffix}" for suffix in suffixes(widget)]
-    if isinstance(widget, forms.SelectDateWidget):
-        return [f"{key}_{part}" for part in ("year", "month", "day")]
-    return [key]
+        for suffix, part in zip(suffixes(widget), widget.widgets, strict=True):
+            yield from _input_names(part, f"{key}{suffix}")
+    elif isinstance(widget, forms.SelectDateWidget):
+        yield from (f"{key}_{part}" for part in ("year", "month", "day"))
+    else:
+        yield key
 
 
 def suffixes(widget: forms.MultiWidget) -> list[str]:
@@ -306,8 +311,10 @@ def widget_values(
     if isinstance(widget, forms.MultiWidget):
         if value is not None or is_given:
             parts = widget.decompress(value) or [None] * len(widget.widgets)
-            for suffix, part in zip(suffixes(widget), parts, strict=False):
-                yield suffix, ["" if part is None else part]
+            for suffix, part, inner in zip(suffixes(widget), parts, widget.widgets, strict=False):
+                # A part may have parts of its own.
+                for ending, values in widget_values(field, part, is_given=True, widget=inner):
+                    yield f"{suffix}{ending}", values
     elif isinstance(value, list | tuple):
         if isinstance(widget, forms.TextInput):  # It has all values in one text.
             yield "", [widget.format_value(field.prepare_value([*value]))]

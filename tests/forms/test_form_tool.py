@@ -439,6 +439,42 @@ def test_widget_with_named_inputs_is_filled_in(
     assert call(server, "phone", {"phone": given}).structured == {"phone": cleaned}
 
 
+class StayWidget(forms.MultiWidget):
+    def __init__(self) -> None:
+        super().__init__({"at": forms.SplitDateTimeWidget, "room": forms.TextInput})
+
+    def decompress(self, value: str | None) -> list[Any]:
+        if not value:
+            return [None, None]
+        at, room = value.split(" in ")
+        return [datetime.fromisoformat(at), room]
+
+
+class StayField(forms.CharField):
+    widget = StayWidget
+
+    def clean(self, value: Any) -> str:
+        (day, time), room = value
+        return f"{day} {time} {room}"
+
+
+class StayForm(forms.Form):
+    stay = StayField(required=False)
+
+
+@pytest.mark.usefixtures("db")
+@pytest.mark.parametrize(
+    ("given", "cleaned"),
+    [("2026-07-28T10:30+00:00 in 7", "2026-07-28 10:30:00 7"), (None, "  ")],
+)
+def test_widget_with_parts_of_a_part_is_filled_in(
+    server: Server, given: str | None, cleaned: str
+) -> None:
+    form_tool(StayForm, server=server, on_valid=lambda form, _: form.cleaned_data)
+
+    assert call(server, "stay", {"stay": given}).structured == {"stay": cleaned}
+
+
 class ColoursForm(forms.Form):
     COLOURS: ClassVar = [("r", "Red"), ("g", "Green")]
     listed = forms.MultipleChoiceField(choices=COLOURS, initial=["r"], required=False)

@@ -169,6 +169,44 @@ def test_values_of_every_widget_are_read(server: Server) -> None:
     assert SCRIPT not in html_of(result)
 
 
+class StayWidget(forms.MultiWidget):
+    def __init__(self) -> None:
+        day = forms.SelectDateWidget(years=range(2030, 2032))
+        super().__init__({"on": day, "at": forms.SplitDateTimeWidget})
+
+    def decompress(self, value: Any) -> list[Any]:
+        return [None, None]
+
+
+class StayField(forms.CharField):
+    widget = StayWidget
+
+    def clean(self, value: Any) -> str:
+        day, at = value
+        return f"{day} {at}"
+
+
+class StayForm(forms.Form):
+    stay = StayField()
+
+
+def test_parts_of_a_part_of_a_widget_are_read(server: Server) -> None:
+    received: list[Any] = []
+    form_view(StayForm, server=server, on_valid=lambda form, _: received.append(form.cleaned_data))
+    sent = {
+        "stay_on_year": "2030",
+        "stay_on_month": "4",
+        "stay_on_day": "4",
+        "stay_at_0": "2030-04-05",
+        "stay_at_1": "10:30",
+    }
+
+    result = SyncClient(server).call_tool("submit_stay", sent)
+
+    assert not result.is_error, result.text
+    assert received == [{"stay": "04/04/2030 ['2030-04-05', '10:30']"}]
+
+
 def test_permission_is_that_of_both_tools(server: Server) -> None:
     form_view(TicketForm, server=server, permission="helpdesk.add_ticket")
     user = User.objects.create_user("guest")
