@@ -184,7 +184,9 @@ def _steps(frame: Frame, message: str, page: Page, key: str | None, timeout: flo
         answer = yield from _by_repeated_call(frame, link, prefix, earlier)
     else:
         answer = yield from _on_the_stream(frame, link, prefix, allowed)
-    return _result(answer, page)
+    # The form of the page may query the database when it is validated again.
+    result: ElicitResult[Any] = yield OnHandlersThread(partial(_result, answer, page))
+    return result
 
 
 def _on_the_stream(

@@ -33,6 +33,12 @@ class BankForm(forms.Form):
     until = forms.DateField()
     accounts = forms.MultipleChoiceField(choices=[("a", "A"), ("b", "B")])
 
+    def clean_accounts(self) -> list[str]:
+        """Query the database, as forms do."""
+        User.objects.filter(username="nobody").exists()
+        accounts: list[str] = self.cleaned_data["accounts"]
+        return accounts
+
 
 class FileForm(forms.Form):
     title = forms.CharField()
