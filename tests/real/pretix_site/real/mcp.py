@@ -30,6 +30,7 @@ rest_tools(
     urlpatterns,
     read_only=False,
     include=["*_list", "*_retrieve", "*_settings", "me", "version", *WRITES],
+    answer="full",  # To be compared with the API.
     prepare=prepare,
 )
 # Its names are those of the orders of an organizer, which come first.
@@ -40,5 +41,6 @@ rest_tools(
         action: {"name": f"event_order_{action}"}
         for action in ("list", "retrieve", "partial_update")
     },
+    answer="full",
     prepare=prepare,
 )
