@@ -1,22 +1,34 @@
 """Changes of models as notifications of the resources that show their objects.
 
 Signals of a model are received only once a resource names it. Notifications are published after
-the commit, once for each resource and transaction.
+the commit, once for each resource and transaction. Their errors are logged, and never reach the
+write of the site.
+
+| change | signal | read at that moment |
+|---|---|---|
+| saved | ``post_save`` | fields of the URI that the object does not have |
+| deleted | ``pre_delete``: later, they could not be read | the same |
+| many-to-many field of an object | ``m2m_changed`` | the same |
+
+Django sends ``pre_delete`` in the transaction that deletes.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from django.apps import apps
 from django.core.exceptions import FieldDoesNotExist
 from django.db import connections, models, transaction
-from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.db.models.signals import m2m_changed, post_save, pre_delete
 
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.resource import ReadComponent, ResourceComponent, TemplateComponent
+from django_mcp.core.log import log_repeated
 from django_mcp.core.server.components import MODEL_OBSERVER, PendingObserver
 from django_mcp.core.server.server import Server
 
@@ -43,7 +55,7 @@ class SignalObserver:
         for sender in family(model):
             if sender not in self._models:
                 post_save.connect(self._saved, sender=sender)
-                post_delete.connect(self._deleted, sender=sender)
+                pre_delete.connect(self._deleted, sender=sender)
                 for field in sender._meta.many_to_many:
                     m2m_changed.connect(self._related, sender=field.remote_field.through)
             servers = self._models.setdefault(sender, WeakKeyDictionary())
@@ -63,10 +75,20 @@ class SignalObserver:
     def _changed(self, sender: Model, instance: Any, using: str, *, is_list_changed: bool) -> None:
         for server, models_of_components in self._models[sender].items():
             for component in components_of(server, models_of_components):
-                uri = uri_of(component, instance)
-                after_commit(server, uri, using)
+                with logged_errors():
+                    after_commit(server, uri_of(component, instance), using)
                 if is_list_changed and isinstance(component, TemplateComponent):
-                    after_commit(server, None, using)
+                    with logged_errors():
+                        after_commit(server, None, using)
+
+
+@contextmanager
+def logged_errors() -> Iterator[None]:
+    """Log an error: the site's own write goes on without the notification."""
+    try:
+        yield
+    except Exception:
+        log_repeated(logging.ERROR, "A change of a model cannot be announced", exc_info=True)
 
 
 def components_of(server: Server, models: set[Model]) -> Iterator[ReadComponent]:
@@ -110,7 +132,10 @@ def attribute_of(model: Model, name: str) -> str:
 
 
 def uri_of(component: ReadComponent, instance: Any) -> str:
-    """Return the URI of the resource that shows an object."""
+    """Return the URI of the resource that shows an object.
+
+    It reads deferred fields from the database, so that the row must exist.
+    """
     if not isinstance(component, TemplateComponent):
         return component.key
     names = component.template.names

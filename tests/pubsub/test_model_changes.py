@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.db.models.signals import m2m_changed, post_save, pre_delete
 
 from django_mcp import ConfigurationError, ResourceTemplate, Server
 from django_mcp.core.server.components import MODEL_OBSERVER, PendingObserver
@@ -62,7 +62,7 @@ def publisher() -> Iterator[RecordingPublisher]:
 @pytest.fixture(autouse=True)
 def _observer() -> Iterator[None]:
     """An observer of the test's own, whose receivers end with it."""
-    signals: Any = (post_save, post_delete, m2m_changed)
+    signals: Any = (post_save, pre_delete, m2m_changed)
     before = [[*signal.receivers] for signal in signals]
     with MODEL_OBSERVER.replaced(model_changes.SignalObserver()):
         yield
@@ -228,6 +228,61 @@ def test_proxy_and_many_to_many_changes_are_published(publisher: RecordingPublis
 
     User.objects.get(pk=ada.pk).groups.add(Group.objects.create(name="staff"))
     assert publisher.take() == ["user://ada"]
+
+
+@pytest.fixture
+def users() -> Server:
+    server = Server("shop")
+
+    @server.resource("user://{username}", model=User)
+    def user(username: str) -> str:
+        return username
+
+    return server
+
+
+@pytest.mark.django_db(transaction=True)
+def test_deletion_of_objects_with_deferred_fields_is_published(
+    users: Server, publisher: RecordingPublisher
+) -> None:
+    ada, bob = (User.objects.create(username=name) for name in ("ada", "bob"))
+    publisher.take()
+
+    User.objects.only("pk").filter(pk=ada.pk).delete()
+    assert publisher.take() == [LIST, "user://ada"]
+
+    User.objects.only("pk").get(pk=bob.pk).delete()
+    assert publisher.take() == [LIST, "user://bob"]
+    assert not User.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_deletion_of_an_object_that_somebody_else_has_deleted_is_no_error(
+    users: Server, publisher: RecordingPublisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    ada = User.objects.only("pk").get(pk=User.objects.create(username="ada").pk)
+    User.objects.all().delete()
+    publisher.take()
+
+    ada.delete()
+
+    assert publisher.take() == [LIST]
+    assert "A change of a model cannot be announced" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_change_without_autocommit_is_saved_and_logged(
+    users: Server, publisher: RecordingPublisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    transaction.set_autocommit(False)
+    try:
+        User.objects.create(username="ada")
+        transaction.commit()
+    finally:
+        transaction.set_autocommit(True)
+
+    assert User.objects.get().username == "ada"
+    assert "A change of a model cannot be announced" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)
