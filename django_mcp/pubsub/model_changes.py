@@ -8,15 +8,16 @@ write of the site.
 |---|---|---|
 | saved | ``post_save`` | fields of the URI that the object does not have |
 | deleted | ``pre_delete``: later, they could not be read | the same |
-| many-to-many field of an object | ``m2m_changed`` | the same |
+| many-to-many field of an object | ``m2m_changed``, after the change | the same |
+| the same from the other side | the same, ``pre_clear`` for all | the objects with the field |
 
-Django sends ``pre_delete`` in the transaction that deletes.
+Django sends ``pre_delete`` and ``pre_clear`` in the transaction that deletes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -67,10 +68,47 @@ class SignalObserver:
     def _deleted(self, sender: Model, instance: Any, using: str, **_: Any) -> None:
         self._changed(sender, instance, using, is_list_changed=True)
 
-    def _related(self, instance: Any, action: str, using: str | None, **_: Any) -> None:
-        sender = type(instance)
-        if sender in self._models and action.startswith("post_"):
-            self._changed(sender, instance, using or "default", is_list_changed=False)
+    def _related(
+        self,
+        sender: Model,
+        instance: Any,
+        action: str,
+        reverse: bool,
+        model: Model,
+        pk_set: Collection[Any] | None,
+        using: str | None,
+        **_: Any,
+    ) -> None:
+        alias = using or "default"
+        if not reverse and action.startswith("post_") and type(instance) in self._models:
+            self._changed(type(instance), instance, alias, is_list_changed=False)
+        if action in ("post_add", "post_remove", "pre_clear"):
+            with logged_errors():
+                self._related_from_other_side(sender, instance, model, pk_set, alias, reverse)
+
+    def _related_from_other_side(
+        self,
+        through: Model,
+        instance: Any,
+        model: Model,
+        keys: Collection[Any] | None,
+        using: str,
+        reverse: bool,
+    ) -> None:
+        """Announce the objects with the field; without ``keys``, all that have ``instance`` in it.
+
+        An object with a symmetrical field to its own model is on both sides.
+        """
+        # Proxies have the rows of their concrete model, whose signals all of them receive.
+        senders = [sender for sender in self._models if issubclass(sender, model)]
+        for owner in {sender for sender in senders if not sender._meta.proxy}:
+            for field in owner._meta.many_to_many:
+                is_of_owner = reverse or field.remote_field.symmetrical
+                if field.remote_field.through is not through or not is_of_owner:
+                    continue
+                lookup = {field.name: instance} if keys is None else {"pk__in": keys}
+                for changed in owner._base_manager.using(using).filter(**lookup):
+                    self._changed(owner, changed, using, is_list_changed=False)
 
     def _changed(self, sender: Model, instance: Any, using: str, *, is_list_changed: bool) -> None:
         for server, models_of_components in self._models[sender].items():

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group, User
-from django.db import transaction
+from django.db import connection, models, transaction
 from django.db.models.signals import m2m_changed, post_save, pre_delete
+from django.test.utils import isolate_apps
 
 from django_mcp import ConfigurationError, ResourceTemplate, Server
 from django_mcp.core.server.components import MODEL_OBSERVER, PendingObserver
@@ -283,6 +284,62 @@ def test_change_without_autocommit_is_saved_and_logged(
 
     assert User.objects.get().username == "ada"
     assert "A change of a model cannot be announced" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_to_many_changes_from_the_other_side_are_published(
+    users: Server, publisher: RecordingPublisher
+) -> None:
+    staff = Group.objects.create(name="staff")
+    ada, bob = (User.objects.create(username=name) for name in ("ada", "bob"))
+    publisher.take()
+
+    staff.user_set.add(ada, bob)
+    assert publisher.take() == ["user://ada", "user://bob"]
+    staff.user_set.remove(bob)
+    assert publisher.take() == ["user://bob"]
+    staff.user_set.set([bob])
+    assert publisher.take() == ["user://ada", "user://bob"]
+    staff.user_set.clear()
+    assert publisher.take() == ["user://bob"]
+    with transaction.atomic():
+        staff.user_set.add(ada)
+        transaction.set_rollback(True)
+    assert publisher.take() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_symmetrical_many_to_many_changes_are_published_for_both_sides(
+    publisher: RecordingPublisher,
+) -> None:
+    server = Server("shop")
+
+    @isolate_apps("tests")
+    def friends() -> Any:
+        class Friend(models.Model):
+            friends = models.ManyToManyField("self")
+
+            class Meta:
+                app_label = "tests"
+
+        return Friend
+
+    friend = friends()
+    server.resource("friend://{pk}", model=friend)(lambda pk: "")
+    with connection.schema_editor() as editor:
+        editor.create_model(friend)
+    try:
+        one, two = friend.objects.create(), friend.objects.create()
+        publisher.take()
+        one.friends.add(two)
+        added = publisher.take()
+        two.friends.clear()
+        cleared = publisher.take()
+    finally:
+        with connection.schema_editor() as editor:
+            editor.delete_model(friend)
+
+    assert added == cleared == [f"friend://{one.pk}", f"friend://{two.pk}"]
 
 
 @pytest.mark.django_db(transaction=True)
