@@ -159,5 +159,8 @@ def _connect_toolkit() -> None:
 
 
 def _on_token_changed(*, instance: Any, using: str, created: bool = False, **_: Any) -> None:
-    if not created:
-        publish(digest=instance.token_checksum, using=using)
+    if created:
+        return
+    # A deleted row cannot be read again: without its digest, all tokens are forgotten.
+    is_unknown = "token_checksum" in instance.get_deferred_fields()
+    publish(digest=None if is_unknown else instance.token_checksum, using=using)
