@@ -270,8 +270,12 @@ class CacheSessionStore(_InCache, SessionStore):
             text = pack(after)
             if text == stored.text:
                 self._renew_if_due(before, stored)
+                self._list_included(before, changes)
                 return before
+            # First, because a session that was taken over is not flushed a second time.
+            self._list_each(after, before.subscriptions - after.subscriptions)
             if self._replace(stored, before, after, text):
+                self._list_included(after, changes)
                 return unpack(text, session_id=session_id)
             _pause(deadline)
         return None
@@ -287,10 +291,21 @@ class CacheSessionStore(_InCache, SessionStore):
         self._write(after, stored.update_count + 1, slot, text, {slot: stored.name})
         if slot != stored.slot:
             self._cache.delete(stored.slot)
-        for uri in before.subscriptions ^ after.subscriptions:
-            is_member = uri in after.subscriptions
-            self._list(_of_resource(after.server, uri), stored.name, is_member)
         return True
+
+    def _list_included(self, session: Session, changes: Sequence[Change]) -> None:
+        """List a session as a subscriber of the resources that ``changes`` include.
+
+        Also of those that it has already: an earlier attempt may have failed before this.
+        """
+        wanted = [change for change in changes if change.area == "subscriptions"]
+        self._list_each(session, {change.key for change in wanted if change.action == "include"})
+
+    def _list_each(self, session: Session, uris: Iterable[str]) -> None:
+        """List a session with those of the resources that it is subscribed to, and no others."""
+        for uri in uris:
+            is_member = uri in session.subscriptions
+            self._list(_of_resource(session.server, uri), session.address, is_member)
 
     def _claim(self, stored: _Stored) -> bool:
         """Whether this worker, and no other one, may write the next version of a session.

@@ -278,6 +278,42 @@ async def test_list_of_subscribers_drops_sessions_that_have_expired_once_in_many
     assert cache.get(module._of_resource("shop", "shop://a")) == [a_session(1000).address]
 
 
+async def test_subscription_that_was_stored_but_not_listed_is_listed_by_the_next_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = sessions(Clock())
+    session = a_session()
+    await store.create(session)
+    for action, subscribers in {"include": [session.address], "exclude": []}.items():
+        change = Change("subscriptions", action, "shop://a")
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "_list", busy)
+            with pytest.raises(StoreBusy):
+                await store.update(session.id, [change])
+        assert await store.update(session.id, [change])
+        assert await store.subscribers(session.server, "shop://a") == subscribers
+
+
+async def test_session_is_not_taken_over_before_it_is_listed_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = sessions(Clock())
+    session = a_session(anonymous_at="/mcp", subscriptions=frozenset({"shop://a"}))
+    await store.create(session)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_list", busy)
+        with pytest.raises(StoreBusy):
+            await store.update(session.id, session.for_principal("user:1", "user:1"))
+
+    assert await store.load(session.id) == session
+    assert await store.update(session.id, session.for_principal("user:1", "user:1"))
+    assert await store.subscribers(session.server, "shop://a") == []
+
+
+def busy(*_: object) -> None:
+    raise StoreBusy
+
+
 async def test_forgotten_session_leaves_no_keys_of_its_events(cache: BaseCache) -> None:
     store = CacheEventStore(limit=5, lifetime=LIFETIME, streams=5, now=Clock(), alias="scratch")
     await store.append("session", "stream", ["a", "b"])
