@@ -7,8 +7,12 @@ session decides; there, the request that has waited longest is not necessarily t
 |---|---|---|
 | waiting in the process | another request of this event loop holds the lock | its end |
 | waiting for the lease | a request of another worker holds it | its release, or its expiry |
+| cancelled while it acquires the lease | the update may have taken it | its end: released |
 | held | the request runs; the lease is renewed every 3 s | the end of the request: released |
 | released | the next one that asks gets it | nobody |
+
+An update of the store goes on in its thread when the task that waits for it is cancelled. So a late
+renewal extends only a lease that is still held, and a cancelled acquisition waits for its update.
 
 A worker that dies holds the lease until it expires. A store that is away keeps it from being
 renewed or released: the request goes on, and others wait until the lease expires.
@@ -68,7 +72,7 @@ async def acquire(
 async def _lease(session_id: str, store: SessionStore) -> AsyncIterator[Session]:
     token = secrets.token_urlsafe(9)
     for pause in chain(PAUSES, repeat(PAUSES[-1])):
-        session = _existing(await _update_lease(session_id, token, store))
+        session = _existing(await _try(session_id, token, store))
         if session.lock.get("by") == token:
             break
         await asyncio.sleep(pause)
@@ -79,16 +83,34 @@ async def _lease(session_id: str, store: SessionStore) -> AsyncIterator[Session]
         renewal.cancel()
         with suppress(asyncio.CancelledError):
             await renewal
-        try:
-            await store.update(session_id, [Change("lock", "release", token)])
-        except Exception:
-            # The answer stands; other requests wait until the lease expires.
-            log_repeated(logging.ERROR, "A session lock could not be released", exc_info=True)
+        await _release(session_id, token, store)
 
 
-async def _update_lease(session_id: str, token: str, store: SessionStore) -> Session | None:
+async def _try(session_id: str, token: str, store: SessionStore) -> Session | None:
+    """Try to take the lease; if the caller is cancelled meanwhile, nobody holds it afterwards."""
+    attempt = asyncio.ensure_future(_update_lease(session_id, token, store, "lease"))
+    try:
+        return await asyncio.shield(attempt)
+    except asyncio.CancelledError:
+        await asyncio.wait([attempt])
+        if not attempt.cancelled() and attempt.exception() is None:
+            await _release(session_id, token, store)
+        raise
+
+
+async def _release(session_id: str, token: str, store: SessionStore) -> None:
+    try:
+        await store.update(session_id, [Change("lock", "release", token)])
+    except Exception:
+        # The answer stands; other requests wait until the lease expires.
+        log_repeated(logging.ERROR, "A session lock could not be released", exc_info=True)
+
+
+async def _update_lease(
+    session_id: str, token: str, store: SessionStore, action: str
+) -> Session | None:
     now = store.now()
-    change = Change("lock", "lease", token, {"now": now, "until": now + LEASE})
+    change = Change("lock", action, token, {"now": now, "until": now + LEASE})
     return await store.update(session_id, [change])
 
 
@@ -98,7 +120,7 @@ async def _renew(session_id: str, token: str, store: SessionStore) -> None:
         await asyncio.sleep(pause)
         pause = RENEWAL
         try:
-            await _update_lease(session_id, token, store)
+            await _update_lease(session_id, token, store, "renew")
         except StoreUnavailable:
             pause = RENEWAL / 3  # It is logged.
         except Exception:

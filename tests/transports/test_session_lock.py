@@ -149,9 +149,11 @@ class TestLeaseBetweenWorkers:
         polls: list[str] = []
         update = session_lock._update_lease
 
-        async def poll(session_id: str, token: str, store: SessionStore) -> Session | None:
+        async def poll(
+            session_id: str, token: str, store: SessionStore, action: str
+        ) -> Session | None:
             polls.append(token)
-            return await update(session_id, token, store)
+            return await update(session_id, token, store, action)
 
         monkeypatch.setattr(session_lock, "_update_lease", poll)
         monkeypatch.setattr(session_lock, "PAUSES", (0.001,))
@@ -266,3 +268,66 @@ async def test_locks_that_cannot_be_released_are_logged_once(
     tracebacks = [record for record in caplog.records if record.exc_info]
     assert len(tracebacks) == 1
     assert "could not be released" in tracebacks[0].message
+
+
+class SlowStore:
+    """Waits before the updates of one action, also after their caller was cancelled."""
+
+    def __init__(self, action: str) -> None:
+        self.store = stores.sessions()
+        self.now = self.store.now
+        self.action = action
+        self.began = asyncio.Event()
+        self.may_go = asyncio.Event()
+        self.updates: list[asyncio.Future[Session | None]] = []
+
+    async def update(self, session_id: str, changes: list[Change]) -> Session | None:
+        # As the thread of a store, it goes on whoever waits for it.
+        update = asyncio.ensure_future(self._update(session_id, changes))
+        self.updates.append(update)
+        return await asyncio.shield(update)
+
+    async def _update(self, session_id: str, changes: list[Change]) -> Session | None:
+        if changes[0].action == self.action:
+            self.began.set()
+            await self.may_go.wait()
+        return await self.store.update(session_id, changes)
+
+    async def lock(self, session_id: str) -> Any:
+        """The lock of a session after all updates."""
+        self.may_go.set()
+        await asyncio.gather(*self.updates)
+        session = await self.store.load(session_id)
+        assert session is not None
+        return session.lock
+
+
+async def test_late_renewal_does_not_take_a_released_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_lock, "RENEWAL", 0.001)
+    session = a_session()
+    await stores.sessions().create(session)
+    slow: Any = SlowStore("renew")
+    async with asyncio.timeout(SECONDS), session_lock.acquire(session.id, slow, is_shared=True):
+        await slow.began.wait()
+
+    assert await slow.lock(session.id) == {}
+
+
+async def test_request_cancelled_while_it_takes_the_lock_does_not_keep_it() -> None:
+    session = a_session()
+    await stores.sessions().create(session)
+    slow: Any = SlowStore("lease")
+
+    async def hold() -> None:
+        async with session_lock.acquire(session.id, slow, is_shared=True):
+            pass
+
+    request = asyncio.ensure_future(hold())
+    async with asyncio.timeout(SECONDS):
+        await slow.began.wait()
+        request.cancel()
+        asyncio.get_running_loop().call_later(0.01, slow.may_go.set)
+        await asyncio.gather(request, return_exceptions=True)
+
+    assert request.cancelled()
+    assert await slow.lock(session.id) == {}

@@ -181,6 +181,13 @@ def _lease(lease: Any, change: Change) -> Any:
     return {"by": change.key, "until": change.value["until"]}
 
 
+def _renew(lease: Any, change: Change) -> Any:
+    """Extend a lease for its holder; it may have been released by now, as changes may be late."""
+    if lease.get("by") == change.key:
+        return {"by": change.key, "until": change.value["until"]}
+    return lease
+
+
 def _release(lease: Any, change: Change) -> Any:
     """End a lease, unless somebody else holds it."""
     if lease.get("by") == change.key:
@@ -204,6 +211,7 @@ ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
     "advance": _advance,
     # Leases.
     "lease": _lease,
+    "renew": _renew,
     "release": _release,
 }
 """The value of an area after each action."""
