@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -16,8 +17,33 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
-CONTENTION = ("lock", "serialize", "restarting transaction")
-"""Parts of the messages of databases about concurrent writers; there is no common error code."""
+CONFLICTS = frozenset(
+    {
+        "40001",  # SQLSTATE: a serialization failure,
+        "40P01",  # a deadlock,
+        "55P03",  # a lock that is not available.
+        1020,  # MySQL and MariaDB: the record has changed since it was read,
+        1205,  # the wait for a lock has timed out,
+        1213,  # a deadlock,
+        3572,  # a lock is not available at once.
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    }
+)
+"""Codes of the errors of databases about concurrent writers."""
+
+PHRASES = (
+    "database is locked",
+    "table is locked",
+    "deadlock detected",
+    "deadlock found",
+    "lock timeout",
+    "lock wait timeout",
+    "restarting transaction",
+    "serialize access",
+)
+"""Parts of the messages about them, for drivers without a code. Other messages name hosts and
+accounts: a word such as ``lock`` may be a part of those."""
 
 
 class ConcurrentUpdate(Exception):
@@ -28,8 +54,23 @@ def is_conflict(error: Exception) -> bool:
     """Whether ``error`` is about a concurrent writer, so that another attempt may succeed."""
     if not isinstance(error, OperationalError):
         return isinstance(error, ConcurrentUpdate)
+    code = _code_of(error.__cause__ or error)
+    if code is not None:
+        return code in CONFLICTS
     text = str(error).lower()
-    return any(map(text.count, CONTENTION))
+    return any(phrase in text for phrase in PHRASES)
+
+
+def _code_of(error: BaseException) -> str | int | None:
+    """The code that a driver gives to an error, if it does."""
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if state is not None:
+        return str(state)
+    extended: int | None = getattr(error, "sqlite_errorcode", None)
+    if extended is not None:
+        return extended & 0xFF  # The rest says more of the same error.
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, int) else None
 
 
 def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
