@@ -160,7 +160,8 @@ _outages = _Outages()
 
 def log_outage(error: Exception) -> None:
     """Log that a server is away: at once, and then once a minute with the number of times."""
-    if not isinstance(error, StoreBusy):  # Then the store answers.
+    # A store that is only busy answers, unless its database let nobody write.
+    if not isinstance(error, StoreBusy) or isinstance(error.__cause__, OperationalError):
         _outages.seen_at = time.monotonic()
     log_repeated(logging.ERROR, "A store does not answer", exc_info=error)
 

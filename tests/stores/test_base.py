@@ -14,7 +14,8 @@ from django_mcp.core import log
 from django_mcp.core.frame.session import Session
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
-from django_mcp.stores.base import pack, unpack
+from django_mcp.stores.base import StoreBusy, pack, unpack
+from django_mcp.stores.retries import ConcurrentUpdate
 
 SPEC = {"kind": "tool", "name": "own", "handler": "shop.mcp:own"}
 SESSION = Session(
@@ -72,6 +73,19 @@ def test_outages_are_logged_once_and_then_counted(caplog: pytest.LogCaptureFixtu
         "Repeated 99 times within a minute: A store does not answer",
     ]
     assert base.had_outage(60)
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_outage"),
+    [(None, False), (ConcurrentUpdate(), False), (OperationalError("database is locked"), True)],
+)
+def test_busy_store_had_an_outage_if_its_database_let_nobody_write(
+    cause: Exception | None, is_outage: bool
+) -> None:
+    error = StoreBusy()
+    error.__cause__ = cause
+    base.log_outage(error)
+    assert base.had_outage(60) is is_outage
 
 
 @pytest.mark.parametrize(
