@@ -1133,3 +1133,22 @@ def test_discovery_knows_the_servers_that_its_modules_have_made(
     assert made
     assert set(made) == set(registry.registered.forgotten)
     assert earlier not in registry.registered.forgotten
+
+
+@pytest.mark.parametrize(
+    ("use_tz", "zone", "is_reported"),
+    [
+        (False, "America/New_York", True),
+        (False, "Australia/Sydney", True),
+        (False, "UTC", False),
+        (False, "Asia/Tokyo", False),
+        (True, "America/New_York", False),
+    ],
+)
+def test_local_times_in_a_zone_with_clock_changes_are_reported(
+    settings: Settings, use_tz: bool, zone: str, is_reported: bool
+) -> None:
+    settings.USE_TZ = use_tz
+    settings.TIME_ZONE = zone
+    assert ("W075" in get_findings(deploy=True)) == is_reported
+    assert "W075" not in get_findings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
@@ -164,3 +165,27 @@ def check_kept_connections() -> Found:
                 ),
                 id="django_mcp.W069",
             )
+
+
+WEEK = 7 * 24 * 60 * 60
+
+
+@check(requires_settings=False, deploy=True)
+def check_time_zone() -> Found:
+    """Find a site whose times in the database do not say which of two hours they mean.
+
+    PostgreSQL converts each time from the zone of the connection, and returns local times, so that
+    stores cannot write other ones there.
+    """
+    if settings.USE_TZ:
+        return
+    now = time.time()
+    offsets = {time.localtime(now + number * WEEK).tm_gmtoff for number in range(54)}
+    if len(offsets) > 1:
+        yield Warning(
+            f"USE_TZ is False, and the clocks of the TIME_ZONE {settings.TIME_ZONE!r} change. The "
+            "database contains local times, of which one hour a year occurs twice: sessions, "
+            "streams and tokens then end up to an hour early or late.",
+            hint='Set USE_TZ to True, or TIME_ZONE to a zone without changes, such as "UTC".',
+            id="django_mcp.W075",
+        )
