@@ -55,6 +55,14 @@ def publish(*, digest: str | None = None, user: Any = None, using: str | None = 
         _publish(message)  # The thread of an event loop has no transaction.
 
 
+def loaded_digest(token: Any, field: str) -> str | None:
+    """The digest in a field of a token; None if it is deferred: a deleted row is not read again.
+
+    Without a digest, ``publish`` forgets all tokens.
+    """
+    return None if field in token.get_deferred_fields() else getattr(token, field)
+
+
 def _publish(message: dict[str, str | None]) -> None:
     cache.forget(**message)
     if channel_layer.shared() is None:
@@ -159,8 +167,5 @@ def _connect_toolkit() -> None:
 
 
 def _on_token_changed(*, instance: Any, using: str, created: bool = False, **_: Any) -> None:
-    if created:
-        return
-    # A deleted row cannot be read again: without its digest, all tokens are forgotten.
-    is_unknown = "token_checksum" in instance.get_deferred_fields()
-    publish(digest=None if is_unknown else instance.token_checksum, using=using)
+    if not created:
+        publish(digest=loaded_digest(instance, "token_checksum"), using=using)

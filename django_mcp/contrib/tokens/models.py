@@ -190,7 +190,7 @@ class PersonalAccessToken(models.Model):
 
 def on_change(*, instance: PersonalAccessToken, using: str, **_: Any) -> None:
     """Let all workers forget a token which was saved or deleted; the app connects it."""
-    revocations.publish(digest=instance.digest, using=using)
+    revocations.publish(digest=revocations.loaded_digest(instance, "digest"), using=using)
 
 
 def end_with_password(user: Any) -> None:

@@ -87,6 +87,14 @@ def test_revocation_is_published_when_it_is_committed(published: list[Any]) -> N
 
 
 @pytest.mark.django_db(transaction=True)
+def test_deletion_of_a_token_with_a_deferred_digest_forgets_all(published: list[Any]) -> None:
+    row, _ = PersonalAccessToken.objects.issue(User.objects.create_user("ann"), "laptop")
+    published.clear()
+    PersonalAccessToken.objects.only("pk").get(pk=row.pk).delete()
+    assert published == [(revocations.GROUP, {"digest": None, "user": None})]
+
+
+@pytest.mark.django_db(transaction=True)
 def test_change_of_a_user_is_published_but_not_a_login(published: list[Any]) -> None:
     user = User.objects.create_user("ann")
     assert published == []

@@ -579,4 +579,8 @@ def test_answer_is_stored_where_times_have_no_time_zone(ann: User, settings: Any
 
     row = PageAnswer.objects.get()
     assert timezone.is_naive(row.expires_at)
-    assert timezone.now() < row.expires_at <= timezone.now() + timedelta(seconds=request_state.LIFETIME)
+    assert (
+        timezone.now()
+        < row.expires_at
+        <= timezone.now() + timedelta(seconds=request_state.LIFETIME)
+    )
