@@ -10,7 +10,7 @@ from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet,
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length, Substr, TruncMonth
 
-from django_mcp.toolsets.queries import visible_rows
+from django_mcp.toolsets.queries import references
 from django_mcp.toolsets.queries.paths import resolve
 from django_mcp.toolsets.queries.query_check import Allowed, UnlistedColumn, check
 from django_mcp.toolsets.queries.references import (
@@ -170,8 +170,8 @@ def test_each_limited_relation_on_the_way_needs_its_condition(
 
 def test_everything_is_known_from_rows_that_are_limited(desk_app: Any) -> None:
     objects = desk_app.Ticket.objects
-    assert visible_rows.is_everything(objects.all().query)
-    assert visible_rows.is_everything(objects.select_related("customer").order_by("code").query)
+    assert references.is_everything(objects.all().query)
+    assert references.is_everything(objects.select_related("customer").order_by("code").query)
     for limited in (
         objects.filter(number=1),
         objects.exclude(number=1),
@@ -182,4 +182,4 @@ def test_everything_is_known_from_rows_that_are_limited(desk_app: Any) -> None:
         objects.extra(tables=["auth_user"]),
         objects.annotate(n=Count("comments")),
     ):
-        assert not visible_rows.is_everything(limited.query)
+        assert not references.is_everything(limited.query)
