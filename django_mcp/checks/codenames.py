@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.apps import AppConfig
@@ -31,14 +32,12 @@ def check_codenames(
     # Other commands name them as well: migrate creates the permissions only at its end.
     if sys.argv[1:2] != ["check"] or not _decides_by_tables():
         return []
-    return [message for alias in databases or () for message in _missing_safely(alias)]
-
-
-def _missing_safely(alias: str) -> list[CheckMessage]:
-    try:
-        return [*_missing(alias)]
-    except (DatabaseError, ImproperlyConfigured):
-        return []  # Without tables yet, or with components that another check reports.
+    messages: list[CheckMessage] = []
+    for alias in databases or ():
+        # A database may be without tables yet, and components may be what another check reports.
+        with suppress(DatabaseError, ImproperlyConfigured):
+            messages += _missing(alias)
+    return messages
 
 
 def _decides_by_tables() -> bool:

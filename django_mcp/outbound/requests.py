@@ -164,7 +164,10 @@ def open_url(
     try:
         with errors():
             method = "GET" if body is None else "POST"
-            connection.request(method, _target(parts), body, {**HEADERS, **(headers or {})})
+            # In origin-form, which begins with a path (RFC 9112, section 3.2.1).
+            query = f"?{parts.query}" if parts.query else ""
+            target = f"{parts.path or '/'}{query}"
+            connection.request(method, target, body, {**HEADERS, **(headers or {})})
             response = connection.getresponse()
         yield Response(response, errors)
     finally:
@@ -187,12 +190,6 @@ def check_url(url: str, *, trusted: bool = False) -> SplitResult:
     if parts.scheme != "https" and not trusted and not _may_be_private(parts.hostname or ""):
         raise OutboundError("invalid_url", "The URL must begin with https://")
     return parts
-
-
-def _target(parts: SplitResult) -> str:
-    """Return the target of a request in origin-form, which begins with a path (RFC 9112, 3.2.1)."""
-    query = f"?{parts.query}" if parts.query else ""
-    return f"{parts.path or '/'}{query}"
 
 
 def _may_be_private(host: str) -> bool:

@@ -190,12 +190,11 @@ class ToolIndexes:
         index = ToolIndex(in_order, texts_read)
         with self._lock:
             self._indexes[key] = index
-            while len(self._indexes) > 1 and self._size() > MAX_INDEXED:
-                self._indexes.popitem(last=False)
+            size = sum(len(kept.tools) for kept in self._indexes.values())
+            while len(self._indexes) > 1 and size > MAX_INDEXED:
+                _, oldest = self._indexes.popitem(last=False)
+                size -= len(oldest.tools)
         return index
-
-    def _size(self) -> int:
-        return sum(len(index.tools) for index in self._indexes.values())
 
 
 def _shares(tools: Sequence[Texts]) -> dict[str, dict[int, float]]:

@@ -249,13 +249,10 @@ async def contents(frame: Frame, skill: Skill, uri: str, component: Component) -
     ``component`` is the resource of the skill, whose cache hint each of its files has.
     """
     response: ResourceResponse = await frame.exchange.run_hook(_contents, skill, uri)
-    return replace(response, cache=_cache_hint(frame, component))
-
-
-def _cache_hint(frame: Frame, component: Component) -> CacheHint:
-    """The hint of a skill, or of the server: private where not everybody may use the skill."""
     hint = component.cache or frame.server.cache or CacheHint(ttl_ms=0)
-    return hint if component.is_public else replace(hint, scope="private")
+    if not component.is_public:
+        hint = replace(hint, scope="private")
+    return replace(response, cache=hint)
 
 
 def _contents(skill: Skill, uri: str) -> ResourceResponse:

@@ -253,7 +253,9 @@ class ThreadPool(Executor):
         except RuntimeError as error:
             if self._threads:
                 return False
-            if _is_end_of_python(error):
+            # From Python 3.12 on, it is said if Python exits. Otherwise the system has too many
+            # threads, or too little memory, for now.
+            if "shutdown" in str(error):
                 raise PoolEnded("No thread can be started any more") from error
             raise self._not_started() from error
         self._threads.append(thread)
@@ -319,14 +321,6 @@ class ThreadPool(Executor):
             if self._queues and not self._is_waking:
                 self._start_waiting()
             return caller, job
-
-
-def _is_end_of_python(error: RuntimeError) -> bool:
-    """Whether a thread was not started because Python exits, as it says from 3.12 on.
-
-    Otherwise the system has too many threads, or too little memory, for now.
-    """
-    return "shutdown" in str(error)
 
 
 def _run(
