@@ -23,6 +23,7 @@ from django_mcp.contrib.skills.finding import SKILL_FILE, Skill, directory_uri
 from django_mcp.contrib.skills.front_matter import SkillError
 from django_mcp.core.components.base import Component
 from django_mcp.core.components.resource import ResourceComponent
+from django_mcp.core.dispatch import visibility
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import cursors
 from django_mcp.core.protocol.limits import MAX_CURSOR, MAX_URI, cut
@@ -157,14 +158,13 @@ def _page(
 
 def _cache(frame: Frame) -> dict[str, Any]:
     """The hints in place of the server's: lists that depend on the caller are private."""
-    if frame.message.method not in frame.revision.cacheable:
-        return {}
     components = (
         frame.server.components.find(ResourceComponent.kind, skill.uri)
         for skill in SKILLS.of(frame.server).values()
     )
     is_public = all(component is None or component.is_public for component in components)
-    return {} if is_public and frame.principal.selection is None else {"cacheScope": "private"}
+    is_for_all = is_public and frame.principal.selection is None
+    return {} if is_for_all else visibility.private_scope(frame)
 
 
 # The disk is read on a thread.

@@ -151,7 +151,8 @@ class UnserializableResult(TypeError):
 class CacheHint:
     """The cache hints of a response: a time in milliseconds, and a scope.
 
-    Use "public" only where all callers get the same response.
+    Use "public" only where all callers get the same response. That of a server is private for lists
+    and resources that depend on permissions or on the selected groups.
     """
 
     ttl_ms: int

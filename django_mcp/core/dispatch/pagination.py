@@ -48,13 +48,16 @@ async def page(
         shown = shown[:-1]
         name = list_answers.keep(frame, answers) if answers else ""
         next_page["nextCursor"] = cursor_after(frame, kind, [*sort_key(shown[-1]), name])
+    others = next_page
+    if server.cache is not None and (selection is not None or not offered.is_public):
+        others = {**next_page, **visibility.private_scope(frame)}
     revision = frame.revision
     if not frame.exchange.encodes or server.middleware:
         described = [server.components.descriptor(revision, each) for each in shown]
-        return {member: described, **next_page}, frame
+        return {member: described, **others}, frame
     # Nothing reads it before it is sent.
     encoded = PreEncodedList(member, server.components.encoded_list(revision, shown))
-    return {member: encoded, **next_page} if next_page else encoded, frame
+    return {member: encoded, **others} if others else encoded, frame
 
 
 def position(frame: Frame, kind: str) -> tuple[str, ...] | None:

@@ -87,6 +87,13 @@ def in_order(frame: Frame, kind: str, *, loaded_only: bool = False) -> InOrder:
     return InOrder.of(by_key, merged)._replace(is_public=False)
 
 
+def private_scope(frame: Frame) -> dict[str, str]:
+    """The cache scope of a result that depends on its caller, in place of the server's."""
+    if frame.message.method not in frame.revision.cacheable:
+        return {}
+    return {"cacheScope": "private"}
+
+
 def components(frame: Frame, kind: str) -> Sequence[Component]:
     """Return the components of ``kind`` that the connection selects."""
     return in_order(frame, kind).listed

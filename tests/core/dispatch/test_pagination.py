@@ -363,6 +363,21 @@ async def test_all_pages_of_a_list_have_the_same_cache_hint(client_for: ClientFo
     assert [(page["ttlMs"], page["cacheScope"]) for page in pages] == [(9, "public")] * 3
 
 
+@spec("2026/CCH-01")
+async def test_list_that_depends_on_its_caller_is_private(
+    client_for: ClientFor, mcp_version: str
+) -> None:
+    server = many(1, cache=CacheHint(9, "public"))
+    server.tool(name="restricted", permission=lambda frame: True)(nothing)
+
+    async with client_for(server) as client:
+        pages = [await client.request(method) for method in ("tools/list", "prompts/list")]
+
+    scopes = [page.get("cacheScope") for page in pages]
+    is_newest = mcp_version == "2026-07-28"
+    assert scopes == (["private", "public"] if is_newest else [None, None])
+
+
 @spec("TOOL-08")
 async def test_component_names_are_case_sensitive(client_for: ClientFor) -> None:
     server = Server("shop")

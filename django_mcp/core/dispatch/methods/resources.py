@@ -97,6 +97,8 @@ def _result(component: Readable, frame: Frame, value: Any) -> dict[str, Any]:
     elif component.cache is not None:
         # The response may have its own.
         result = {**component.cache.to_protocol(), **result}
+    elif not component.is_public:
+        result = {**visibility.private_scope(frame), **result}
     return result_size.checked(frame, component, result)
 
 

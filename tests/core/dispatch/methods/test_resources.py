@@ -232,6 +232,26 @@ async def test_exception_in_resource_is_logged_and_returns_internal_error(
     assert "xyzzy" in caplog.text
 
 
+@spec("2026/CCH-01")
+async def test_restricted_resource_is_private_unless_its_own_hint_says_otherwise(
+    client_for: ClientFor, mcp_version: str
+) -> None:
+    server = Server("shop", cache=CacheHint(10, "public"))
+    server.resource("shop://open")(lambda: "")
+    server.resource("shop://staff", permission=lambda frame: True)(lambda: "")
+    hint = CacheHint(10, "public")
+    server.resource("shop://shown", permission=lambda frame: True, cache=hint)(lambda: "")
+
+    async with client_for(server) as client:
+        results = [
+            await client.read_resource(f"shop://{name}") for name in ("open", "staff", "shown")
+        ]
+
+    scopes = [result.get("cacheScope") for result in results]
+    is_newest = mcp_version == "2026-07-28"
+    assert scopes == (["public", "private", "public"] if is_newest else [None] * 3)
+
+
 @spec("2026/CCH-01", "2026/CCH-06")
 async def test_cache_hint_of_the_resource_overrides_the_server_default(
     client_for: ClientFor, mcp_version: str
