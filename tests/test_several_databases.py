@@ -232,6 +232,7 @@ async def test_call_is_recorded_once(
 ) -> None:
     monkeypatch.setattr(INSTALLED, "after_call", (recording.record,))
     monkeypatch.setattr(Client, "records_calls", True)
+    recording.QUEUE.waiting.clear()  # Of earlier tests, whose calls nobody has written.
     server = Server("shop")
     server.tool(name="buy")(lambda: "bought")
     async with Client(server, user=ann) as client:

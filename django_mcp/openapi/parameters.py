@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.openapi.schemas import to_json_schema, with_examples
 
@@ -16,6 +17,9 @@ Schema = dict[str, Any]
 QUERY = "query"
 HEADER = "header"
 COOKIE = "cookie"
+OF_PROXIES = ("authorization", "cookie", "forwarded", "host", "remote-user", "x-real-ip")
+"""Headers that say who a caller is, or where they are: no argument sets one."""
+OF_PROXIES_PREFIX = "x-forwarded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +141,26 @@ def several(schema: Schema) -> Schema:
 OF_SEVERAL = "__in"
 DEEP = "deepObject"
 SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
+
+
+def usable(
+    parameters: Iterable[Parameter], secret_headers: Collection[str], where: str
+) -> list[Parameter]:
+    """Return the parameters that may be arguments; raises ConfigurationError for a needed other.
+
+    Credentials, and headers that a proxy sets, are not: a model must not choose them.
+    """
+    kept = []
+    for parameter in parameters:
+        name = parameter.name.lower().replace("_", "-")
+        is_of_proxy = name in OF_PROXIES or name.startswith(OF_PROXIES_PREFIX)
+        is_of_caller = parameter.place == COOKIE or name in secret_headers
+        if is_of_caller or (parameter.place == HEADER and is_of_proxy):
+            if parameter.is_required:
+                raise ConfigurationError(
+                    f"{where} needs the {parameter.place} {parameter.name!r}, which no argument of "
+                    "a tool may be: set it by prepare=…, or leave the operation out"
+                )
+        else:
+            kept.append(parameter)
+    return kept

@@ -17,7 +17,7 @@ from django_mcp.openapi.calls.answers import Answer, echo_of, has_rows, row_fiel
 from django_mcp.openapi.calls.credentials import CallerAccess, FindHeaders
 from django_mcp.openapi.calls.view_call import MULTIPART, ViewCall
 from django_mcp.openapi.document import FORMS, JSON, Described
-from django_mcp.openapi.parameters import COOKIE, HEADER, Parameter
+from django_mcp.openapi.parameters import usable
 from django_mcp.openapi.routes import KEYS as NAMES_OF_KEYS
 from django_mcp.openapi.routes import VARIABLE, Route, argument_schema, of_any_key, routes_at
 
@@ -30,10 +30,6 @@ HINTS: Mapping[str, Mapping[str, bool]] = {
     "delete": {"destructive": True, "idempotent": True},
 }
 """Annotations by method; the effects of a POST are unknown."""
-
-OF_PROXIES = ("authorization", "cookie", "forwarded", "host", "remote-user", "x-real-ip")
-"""Headers that say who a caller is, or where they are: no argument sets one."""
-OF_PROXIES_PREFIX = "x-forwarded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +153,9 @@ def component_of(
 def read(operation: Operation, fixed: Mapping[str, Any]) -> Arguments:
     """Return the arguments of an operation; raises ConfigurationError for an impossible one."""
     described = operation.described
-    kept, many = filters.folded(usable(operation))
+    kept, many = filters.folded(
+        usable(operation.described.parameters, operation.secret_headers, operation.described.where)
+    )
     body, shared = of_body(
         described.body if described.has_body else None,
         described.definitions,
@@ -177,28 +175,6 @@ def read(operation: Operation, fixed: Mapping[str, Any]) -> Arguments:
         variables={name: operation.variables.get(name, name) for name in path},
         fixed=fixed,
     )
-
-
-def usable(operation: Operation) -> list[Parameter]:
-    """Return the parameters that may be arguments; raises ConfigurationError for a needed other.
-
-    Credentials, and headers that a proxy sets, are not: a model must not choose them.
-    """
-    kept = []
-    for parameter in operation.described.parameters:
-        name = parameter.name.lower().replace("_", "-")
-        is_of_proxy = name in OF_PROXIES or name.startswith(OF_PROXIES_PREFIX)
-        is_of_caller = parameter.place == COOKIE or name in operation.secret_headers
-        if is_of_caller or (parameter.place == HEADER and is_of_proxy):
-            if parameter.is_required:
-                needed = f"{parameter.place} {parameter.name!r}"
-                raise ConfigurationError(
-                    f"{operation.described.where} needs the {needed}, which no argument of a tool "
-                    "may be: set it by prepare=…, or leave the operation out"
-                )
-        else:
-            kept.append(parameter)
-    return kept
 
 
 def path_schemas(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, Schema]:

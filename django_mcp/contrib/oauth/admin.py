@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
@@ -30,9 +29,6 @@ from django_mcp.contrib.oauth.models import (
 )
 from django_mcp.runtime.pages import in_words
 from django_mcp.runtime.read_only_admin import ListedLookups, ReadOnlyAdmin
-
-SECRET_OVERLAP = timedelta(days=7)
-"""A secret is accepted for so long after it was replaced."""
 
 
 @admin.register(Consent)
@@ -250,14 +246,14 @@ class MachineClientAdmin(OnlySuperusersChange):
     def replace_secret(
         self, request: HttpRequest, queryset: QuerySet[MachineClient]
     ) -> HttpResponse | None:
-        """Give one client a new secret. The old one is accepted for SECRET_OVERLAP as well."""
+        """Give one client a new secret. The old one is accepted for a while."""
         rows = [*queryset.select_related("application")[:2]]
         if len(rows) != 1 or rows[0].has_keys:
             text = _("Select one client that authenticates by a secret.")
             self.message_user(request, text, messages.ERROR)
             return None
         secret = generate_client_secret()
-        rows[0].rotate_secret(secret, SECRET_OVERLAP)
+        rows[0].rotate_secret(secret)
         self.log_change(request, rows[0], "The secret was replaced.")
         return self._shown(request, rows[0], secret)
 

@@ -39,6 +39,10 @@ def current(model: Any) -> models.QuerySet[Any]:
     return rows
 
 
+SECRET_OVERLAP = timedelta(days=7)
+"""The secret of a machine client is accepted for so long after it was replaced."""
+
+
 class ConsentManager(models.Manager["Consent"]):
     def get_queryset(self) -> models.QuerySet[Consent]:
         return super().get_queryset().using(self._db or router.db_for_write(self.model))
@@ -247,7 +251,7 @@ class MachineClient(models.Model):
         if self.jwks:
             raise_for_keys(self.jwks)
 
-    def rotate_secret(self, secret: str, overlap: timedelta) -> None:
+    def rotate_secret(self, secret: str, overlap: timedelta = SECRET_OVERLAP) -> None:
         """Replace the secret. The one before is accepted for a while, until all use the new one."""
         self.previous_secret = self.application.client_secret
         self.previous_secret_until = timezone.now() + overlap

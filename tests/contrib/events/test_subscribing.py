@@ -21,7 +21,7 @@ from django_mcp.contrib.events import (
     interest,
     occurrences,
     recipients,
-    webhooks,
+    webhook_requests,
 )
 from django_mcp.contrib.events.methods import subscribing
 from django_mcp.contrib.events.models import Interest, Occurrence, Status, Subscription
@@ -50,7 +50,7 @@ def challenged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise errors.CallbackEndpointError("challenge_failed")
         urls.append(url)
 
-    monkeypatch.setattr(webhooks, "verify", verify)
+    monkeypatch.setattr(webhook_requests, "verify", verify)
     return urls
 
 
