@@ -8,8 +8,11 @@ hint to read it, and ``catch_up`` looks at the log now and then, in case the hin
 contains the entry as well: whoever has everything before it need not read the store. Each event
 loop reads a log once, however many streams receive its entries.
 
-Without a store, the announcement is in the message itself: where only one process has clients, and
-where the store did not answer. A worker that misses the message does not learn of the change.
+Where nobody reads the log from the store, and where the store did not answer, the announcement is in
+the message itself. A worker that misses the message does not learn of the change.
+
+Without a channel layer, ``catch_up`` does not look at the log, since this process publishes every
+hint that it receives. What another process has appended is read with the next of them.
 
 A log, as one event loop receives it, is
 
@@ -25,7 +28,7 @@ A log, as one event loop receives it, is
 # 1. Everything up to the position was delivered to the receivers of this event loop, or counts as
 #    changed.
 # 2. A hint is taken without the store only if it continues the position, and no read is in
-#    progress.
+#    progress. Hints of one process may be out of order too: its appends run on several threads.
 # 3. The position moves back where the log has begun anew. Everything counts as changed then.
 # 4. One task reads a log, under a lock that ``open`` holds as well.
 # 5. A read that fails changes nothing, and ``catch_up`` has it repeated.
@@ -47,6 +50,7 @@ from django_mcp.pubsub.publisher import (
     LOG,
     UPDATES,
     is_logged,
+    is_stored,
     log_of,
     of_log,
 )
@@ -108,9 +112,9 @@ class AnnouncementLog:
             if self._is_open:
                 return
             await bus.here().subscribe(of_log(self._server, self._stream), self._receive)
+            if is_stored(self._server, self._stream) and not had_outage(AFTER_OUTAGE):
+                await self._read_end()
             if is_logged():
-                if not had_outage(AFTER_OUTAGE):
-                    await self._read_end()
                 catch_up.here().follow(self._address, self._stream, self._changed)
             self._is_open = True
 
@@ -145,8 +149,6 @@ class AnnouncementLog:
         For a log that was empty it is not known: a number does not say whether it is the first one.
         Then the log is read.
         """
-        if not is_logged():
-            return True  # The hint is from this process, and hints arrive in order.
         before = hint["last"] - len(hint["entries"])
         return self._reader is None and self._position == before
 
