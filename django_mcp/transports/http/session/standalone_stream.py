@@ -6,8 +6,8 @@ server stay in the server's log: the position of a session in it is a part of th
 
 | state | meaning | who moves it |
 |---|---|---|
-| opening | it subscribes, and sends only the start of the response | ``_take``: active |
-| active | the store is not read before the client is initialized | ``initialized``: sending |
+| opening | it subscribes, and sends only the start of the response | ``serve``: active |
+| active | the client is not initialized; what wakes it loads the session | ``_read``: sending |
 | sending | reads the resumed stream, then the log, then the outbox | a newer stream: ended |
 | ended | the reading in progress is finished, and the position is kept | nobody |
 
@@ -247,6 +247,8 @@ class StandaloneStream(SessionStream):
         self._read_soon(session_messages.OUTBOX)
 
     async def _read(self) -> None:
+        if self._active.is_active and not self._session.initialized:
+            await self._load_if_initialized()
         if not self._may_send or not await self._is_of_caller():
             return
         if self._resumed is not None:
@@ -265,6 +267,14 @@ class StandaloneStream(SessionStream):
         except BaseException:
             self._news.add(stream)
             raise
+
+    async def _load_if_initialized(self) -> None:
+        """Look whether the client is initialized by now, because the hint may be lost."""
+        session = await stores.sessions().load(self._session.id)
+        if session is None or session.principal != self.principal.key:
+            self.end()
+        else:
+            self._session = session
 
     async def _is_of_caller(self) -> bool:
         """Whether no principal has taken the session over, whose messages these would be."""

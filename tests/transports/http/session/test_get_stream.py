@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Server, stores
-from django_mcp.core.frame.session import Session, address
+from django_mcp.core.frame.session import Change, Session, address
 from django_mcp.core.protocol.sse import EventId, Parser
 from django_mcp.pubsub import bus, session_messages
 from django_mcp.runtime.store_operations import StoreUnavailable
@@ -27,6 +27,10 @@ from tests.transports.sample_server import Desk
 from tests.waiting import SECONDS, until
 from tests.wire.asgi import AsgiClient
 from tests.wire.messages import NEWEST_SESSION, SESSIONS, STATELESS
+
+
+BEFORE_CHECK = 20.0
+"""Seconds until open streams are not checked yet, which loads their sessions again."""
 
 
 async def ready(desk: Desk, version: str = NEWEST_SESSION, **options: Any) -> AsgiClient:
@@ -178,6 +182,33 @@ async def test_nothing_is_sent_before_the_initialized_notification(desk: Desk) -
         await peer.notify("notifications/initialized")
         assert await stream.methods(3) == INITIAL_NOTIFICATIONS
         assert await has_no_output(stream)
+
+
+async def test_stream_whose_client_is_initialized_elsewhere_sends_although_the_hint_is_lost(
+    desk: Desk,
+) -> None:
+    peer = AsgiClient(desk.server, NEWEST_SESSION)
+    await peer.initialize(ready=False)
+    async with peer.stream() as stream:
+        await stream.event()
+        assert peer.session is not None
+        change = Change("initialized", "set", value=True)
+        await stores.sessions().update(peer.session, [change])
+        await desk.server.asend_notification("x/1", session_id=peer.session)
+        async with asyncio.timeout(BEFORE_CHECK):
+            assert await stream.methods(4) == [*INITIAL_NOTIFICATIONS, "x/1"]
+
+
+async def test_stream_before_initialization_ends_when_its_session_is_gone(desk: Desk) -> None:
+    peer = AsgiClient(desk.server, NEWEST_SESSION)
+    await peer.initialize(ready=False)
+    async with peer.stream() as stream:
+        await stream.event()
+        await stores.sessions().delete(str(peer.session))
+        await desk.server.asend_notification("x/1")
+        async with asyncio.timeout(BEFORE_CHECK):
+            while await stream.event() is not None:
+                pass
 
 
 @spec("LIFE-20")
