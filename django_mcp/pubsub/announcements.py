@@ -48,6 +48,7 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub import bus, catch_up
 from django_mcp.pubsub.publisher import (
     LOG,
+    NUMBERS_PER_SECOND,
     UPDATES,
     is_logged,
     is_stored,
@@ -190,17 +191,22 @@ class AnnouncementLog:
         if position is None:
             self._begin_at(await self._last())
             return
-        store = stores.events()
-        events = await store.after(self._address, self._stream, position) or []
+        events = await self._after(position)
         if not events:
             last = await self._last()
-            if last < position:
-                self._begin_at(last)
-            return
-        is_new = position == 0 and len(events) < store.limit
-        if not is_new and events[0].number != position + 1:
-            self._begin_at(position)  # The log does not have all of it any more.
+            if last > position:
+                # They were appended in between, or have expired.
+                events = await self._after(position)
+            if not events:
+                if last != position:
+                    self._begin_at(last)
+                return
+        if has_gap(position, events):
+            self._begin_at(position)
         self._take(events)
+
+    async def _after(self, position: int) -> list[Event]:
+        return await stores.events().after(self._address, self._stream, position) or []
 
     async def _last(self) -> int:
         return await stores.events().last(self._address, self._stream) or 0
@@ -237,6 +243,22 @@ class AnnouncementLog:
 
 
 NOT_READ = "The log of a server cannot be read; trying again"
+
+
+def has_gap(position: int, events: Sequence[Event]) -> bool:
+    """Whether entries between a position in a log and those read after it are not kept any more.
+
+    The position 0 is that of an empty log, whose first number is not known, but the time. Without
+    the first entry, the log is full, or began before the time to which entries are kept.
+    """
+    if not events:
+        return True
+    first = events[0].number
+    if position:
+        return first != position + 1
+    store = stores.events()
+    oldest = (store.now() - store.lifetime) * NUMBERS_PER_SECOND
+    return len(events) >= store.limit or first < int(oldest)
 
 
 class Announcements:

@@ -203,6 +203,22 @@ async def test_announcements_beyond_the_end_of_the_log_count_as_a_change_of_ever
         assert await stream.methods(1) == [UPDATED]
 
 
+@pytest.mark.parametrize("later", [0, 1])
+async def test_announcements_that_have_expired_unread_count_as_a_change_of_everything(
+    shop: Server, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    """As on a machine that was suspended."""
+    store = stores.events()
+    async with listening(shop) as stream:
+        await update_elsewhere(shop, "shop://other")
+        now = store.now() + store.lifetime + 1
+        monkeypatch.setattr(store, "now", lambda: now)
+        for _ in range(later):
+            await update_elsewhere(shop, "shop://other")
+        assert await stream.methods(1) == [UPDATED]
+        assert await nothing_more(stream)
+
+
 async def test_announcement_while_the_store_is_away_reaches_connected_clients_and_is_logged_once(
     shop: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

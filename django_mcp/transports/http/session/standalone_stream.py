@@ -30,6 +30,8 @@ session is active is decided in ``active_stream``; the states of its response ar
 #    in the session. After a crash, what was sent since is sent again.
 # 6. One task reads, at the pace of the client. Whatever brings news wakes it, and does not send.
 # 7. Only notifications that add nothing when they are repeated may be merged.
+# 8. The log keeps its entries for a while, and a session may be away for longer. A client that
+#    comes back to a gap is told that every list may have changed.
 
 from __future__ import annotations
 
@@ -319,7 +321,8 @@ class StandaloneStream(SessionStream):
         position = self._active.position
         if position is None:
             self._active.position = await publisher.position(self._server)
-            self._write_initial_notifications()
+            if self._server.notify_lists_on_initialize:
+                self._write_list_changes()
             await self._active.renew()
             return
         events = announcements.here().recent_after(self._server, position)
@@ -342,14 +345,14 @@ class StandaloneStream(SessionStream):
         after = position if newest > position else 0
         log = publisher.log_of(self._server)
         events = await stores.events().after(log, publisher.LOG, after) or []
-        if not events:
-            self._active.position = newest
+        if self._active.is_active and announcements.has_gap(position, events):
+            self._active.position = events[0].number - 1 if events else newest
+            self._write_list_changes()
         return events
 
-    def _write_initial_notifications(self) -> None:
-        """Send the first notifications of a session, which replace everything before them."""
-        server = self._server
-        methods = session_messages.advertised(server) if server.notify_lists_on_initialize else []
+    def _write_list_changes(self) -> None:
+        """Announce a change of every list, which replaces what was announced before."""
+        methods = session_messages.advertised(self._server)
         for method in methods:
             # Only the last one is a position to resume at: before it, all are sent again.
             event_id = self._id if method == methods[-1] else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -347,6 +348,66 @@ async def test_event_id_of_another_session_replays_nothing(desk: Desk) -> None:
     async with other.stream(last=first.id) as stream:
         await desk.server.anotify_prompts_list_changed()
         assert await stream.methods(1) == INITIAL_NOTIFICATIONS[2:]
+
+
+# The end of the server's log.
+
+AWAY = 11 * 60.0
+"""Seconds that are longer than the life of an event, and shorter than that of a session."""
+
+
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time() + AWAY
+    for store in (stores.sessions(), stores.events()):
+        monkeypatch.setattr(store, "now", lambda: now)
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+@pytest.mark.parametrize("later", [[], ["x/1"]])
+async def test_client_that_was_away_for_longer_than_the_log_is_told_that_lists_have_changed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_empty: bool, later: list[str]
+) -> None:
+    if not is_empty:
+        await desk.server.asend_notification("x/0")
+    peer = await ready(desk)
+    await read_initial_notifications(peer)
+    await desk.server.anotify_tools_list_changed()
+    pass_time(monkeypatch)
+    for method in later:
+        await desk.server.asend_notification(method)
+    async with peer.stream() as stream:
+        assert await stream.methods(3 + len(later)) == [*INITIAL_NOTIFICATIONS, *later]
+        await desk.server.asend_notification("x/2")
+        assert await stream.methods(1) == ["x/2"]
+        assert await has_no_output(stream)
+
+
+async def test_client_behind_the_beginning_of_the_log_is_told_that_lists_have_changed(
+    desk: Desk, set_constants: SetConstants
+) -> None:
+    set_constants(EVENTS_PER_STREAM=2)
+    peer = await ready(desk)
+    await read_initial_notifications(peer)
+    await desk.server.anotify_tools_list_changed()
+    for number in range(3):
+        await desk.server.asend_notification(f"x/{number}")
+    async with peer.stream() as stream:
+        assert await stream.methods(5) == [*INITIAL_NOTIFICATIONS, "x/1", "x/2"]
+        assert await has_no_output(stream)
+
+
+async def test_client_that_was_away_without_changes_is_told_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await stream.methods(3)
+        await desk.server.asend_notification("x/1")
+        await stream.methods(1)
+    pass_time(monkeypatch)
+    async with peer.stream() as stream:
+        await stream.event()
+        assert await has_no_output(stream)
 
 
 # The stream of a POST.
