@@ -8,8 +8,8 @@ hint to read it, and ``catch_up`` looks at the log now and then, in case the hin
 contains the entry as well: whoever has everything before it need not read the store. Each event
 loop reads a log once, however many streams receive its entries.
 
-Where nobody reads the log from the store, and where the store did not answer, the announcement is in
-the message itself. A worker that misses the message does not learn of the change.
+Where nobody reads the log from the store, and where the store did not answer, the announcement is
+in the message itself. A worker that misses the message does not learn of the change.
 
 Without a channel layer, ``catch_up`` does not look at the log, since this process publishes every
 hint that it receives. What another process has appended is read with the next of them.

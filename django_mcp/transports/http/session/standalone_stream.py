@@ -24,6 +24,9 @@ session is active is decided in ``active_stream``; the states of its response ar
 #    is read; what is published later arrives as a hint, or by ``catch_up``.
 # 3. A message of the outbox moves to the stream of its own in the store before it is sent. So it is
 #    on one stream only, and a client that missed it resumes this stream.
+#    A client that comes back to a stream which was resumed before has read nothing of the streams
+#    that continued it. Their names are in the resumed stream, and what they have moves to the new
+#    one, in the order in which they were opened. Nothing else is read from another stream.
 # 4. An event id has both positions: in the stream itself and in the log of the server. It stands
 #    for everything up to it, and a client that resumes is sent the rest.
 # 5. The position in the log grows with each event that is sent or passed over. ``renew`` keeps it
@@ -77,6 +80,11 @@ NO_POSITION = "n"
 """The position in an event id before the first message of the server's log."""
 
 
+def is_name(data: str) -> bool:
+    """Whether an entry of a stream is the name of one that continues it; messages are JSON."""
+    return data.startswith(PREFIX)
+
+
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
     """A position in a standalone stream: the number of its own event, and the log position."""
@@ -117,6 +125,9 @@ class StandaloneStream(SessionStream):
         self._server = server
         self._may_read = may_read
         self._resumed = resumed
+        """The position after which an earlier stream has to be replayed."""
+        self._continued = "" if resumed is None else resumed.stream
+        """The stream that the client resumes if it comes back now; empty if it is this one."""
         self._name = PREFIX + secrets.token_urlsafe(12)
         self._last = 0
         self._has_unsent = False
@@ -148,7 +159,7 @@ class StandaloneStream(SessionStream):
             # Become the active stream, for the session as it is now.
             session = await self._active.take()
             if session is not None:
-                self._active.start(self._position_in(session))
+                self._active.start(await self._position_in(session))
             self._use(session)
             self._keepalive.start()
             await self.wait_until_closed()
@@ -164,15 +175,19 @@ class StandaloneStream(SessionStream):
             # The server may cancel this task, and the position has to be kept all the same.
             background.spawn(self._close())
 
-    def _position_in(self, session: Session) -> LogPosition:
+    async def _position_in(self, session: Session) -> LogPosition:
         """The position in the server's log where this stream begins.
 
-        A client that resumes the last stream knows it exactly. Otherwise it is the highest one
-        that is known.
+        A client that resumes the last stream knows it exactly, also where it has read nothing of a
+        stream that continued it. Otherwise it is the highest one that is known.
         """
+        previous = self._active.previous
         positions = [self._active.position, session.log_position]
         if self._resumed is not None:
-            if self._active.previous in ("", self._resumed.stream):
+            if previous in ("", self._resumed.stream):
+                return self._resumed.log
+            events = await self._after(self._resumed)
+            if previous in [event.data for event in events]:
                 return self._resumed.log
             positions.append(self._resumed.log)
         return max((position for position in positions if position is not None), default=None)
@@ -253,6 +268,7 @@ class StandaloneStream(SessionStream):
             await self._load_if_initialized()
         if not self._may_send or not await self._is_of_caller():
             return
+        await self._keep_continued()
         if self._resumed is not None:
             await self._replay(self._resumed)
             self._resumed = None
@@ -300,22 +316,53 @@ class StandaloneStream(SessionStream):
             events = await store.after(session, self._name, self._last) or []
         self._has_unsent = True
         events += await store.move(session, session_messages.OUTBOX, self._name)
-        for event in deduplicate(events):
+        messages = [event for event in events if not is_name(event.data)]
+        for event in deduplicate(messages):
             is_permitted = await self._is_permitted(event.data)
             self._last = event.number
             if is_permitted:
-                await self._send_stored(event.data, self._id)
+                await self._send_with_id(event.data)
         self._has_unsent = False
 
+    async def _send_with_id(self, text: str) -> None:
+        await self._send_stored(text, self._id)
+        self._continued = ""
+
+    async def _keep_continued(self) -> None:
+        """Note that this stream continues the resumed one, as long as its client may not know it.
+
+        This keeps the resumed stream as well, which is closed, and would be forgotten.
+        """
+        if self._continued:
+            session = self._session.address
+            await stores.events().append(session, self._continued, [self._name], create=False)
+
     async def _replay(self, position: StreamPosition) -> None:
-        session = self._session.address
         stream = position.stream
-        for event in await stores.events().after(session, stream, position.number) or ():
-            event_id = StreamPosition(stream, event.number, position.log)
-            if await self._is_permitted(event.data):
+        events = await self._after(position)
+        await self._take_over([event.data for event in events if is_name(event.data)])
+        for event in events:
+            if not is_name(event.data) and await self._is_permitted(event.data):
+                event_id = StreamPosition(stream, event.number, position.log)
                 await self._send_stored(event.data, str(event_id))
         if BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS):
             self.enqueue(sse.priming(self._id))
+            self._continued = ""
+
+    async def _after(self, position: StreamPosition) -> list[Event]:
+        session = self._session.address
+        return await stores.events().after(session, position.stream, position.number) or []
+
+    async def _take_over(self, names: Iterable[str]) -> None:
+        """Move what streams have that continued the resumed one to this one, and send it later."""
+        session = self._session.address
+        store = stores.events()
+        waiting = [name for name in dict.fromkeys(names) if name != self._name]
+        numbers = await store.last_of_each([(session, name) for name in waiting]) if waiting else {}
+        for name in waiting:
+            if numbers.get((session, name)):
+                self._has_unsent = True
+                await store.move(session, name, self._name)
 
     async def _send_log(self) -> None:
         position = self._active.position
@@ -333,7 +380,7 @@ class StandaloneStream(SessionStream):
                 return  # The newer stream begins here.
             self._active.position = event.number
             if session_messages.supports(self._session, method_of(event.data)):
-                await self._send_stored(event.data, self._id)
+                await self._send_with_id(event.data)
         if events:
             self._active.position = events[-1].number
 
@@ -357,6 +404,8 @@ class StandaloneStream(SessionStream):
             # Only the last one is a position to resume at: before it, all are sent again.
             event_id = self._id if method == methods[-1] else None
             self.enqueue(sse.event(jsonrpc.encode(jsonrpc.notification(method)), id=event_id))
+        if methods:
+            self._continued = ""
 
     async def _is_permitted(self, text: str) -> bool:
         """Whether the client may still read the resource that a message names (RES-18)."""

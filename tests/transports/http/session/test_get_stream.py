@@ -29,7 +29,6 @@ from tests.waiting import SECONDS, until
 from tests.wire.asgi import AsgiClient
 from tests.wire.messages import NEWEST_SESSION, SESSIONS, STATELESS
 
-
 BEFORE_CHECK = 20.0
 """Seconds until open streams are not checked yet, which loads their sessions again."""
 
@@ -322,6 +321,104 @@ async def test_replayed_events_are_not_replayed_again(desk: Desk) -> None:
         priming = [await stream.event(), await stream.event()]
         assert [event and event.data for event in priming] == ["", ""]
         assert await has_no_output(stream)
+
+
+async def resumed_unread(peer: AsgiClient, last: str) -> None:
+    """Resume a stream over a connection that breaks before its client has read anything."""
+    async with peer.open_get(last=last) as broken:
+        await until(lambda: broken.sent_body)
+        await has_no_output()
+
+
+@spec("T-HTTP-56")
+@pytest.mark.parametrize("version", SESSIONS)
+@pytest.mark.parametrize("times", [1, 3])
+async def test_message_on_a_resumed_stream_that_broke_unread_is_sent_on_the_next_one(
+    desk: Desk, version: str, times: int
+) -> None:
+    peer = await ready(desk, version=version)
+    async with peer.stream() as stream:
+        await stream.methods(3)
+        await desk.server.asend_notification("x/0", session_id=peer.session)
+        first = await stream.data_event()
+    wanted = []
+    for number in range(1, times + 1):
+        wanted.append(f"x/{number}")
+        await desk.server.asend_notification(wanted[-1], session_id=peer.session)
+        await resumed_unread(peer, first.id)
+    async with asyncio.timeout(BEFORE_CHECK), peer.stream(last=first.id) as stream:
+        assert await stream.methods(times) == wanted
+        assert await has_no_output(stream)
+        await desk.server.asend_notification("x/last", session_id=peer.session)
+        last = await stream.data_event()
+        assert json.loads(last.data)["method"] == "x/last"
+    async with peer.stream(last=last.id) as stream:
+        await desk.server.asend_notification("x/new", session_id=peer.session)
+        assert await stream.methods(1) == ["x/new"]
+        assert await has_no_output(stream)
+
+
+async def test_stream_that_is_resumed_again_loses_nothing_of_its_silent_continuation(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a priming event, the client has no id of the second stream for as long."""
+    peer = await ready(desk, version="2025-06-18")
+    async with peer.stream() as stream:
+        await stream.methods(3)
+        await desk.server.asend_notification("x/0", session_id=peer.session)
+        first = await stream.data_event()
+    async with peer.open_get(last=first.id) as broken:
+        await until(lambda: broken.sent_body)
+        start = time.time()
+        for minutes in range(0, 30, 4):
+            now = start + 60 * minutes
+            for store in (stores.sessions(), stores.events()):
+                monkeypatch.setattr(store, "now", lambda now=now: now)
+            (held,) = open_streams.here().streams
+            await held.check()
+            await has_no_output()
+        await desk.server.asend_notification("x/1", session_id=peer.session)
+        await has_no_output()
+    async with asyncio.timeout(BEFORE_CHECK), peer.stream(last=first.id) as stream:
+        assert await stream.methods(1) == ["x/1"]
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+async def test_broadcast_on_an_open_resumed_stream_is_sent_when_the_first_one_is_resumed_again(
+    desk: Desk, version: str
+) -> None:
+    """The second connection is half open: what is written to it reaches nobody."""
+    peer = await ready(desk, version=version)
+    async with peer.stream() as stream:
+        await stream.methods(3)
+        await desk.server.asend_notification("x/0", session_id=peer.session)
+        first = await stream.data_event()
+    async with peer.open_get(last=first.id) as broken:
+        await until(lambda: broken.sent_body)
+        await has_no_output()
+        await desk.server.asend_notification("all/1")
+        await until(lambda: b"all/1" in broken.sent_body)
+        async with asyncio.timeout(BEFORE_CHECK), peer.stream(last=first.id) as stream:
+            assert await stream.methods(1) == ["all/1"]
+            assert await has_no_output(stream)
+
+
+@spec("T-HTTP-57")
+async def test_resumed_stream_replays_nothing_of_one_that_did_not_continue_it(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await stream.methods(3)
+        await desk.server.asend_notification("x/0", session_id=peer.session)
+        first = await stream.data_event()
+    await desk.server.asend_notification("x/1", session_id=peer.session)
+    async with peer.stream() as unrelated:
+        assert await unrelated.methods(1) == ["x/1"]
+        await desk.server.asend_notification("all/1")
+        assert await unrelated.methods(1) == ["all/1"]
+        async with peer.stream(last=first.id) as stream:
+            await desk.server.asend_notification("x/2", session_id=peer.session)
+            assert await stream.methods(1) == ["x/2"]
+            assert await has_no_output(stream)
 
 
 @pytest.mark.parametrize(
