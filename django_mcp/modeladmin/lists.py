@@ -73,7 +73,8 @@ def visit_list(
             raise
         # Some values are refused by the database alone.
         raise ToolError("The list cannot be filtered by these values.") from error
-    if isinstance(_cause(visit.lookup_error), FieldError):
+    wrapped = () if visit.lookup_error is None else visit.lookup_error.args
+    if wrapped and isinstance(wrapped[0], FieldError):
         # Its message lists the fields of the model, also those that nobody is shown.
         raise ToolError("The list has no such filter or page: see the filters of the model.")
     if visit.lookup_error is not None:
@@ -81,11 +82,6 @@ def visit_list(
     if visit.changelist is None:
         raise ToolError("The admin shows a page of its own in place of the list.")
     return visit
-
-
-def _cause(error: Exception | None) -> Any:
-    """Return the error that a change list has wrapped, if it has."""
-    return next(iter(error.args), None) if error is not None else None
 
 
 def filter_query(filters: Filters) -> dict[str, Any]:

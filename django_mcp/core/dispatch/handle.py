@@ -325,16 +325,13 @@ def encode_error(frame: Frame, error: McpError) -> bytes:
         error = InternalError(error.description)
     exchange = frame.exchange
     exchange.error = error
-    exchange.outcome = _outcome_of_error(error)
-    return jsonrpc.encode(jsonrpc.error(frame.message.id, frame.revision.error(error)))
-
-
-def _outcome_of_error(error: McpError) -> str:
-    """How a call has ended that has an error; see ``Exchange.outcome``."""
     if isinstance(error, InternalError):
-        return "server_error"
-    # A client logs in, or obtains a scope, and calls again.
-    return "challenged" if isinstance(error, AuthenticationRequired) else "client_error"
+        exchange.outcome = "server_error"
+    elif isinstance(error, AuthenticationRequired):
+        exchange.outcome = "challenged"  # A client logs in, or obtains a scope, and calls again.
+    else:
+        exchange.outcome = "client_error"
+    return jsonrpc.encode(jsonrpc.error(frame.message.id, frame.revision.error(error)))
 
 
 def _outcome_of(result: Mapping[str, Any]) -> str:
