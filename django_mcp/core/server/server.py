@@ -135,11 +135,11 @@ class Server(Hooks):
         self.requires_request_state = requires_request_state
         self.set_keepalive(keepalive_ms)
         self.set_log_rate_limit(log_rate_limit)
+        created.add(self)  # Not before: one with an invalid option is no server.
 
     def _make_parts(self, capabilities: Json | None) -> None:
         self._info_by_version: dict[str, dict[str, Any]] = {}
         self._state: dict[type, Any] = {}
-        created.add(self)
         self.components: ComponentCollection = ComponentCollection(self)
         self.capabilities = Capabilities(self, capabilities)
         self.notifications = Notifications(self)
