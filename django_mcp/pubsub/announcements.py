@@ -12,7 +12,8 @@ Where nobody reads the log from the store, and where the store did not answer, t
 in the message itself. A worker that misses the message does not learn of the change.
 
 Without a channel layer, ``catch_up`` does not look at the log, since this process publishes every
-hint that it receives. What another process has appended is read with the next of them.
+hint that it receives. The log begins with the first of them; what another process appends after it
+is read with the next one. A read that fails is repeated after a second.
 
 A log, as one event loop receives it, is
 
@@ -31,7 +32,7 @@ A log, as one event loop receives it, is
 #    progress. Hints of one process may be out of order too: its appends run on several threads.
 # 3. The position moves back where the log has begun anew. Everything counts as changed then.
 # 4. One task reads a log, under a lock that ``open`` holds as well.
-# 5. A read that fails changes nothing, and ``catch_up`` has it repeated.
+# 5. A read that fails changes nothing, and is repeated: by ``catch_up``, or by a timer.
 
 from __future__ import annotations
 
@@ -51,7 +52,6 @@ from django_mcp.pubsub.publisher import (
     NUMBERS_PER_SECOND,
     UPDATES,
     is_logged,
-    is_stored,
     log_of,
     of_log,
 )
@@ -113,9 +113,9 @@ class AnnouncementLog:
             if self._is_open:
                 return
             await bus.here().subscribe(of_log(self._server, self._stream), self._receive)
-            if is_stored(self._server, self._stream) and not had_outage(AFTER_OUTAGE):
-                await self._read_end()
             if is_logged():
+                if not had_outage(AFTER_OUTAGE):
+                    await self._read_end()
                 catch_up.here().follow(self._address, self._stream, self._changed)
             self._is_open = True
 
@@ -150,6 +150,8 @@ class AnnouncementLog:
         For a log that was empty it is not known: a number does not say whether it is the first one.
         Then the log is read.
         """
+        if self._position is None and not is_logged():
+            return True  # The first hint of this process, which has not looked at the store.
         before = hint["last"] - len(hint["entries"])
         return self._reader is None and self._position == before
 
@@ -181,9 +183,16 @@ class AnnouncementLog:
                     await self._read()
         except Exception:
             log_repeated(logging.ERROR, NOT_READ, exc_info=True)
-            catch_up.here().read_again(self._address, self._stream)
+            if is_logged():
+                catch_up.here().read_again(self._address, self._stream)
+            else:
+                asyncio.get_running_loop().call_later(AFTER_OUTAGE, self._read_if_used)
         finally:
             self._reader = None
+
+    def _read_if_used(self) -> None:
+        if self.is_used:
+            self._read_soon()
 
     async def _read(self) -> None:
         """Deliver the entries after the position."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from django_mcp import Server
+from django_mcp import Server, stores
 from django_mcp.core.protocol import jsonrpc
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.announcements import MERGE_INTERVAL
+from django_mcp.runtime.store_operations import StoreUnavailable
 from tests.memory_stores import configure
 from tests.wire.asgi import AsgiClient, Exchange
 from tests.wire.messages import NEWEST_SESSION
@@ -42,22 +43,36 @@ async def nothing_more(stream: Exchange) -> bool:
     return stream._outgoing.empty()
 
 
-@pytest.mark.parametrize("is_empty", [True, False])
-async def test_hints_out_of_order_deliver_each_announcement_once(
-    shop: Server, is_empty: bool
-) -> None:
+async def test_hints_out_of_order_deliver_each_announcement_once(shop: Server) -> None:
     """Two threads of the store have answered in another order than they have appended."""
     peer = await ready(shop)
     async with peer.stream() as stream:
         await stream.event()
-        if not is_empty:
-            await shop.asend_notification("x/0")
-            assert await stream.methods(1) == ["x/0"]
+        await shop.asend_notification("x/0")
+        assert await stream.methods(1) == ["x/0"]
         hints = [await append(shop, "x/1"), await append(shop, "x/2")]
         for hint in reversed(hints):
             bus.publish_soon(publisher.of_log(shop, publisher.LOG), hint)
         assert await stream.methods(2) == ["x/1", "x/2"]
         assert await nothing_more(stream)
+
+
+async def test_read_that_fails_is_repeated(shop: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "AFTER_OUTAGE", 0.01)
+    peer = await ready(shop)
+    async with peer.stream() as stream:
+        await shop.asend_notification("x/0")
+        assert await stream.methods(1) == ["x/0"]
+        await append(shop, "x/1")
+        with monkeypatch.context() as failing:
+
+            async def fail(*_: Any) -> Any:
+                raise StoreUnavailable
+
+            failing.setattr(type(stores.events()), "after", fail)
+            await shop.asend_notification("x/2")
+            await asyncio.sleep(0.05)
+        assert await stream.methods(2) == ["x/1", "x/2"]
 
 
 async def test_announcement_without_a_hint_is_delivered_with_the_next_one(shop: Server) -> None:
