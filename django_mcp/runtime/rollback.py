@@ -121,13 +121,16 @@ class HandlerTransaction:
         """End every transaction; then raise the first error, such as a failed commit."""
         self._thread = None
         errors: list[Exception] = []
+        is_marked = any(connection.needs_rollback for connection, _, _ in self._begun)
+        if is_marked and not self._has_failed:
+            # On all databases: a model that repeats the call must not write twice on one of them.
+            errors.append(transaction.TransactionManagementError(ROLLED_BACK))
+            self._rolls_back = True
         for connection, block, is_outermost in reversed(self._begun):
             if is_outermost:
                 # An atomic block of the handler which opened the connection found a transaction
                 # that it had not begun, and left the commit to somebody else.
                 connection.commit_on_exit = True
-            if connection.needs_rollback and not self._has_failed:
-                errors.append(transaction.TransactionManagementError(ROLLED_BACK))
             try:
                 if self._rolls_back:
                     transaction.set_rollback(True, using=connection.alias)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async
-from django.db import connections
+from django.db import IntegrityError, connections, transaction
 
 from django_mcp import Frame, Server
 from tests.by_hand.shop import ELICITS, FORM
@@ -78,3 +79,30 @@ async def test_failed_commit_of_one_database_leaves_the_other_usable(
 
     assert not second.result.get("isError"), "The thread is broken"
     assert await database_sync_to_async(committed)() == [1, 2]
+
+
+async def test_caught_error_of_one_database_loses_the_writes_of_both(
+    two_databases: tuple[str, str], configure: Configure
+) -> None:
+    failing, other = two_databases
+    configure(SYNC_THREAD_POOL_SIZE=1)
+    server = Server("shop")
+
+    @server.tool(requests_input=True)
+    def write_both(frame: Frame) -> str:
+        with connections[other].cursor() as cursor:
+            cursor.execute("INSERT INTO parent VALUES (1)")
+        connections[failing].ensure_connection()
+        # As saving an object does whose row is refused.
+        with suppress(IntegrityError), transaction.mark_for_rollback_on_error(using=failing):
+            raise IntegrityError("The row is there already")
+        return "written"
+
+    def rows() -> list[Any]:
+        with connections[other].cursor() as cursor:
+            cursor.execute("SELECT id FROM parent")
+            return cursor.fetchall()
+
+    reply = await AsgiClient(server, capabilities=ELICITS).tool("write_both")
+    assert reply.result["isError"]
+    assert await database_sync_to_async(rows)() == []
