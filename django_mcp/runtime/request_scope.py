@@ -52,6 +52,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+BUSY_AFTER = 0.05
+"""Seconds after which a thread that has not begun a function runs another one."""
+
+
 class Scope(Protocol):
     """The work for one request."""
 
@@ -276,7 +280,11 @@ class _MiddlewareScope(_RequestScope):
         thread = _asgiref_threads.get(self)
         if thread is None or self.pins:
             return
-        is_free = await _until_closed(thread.submit(connections.close_old_unless_in_transaction))
+        closing = thread.submit(connections.close_old_unless_in_transaction)
+        await asyncio.wait([asyncio.wrap_future(closing)], timeout=BUSY_AFTER)
+        if closing.cancel():
+            return  # An ORM call runs. It may be what waits for the client.
+        is_free = await _until_closed(closing)
         # Meanwhile another task of the request may have begun a handler, or have ended the thread.
         if is_free and not self.pins and _asgiref_threads.get(self) is thread:
             await _end_thread(self)

@@ -333,6 +333,20 @@ class TestConnections:
         await request_scope.run(request)
 
     @pytest.mark.usefixtures("middleware")
+    async def test_request_whose_call_waits_for_its_client_rests_without_its_thread(self) -> None:
+        responded = threading.Event()
+
+        async def request() -> None:
+            asking = asyncio.ensure_future(sync_to_async(responded.wait)(TIMEOUT))
+            await asyncio.sleep(0.01)
+            await request_scope.release_thread()
+            responded.set()
+            assert await asking
+
+        async with asyncio.timeout(TIMEOUT):
+            await request_scope.run(request)
+
+    @pytest.mark.usefixtures("middleware")
     async def test_resting_request_begins_again_with_a_new_connection(self, database: str) -> None:
         async def request() -> None:
             before = await sync_to_async(query)(database)
