@@ -272,8 +272,6 @@ class CacheSessionStore(_InCache, SessionStore):
                 self._renew_if_due(before, stored)
                 self._list_included(before, changes)
                 return before
-            # First, because a session that was taken over is not flushed a second time.
-            self._list_each(after, before.subscriptions - after.subscriptions)
             if self._replace(stored, before, after, text):
                 self._list_included(after, changes)
                 return unpack(text, session_id=session_id)
@@ -284,6 +282,8 @@ class CacheSessionStore(_InCache, SessionStore):
         """Write the next version of a session; False if another worker writes it."""
         is_same_caller = after.counted_as == before.counted_as
         slot = stored.slot if is_same_caller else self._find_slot(after)
+        # Before it is written, because a session that was taken over is not flushed a second time.
+        self._list_each(after, before.subscriptions - after.subscriptions)
         if not self._claim(stored):
             if slot != stored.slot:
                 self._cache.delete(slot)

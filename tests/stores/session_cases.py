@@ -157,11 +157,15 @@ class SessionStoreCases(SessionStoreContract):
     ) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
         used = await created(store, 1)
-        anonymous = await created(store, 2, principal="public:", caller="1.2.3.4", anonymous_at="")
+        subscribed = {"subscriptions": frozenset({"shop://a"})}
+        anonymous = await created(
+            store, 2, principal="public:", caller="1.2.3.4", anonymous_at="", **subscribed
+        )
 
         with pytest.raises(StoreFull):
             await store.update(anonymous.id, anonymous.for_principal("user:7", ""))
 
+        assert await store.subscribers(anonymous.server, "shop://a") == [anonymous.address]
         assert await store.load(used.id) == used
         assert await store.load(anonymous.id) == anonymous
 
