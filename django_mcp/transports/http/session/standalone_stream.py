@@ -179,11 +179,12 @@ class StandaloneStream(SessionStream):
         """The position in the server's log where this stream begins.
 
         A client that resumes the last stream knows it exactly, also where it has read nothing of a
-        stream that continued it. Otherwise it is the highest one that is known.
+        stream that continued it. Otherwise it is the highest one that is known, as for a client
+        that has read the first event alone, which is sent before the position is known.
         """
         previous = self._active.previous
         positions = [self._active.position, session.log_position]
-        if self._resumed is not None:
+        if self._resumed is not None and self._resumed.log is not None:
             if previous in ("", self._resumed.stream):
                 return self._resumed.log
             events = await self._after(self._resumed)
@@ -314,8 +315,10 @@ class StandaloneStream(SessionStream):
         events: list[Event] = []
         if self._has_unsent:
             events = await store.after(session, self._name, self._last) or []
-        self._has_unsent = True
-        events += await store.move(session, session_messages.OUTBOX, self._name)
+        if self._active.is_active:
+            # Later, the messages are for the stream that is active then.
+            self._has_unsent = True
+            events += await store.move(session, session_messages.OUTBOX, self._name)
         messages = [event for event in events if not is_name(event.data)]
         for event in deduplicate(messages):
             is_permitted = await self._is_permitted(event.data)

@@ -403,6 +403,21 @@ async def test_broadcast_on_an_open_resumed_stream_is_sent_when_the_first_one_is
             assert await has_no_output(stream)
 
 
+async def test_client_that_has_read_the_first_event_alone_is_sent_what_it_missed() -> None:
+    """The first event has no position in the log of the server yet."""
+    server = Server("shop", notify_lists_on_initialize=False)
+    server.tool(name="order")(lambda: "ordered")
+    peer = AsgiClient(server, NEWEST_SESSION)
+    await server.asend_notification("x/0")
+    await peer.initialize()
+    async with peer.stream() as stream:
+        first = await stream.event()
+        assert await has_no_output(stream)
+    await server.asend_notification("x/1")
+    async with asyncio.timeout(BEFORE_CHECK), peer.stream(last=first.id) as stream:
+        assert await stream.methods(1) == ["x/1"]
+
+
 @spec("T-HTTP-57")
 async def test_resumed_stream_replays_nothing_of_one_that_did_not_continue_it(desk: Desk) -> None:
     peer = await ready(desk)
