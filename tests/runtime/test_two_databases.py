@@ -101,7 +101,7 @@ async def test_caught_error_of_one_database_loses_the_writes_of_both(
     def rows() -> list[Any]:
         with connections[other].cursor() as cursor:
             cursor.execute("SELECT id FROM parent")
-            return cursor.fetchall()
+            return [*cursor.fetchall()]
 
     reply = await AsgiClient(server, capabilities=ELICITS).tool("write_both")
     assert reply.result["isError"]

@@ -412,6 +412,7 @@ async def test_client_that_has_read_the_first_event_alone_is_sent_what_it_missed
     await peer.initialize()
     async with peer.stream() as stream:
         first = await stream.event()
+        assert first is not None
         assert await has_no_output(stream)
     await server.asend_notification("x/1")
     async with asyncio.timeout(BEFORE_CHECK), peer.stream(last=first.id) as stream:
