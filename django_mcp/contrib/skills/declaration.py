@@ -179,7 +179,11 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 def _resource(skill: Skill, text: SkillText, options: Mapping[str, Any]) -> Component:
     async def read(frame: Frame) -> Response:
-        return await contents(frame, skill, skill.uri, component)
+        # The registered one, which has the scopes that its group needs on the server.
+        registered = frame.server.components.find(ResourceComponent.kind, skill.uri)
+        if registered is None:
+            raise ResourceNotFound
+        return await contents(frame, skill, skill.uri, registered)
 
     component = resource_component(
         read,

@@ -270,12 +270,14 @@ HOUR, MINUTE = CacheHint(ttl_ms=3_600_000, scope="public"), CacheHint(ttl_ms=60_
         ({"cache": MINUTE}, 60_000, "private"),
         ({"cache": CacheHint(ttl_ms=5, scope="public")}, 5, "public"),
         ({"cache": CacheHint(ttl_ms=5, scope="public"), "scopes": ["a"]}, 5, "private"),
+        ({"group": "orders"}, 3_600_000, "private"),
+        ({"group": "catalogue"}, 3_600_000, "public"),
     ],
 )
 async def test_every_file_of_a_skill_has_its_cache_hint_private_unless_everybody_may_use_it(
     folder: Folder, options: Any, ttl_ms: int, scope: str
 ) -> None:
-    server = Server("shop", cache=HOUR)
+    server = Server("shop", cache=HOUR, group_scopes={"orders": "a", "catalogue": []})
     folder.skill("refunds")
     folder.write("refunds/a.md", "A")
     skill("refunds", server=server, **options)
