@@ -35,6 +35,7 @@ from django_mcp.contrib.url_elicitation import links
 from django_mcp.contrib.url_elicitation.links import Link
 from django_mcp.contrib.url_elicitation.models import (
     PageAnswer,
+    current_formats,
     restored_files,
     restored_formats,
 )
@@ -272,7 +273,8 @@ def _result(answer: PageAnswer | ElicitResult[None], page: Page) -> ElicitResult
     content: Any = answer.content if answer.action == "accept" else None
     if isinstance(page, str) or answer.action != "accept":
         return ElicitResult(answer.action, content)  # type: ignore[arg-type]
-    with restored_formats(content["formats"]):
+    # An older process may have stored the answer without them.
+    with restored_formats(content.get("formats") or current_formats()):
         form = page(data=MultiValueDict(content["data"]), files=restored_files(content["files"]))
         if not form.is_valid():
             raise ToolError("What the user entered is not valid any more. Call the tool again.")

@@ -257,6 +257,21 @@ async def test_handler_receives_the_dates_that_the_user_meant(
     assert result.text == "03 April 03 April 01:00"
 
 
+async def test_handler_receives_the_answer_that_an_older_process_stored(ann: User) -> None:
+    visit = visiting(ann, VALID, [])
+
+    async def answer(request: dict[str, Any]) -> Any:
+        given = await visit(request)
+        row = await PageAnswer.objects.aget()
+        del (content := row.content)["formats"]
+        row.encrypted_content = row.encrypt(content)
+        await row.asave()
+        return given
+
+    async with Client(bank(), version=STATELESS, user=ann, elicitation=answer) as client:
+        assert (await client.call_tool("pay")).text == PAID
+
+
 @BOTH
 async def test_handler_receives_all_parts_of_a_widget(version: str, ann: User) -> None:
     sent = {
