@@ -54,6 +54,13 @@ class Counts:
         if group.is_error:
             self.errors += group.number
 
+    def merge(self, other: Counts) -> None:
+        self.calls += other.calls
+        self.errors += other.errors
+        self.by_class += other.by_class
+        self.bytes += other.bytes
+        self.responses += other.responses
+
     @property
     def error_rate(self) -> str:
         """The share of errors, such as "2.5 %"; "" without errors."""
@@ -86,6 +93,7 @@ class Line(NamedTuple):
     kind: str
     counts: Counts
     filters: Mapping[str, str]
+    """Empty where no filters find them."""
 
 
 @dataclass(frozen=True)
@@ -248,13 +256,22 @@ def _largest(counted: Mapping[Any, Counts]) -> list[tuple[Any, Counts]]:
 def _user_lines(counted: list[tuple[Any, Counts]], since: Mapping[str, str]) -> list[Line]:
     # The other manager may hide some, such as those who are deactivated.
     users = get_user_model()._base_manager.in_bulk([key for key, _counts in counted if key])
-    lines = []
-    for key, counts in counted:
-        user = users.get(key)
-        name = NOBODY if user is None else user.get_username()
-        username = NONE if user is None else user.get_username()
-        lines.append(Line(name, "", "", counts, {**since, "user": username}))
-    return lines
+    names = {key: user.get_username() for key, user in users.items()}
+    lines = [
+        Line(names[key], "", "", counts, {**since, "user": names[key]})
+        for key, counts in counted
+        if key in names
+    ]
+    others = [entry for entry in counted if entry[0] not in names]
+    if others:
+        # The keys of deleted users stay in another database, where no filter knows them.
+        are_found = all(key is None for key, _counts in others)
+        total = Counts()
+        for _key, counts in others:
+            total.merge(counts)
+        filters = {**since, "user": NONE} if are_found else {}
+        lines.append(Line(NOBODY, "", "", total, filters))
+    return sorted(lines, key=lambda line: -line.counts.calls)
 
 
 NOBODY = _("anonymous, or not a user")

@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_mcp.admin import call_numbers
+from django_mcp.contrib.call_log import dashboard
 from django_mcp.contrib.call_log.models import Call
 from tests.databases import scratch_database
 
@@ -102,6 +103,24 @@ def test_call_of_a_user_who_was_deleted_shows_the_principal(manager: Browser) ->
     assert page.status_code == 200
     assert exported(manager)[0]["user"] == ""
     assert [client.user for client in call_numbers.stateless_clients()] == [principal]
+
+
+def test_calls_of_deleted_users_are_one_line_of_the_dashboard_without_a_link(
+    manager: Browser,
+) -> None:
+    users = [User.objects.create_user(name) for name in ("ann", "ben", "eve")]
+    for user in users:
+        call_of(user)
+    call_of(users[2])
+    with connections["default"].execute_wrapper(without_calls):
+        users[0].delete()
+        users[1].delete()
+
+    lines = [(str(line.name), line.counts.calls) for line in dashboard.read(7).users]
+    assert sorted(lines) == [("anonymous, or not a user", 2), ("eve", 2)]
+    page = manager.get(reverse("admin:django_mcp_calls_dashboard")).text
+    assert '<th scope="row">anonymous, or not a user</th>' in page
+    assert "user=eve" in page
 
 
 def without_calls(execute: Any, sql: str, *arguments: Any) -> Any:
