@@ -9,6 +9,7 @@ import pytest
 from django.template.loader import render_to_string
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from django_mcp.ui.base import FRAGMENT
 from django_mcp.ui.views import PAGE
@@ -175,6 +176,18 @@ def test_button_is_pressed_once_while_its_call_runs(host: ScriptedHost) -> None:
     assert len(calls(host, 1)) == 1
 
 
+def test_form_is_sent_once_by_two_enters_while_its_call_runs(host: ScriptedHost) -> None:
+    form = '<form data-mcp-tool="add"><input name="text" value="a"></form><p>Add</p>'
+    host.open(page(), sandbox="allow-scripts allow-forms")
+    host.show(form)
+    host.wait_for_text("p", "Add")
+    with host.view() as view:
+        view.find_element(By.NAME, "text").send_keys(Keys.ENTER, Keys.ENTER)
+    host.wait_for_rest()
+
+    assert len(calls(host, 1)) == 1
+
+
 @spec("apps-13")
 def test_message_of_another_window_is_ignored(host: ScriptedHost) -> None:
     host.open(page())
@@ -267,6 +280,49 @@ def test_older_result_does_not_replace_a_newer_one(host: ScriptedHost) -> None:
     host.wait_for_rest()
 
     assert host.view_text("p") == "Newer"
+
+
+FAILURES = [
+    {"error": {"code": -32000, "message": "Not saved."}},
+    {"result": {"content": [{"type": "text", "text": "Not saved."}], "isError": True}},
+]
+
+
+def two_calls(host: ScriptedHost) -> list[Any]:
+    """Press two buttons with one target; return the ids of their calls."""
+    host.open(page(f"{BUTTONS}<main data-mcp-fragment></main>"))
+    host.show("<p>First</p>")
+    host.wait_for_text("main", "First")
+    host.click("#a")
+    host.click("#b")
+    return [message["id"] for message in host.wait_for("tools/call", 2)]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_older_result_does_not_replace_a_newer_failure(
+    host: ScriptedHost, failure: dict[str, Any]
+) -> None:
+    older, newer = two_calls(host)
+    host.send(id=newer, **failure)
+    host.wait_for_text("[role=alert]", "Not saved.")
+    host.send(id=older, result={"content": [], "_meta": {FRAGMENT: "<p>Older</p>"}})
+    host.wait_for_rest()
+
+    assert "Not saved." in host.view_text("main")
+    assert "Older" not in host.view_text("main")
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_older_failure_of_another_button_is_shown_beside_a_newer_result(
+    host: ScriptedHost, failure: dict[str, Any]
+) -> None:
+    older, newer = two_calls(host)
+    host.send(id=newer, result={"content": [], "_meta": {FRAGMENT: "<p>Newer</p>"}})
+    host.wait_for_text("main", "Newer")
+    host.send(id=older, **failure)
+    host.wait_for_text("[role=alert]", "Not saved.")
+
+    assert "Newer" in host.view_text("main")
 
 
 def test_result_without_a_fragment_is_shown_as_text(host: ScriptedHost) -> None:

@@ -18,6 +18,7 @@
   const pending = new Map();
   const started = new WeakMap();
   const shown = new WeakMap();
+  const chosen = new WeakMap();
   let lastId = 0;
   let lastCall = 0;
   let size = {};
@@ -239,29 +240,34 @@
     return { ...declared[0], ...sent, ...declared[1] };
   }
 
-  async function run(element, submitter) {
+  async function run(element, submitter, isByField = false) {
     const tool = attribute(submitter, "tool") || attribute(element, "tool");
-    // A form without a button is sent by a changed field: the last choice must win, even now.
-    const button = submitter ?? (element instanceof HTMLFormElement ? null : element);
+    // A changed field sends its form even while a call runs: the last choice must win.
+    const button = isByField ? null : submitter ?? element;
     const target = targetOf(button ?? element);
     if (button?.getAttribute("aria-disabled") === "true") return;
     const call = (lastCall += 1);
     button?.setAttribute("aria-disabled", "true");
     target?.setAttribute("aria-busy", "true");
     if (target) started.set(target, call);
-    // The result of an older call must not replace that of a newer one.
+    if (isByField) chosen.set(element, call);
+    // The result of an older call must not replace that of a newer one, or its failure.
     const isOutdated = () => target && call < (shown.get(target) ?? 0);
+    const isOvertaken = () => isByField && chosen.get(element) !== call;
     document.querySelectorAll("[data-mcp-error]").forEach((it) => (it.hidden = true));
     try {
       const result = await callTool(tool, argumentsOf(element, submitter)).catch((error) => {
         if (error.result) return error.result;
         throw error;
       });
+      if (result.isError && (isOutdated() || isOvertaken())) throw new Error(textOf(result));
       if (isOutdated()) return;
       if (target) shown.set(target, call);
       show(result, target);
     } catch (error) {
-      if (!isOutdated()) showError(error.message, target);
+      if (isOvertaken()) return;
+      if (target && !isOutdated()) shown.set(target, call);
+      showError(error.message, target);
     } finally {
       button?.removeAttribute("aria-disabled");
       if (started.get(target) === call) target?.removeAttribute("aria-busy");
@@ -275,7 +281,8 @@
     // The page has no address to which a form could be sent.
     event.preventDefault();
     if (defaultPrevented) return;
-    if (attribute(form, "tool") || attribute(submitter, "tool")) run(form, submitter);
+    const isByField = !submitter && !event.isTrusted;
+    if (attribute(form, "tool") || attribute(submitter, "tool")) run(form, submitter, isByField);
   });
 
   // Some hosts allow no forms: then the browser sends no event, so the button does.
