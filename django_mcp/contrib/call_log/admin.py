@@ -410,6 +410,4 @@ def _add_user_names(rows: Sequence[Call]) -> None:
 
 def _with_urls(listed: str, lines: list[L]) -> list[tuple[L, str]]:
     """The lines with the URLs of their calls; "" for a line without filters."""
-    return [
-        (line, f"{listed}?{urlencode(line.filters)}" if line.filters else "") for line in lines
-    ]
+    return [(line, f"{listed}?{urlencode(line.filters)}" if line.filters else "") for line in lines]
