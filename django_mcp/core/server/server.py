@@ -114,9 +114,7 @@ class Server(Hooks):
         view_middleware: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        self._make_parts(capabilities)
-        self.name = name
-        self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
+        self._make_parts(name, version, capabilities)
         self.describe(title=title, description=description, icons=[*icons] or None)
         self.describe(websiteUrl=website_url, repository=repository)
         self.path = f"/{name}" if path is None else path
@@ -137,7 +135,9 @@ class Server(Hooks):
         self.set_log_rate_limit(log_rate_limit)
         created.add(self)  # Not before: one with an invalid option is no server.
 
-    def _make_parts(self, capabilities: Json | None) -> None:
+    def _make_parts(self, name: str, version: str | None, capabilities: Json | None) -> None:
+        self.name = name
+        self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
         self._info_by_version: dict[str, dict[str, Any]] = {}
         self._state: dict[type, Any] = {}
         self.components: ComponentCollection = ComponentCollection(self)
