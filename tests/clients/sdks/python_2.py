@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from mcp import Client, StdioServerParameters
+from mcp.client import session
 from mcp.client.context import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
@@ -33,6 +34,9 @@ from tests.clients.sdks.control import (
     run_commands,
     write_line,
 )
+
+# Over stdio, the client waits for the start of the server, then falls back to an older revision.
+session.DISCOVER_TIMEOUT_SECONDS = 180.0
 
 REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
 
