@@ -55,6 +55,8 @@ from django_mcp.tasks.database_clock import Now
 
 TABLE = "task"
 """The name for the encryption of columns."""
+ENCRYPTED = ("inputs", "messages", "outcome")
+"""The encrypted columns, besides that of the call."""
 LOST: Json = {"code": -32603, "message": "The process that ran this task has stopped"}
 NOT_STARTED: Json = {
     "code": -32603,
@@ -315,7 +317,7 @@ class TaskStore:
         if after is not None:
             rows = rows.filter(_after(after))
         page = list(rows[: limit + 1])
-        shown = [self._present(row) for row in page]
+        shown = [self._listed(row) for row in page]
         if len(page) <= limit:
             return shown, None
         last = page[limit - 1]
@@ -383,6 +385,14 @@ class TaskStore:
         """Return the task, after ``_settle``."""
         return self._settle(row) or self._task(row)
 
+    def _listed(self, row: McpTask) -> Task:
+        """``_present``; without its texts and its result if they cannot be decrypted."""
+        try:
+            return self._present(row)
+        except ValueError:
+            _empty(row, ENCRYPTED)
+            return self._task(row)
+
     def _settle(self, row: McpTask) -> Task | None:
         """End a task that is past its deadline, or has lost its lease; None for any other.
 
@@ -410,7 +420,8 @@ class TaskStore:
         else:
             is_started = row.started_at is not None or bool(row.lease_owner)
             end = partial(tasks.fail, error=LOST if is_started else NOT_STARTED)
-        columns = {"lease_owner": "", **_emptied(row)}
+        # The end needs neither, and the row can be read again after it.
+        columns = {"lease_owner": "", **_empty(row, ("inputs", "messages"))}
         return self._apply(row, end, columns, only=is_over).after
 
     def _apply(
@@ -489,13 +500,10 @@ def outcome_of(row: McpTask) -> dict[str, Any]:
     return outcome
 
 
-def _emptied(row: McpTask) -> dict[str, str]:
-    """Empty what cannot be decrypted in a row that time ends; return these columns.
-
-    SECRET_KEY was changed. The end needs neither, and the row can be read again after it.
-    """
+def _empty(row: McpTask, names: Iterable[str]) -> dict[str, str]:
+    """Empty the columns that cannot be decrypted, and return them: SECRET_KEY was changed."""
     columns: dict[str, str] = {}
-    for column in ("inputs", "messages"):
+    for column in names:
         try:
             _decrypted(row, column, None)
         except ValueError:

@@ -291,6 +291,22 @@ async def test_cursor_of_no_page_lists_nothing() -> None:
     assert await store.page("ada", ["work"], ("yesterday", "x"), 10) == ([], None)
 
 
+@pytest.mark.django_db(transaction=True)
+async def test_page_has_a_task_that_cannot_be_decrypted_without_its_result(settings: Any) -> None:
+    store = make_store()
+    ended = await store.create(new(), lease_owner="one", is_started=True)
+    await store.change(ended.id, lambda task: tasks.complete(task, {"content": []}))
+    settings.SECRET_KEY = "another key"
+    other = await store.create(new(), lease_owner=None, is_started=False)
+
+    listed, _last = await store.page("ada", ["work"], None, 10)
+
+    assert [(task.id, task.status, task.result) for task in listed] == [
+        (ended.id, Status.COMPLETED, None),
+        (other.id, Status.WORKING, None),
+    ]
+
+
 async def lose(store: TaskStore, lease_owner: str | None) -> str:
     """The id of a task that the next read fails: its owner has died after an input request.
 
