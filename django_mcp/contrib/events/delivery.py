@@ -69,6 +69,7 @@ import random
 import secrets
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -117,6 +118,8 @@ SUSPEND_AFTER = timedelta(hours=24)
 """How long nothing may succeed until a subscription is suspended."""
 CONCURRENCY = 8
 """Subscriptions that one process delivers to at once."""
+MAX_OF_CALLER = 6
+"""Those of one caller among them: slow receivers of theirs do not hold up everybody else's."""
 TURN = 50
 """Messages of one subscription, before others have their turn."""
 BATCH = 50
@@ -178,21 +181,38 @@ def has_work() -> bool:
     return with_work().exists()
 
 
-def claim(most: int) -> list[Subscription]:
-    """Lease up to so many subscriptions, those that have waited longest first."""
+def claim(most: int, running: Sequence[Subscription] = ()) -> list[Subscription]:
+    """Lease up to so many subscriptions, those that have waited longest first.
+
+    With those that are ``running``, one caller has at most MAX_OF_CALLER.
+    """
     occurrences.number()
     order = F("next_attempt_at").asc(nulls_first=True)
-    candidates = with_work().order_by(order, "created_at").values_list("pk", flat=True)
+    waiting = with_work().order_by(order, "created_at").values_list("pk", "counted_by")
+    by_caller = Counter(row.counted_by for row in running)
     claimed: list[Subscription] = []
-    # Others look at the same rows at the same time.
-    for key in candidates[: 2 * most]:
-        owner = secrets.token_urlsafe(16)
-        row = Subscription.objects.current().due().order_by().filter(pk=key)
-        if row.update(lease_owner=owner, lease_until=database_clock.after(LEASE)):
-            claimed += Subscription.objects.current().filter(pk=key, lease_owner=owner)
-        if len(claimed) == most:
+    while len(claimed) < most:
+        full = [caller for caller, number in by_caller.items() if number >= MAX_OF_CALLER]
+        # Others look at the same rows at the same time.
+        candidates = list(waiting.exclude(counted_by__in=full)[: 2 * most])
+        before = len(claimed)
+        for key, caller in candidates:
+            if len(claimed) < most and by_caller[caller] < MAX_OF_CALLER:
+                leased = _lease(key)
+                by_caller[caller] += len(leased)
+                claimed += leased
+        if len(claimed) == before or len(candidates) < 2 * most:
             break
     return claimed
+
+
+def _lease(key: str) -> list[Subscription]:
+    """Lease a subscription: it alone, or nothing if another process was faster."""
+    owner = secrets.token_urlsafe(16)
+    row = Subscription.objects.current().due().order_by().filter(pk=key)
+    if not row.update(lease_owner=owner, lease_until=database_clock.after(LEASE)):
+        return []
+    return list(Subscription.objects.current().filter(pk=key, lease_owner=owner))
 
 
 # The turn of a subscription.
@@ -474,7 +494,7 @@ class Deliverer:
         if self._is_running:
             return
         self._is_running = True
-        turns: set[asyncio.Task[None]] = set()
+        turns: dict[asyncio.Task[None], Subscription] = {}
         try:
             await self._run(turns)
         except Exception:
@@ -489,20 +509,21 @@ class Deliverer:
             for turn in turns:
                 turn.cancel()
 
-    async def _run(self, turns: set[asyncio.Task[None]]) -> None:
+    async def _run(self, turns: dict[asyncio.Task[None], Subscription]) -> None:
         is_idle = False
         while turns or not is_idle:
             self._woken.clear()
             is_idle = True
             free = CONCURRENCY - len(turns)
             if free and not self.is_stopping:
-                claimed = await _in_thread(claim, free)
-                turns |= {background.create_task(Turn(row, self._is_over).run()) for row in claimed}
+                for row in await _in_thread(claim, free, list(turns.values())):
+                    turns[background.create_task(Turn(row, self._is_over).run())] = row
             if turns:
                 waking = asyncio.ensure_future(self._woken.wait())
                 done, _ = await asyncio.wait({*turns, waking}, return_when="FIRST_COMPLETED")
                 waking.cancel()
-                turns -= done
+                for turn in [turn for turn in turns if turn in done]:
+                    del turns[turn]
                 await asyncio.sleep(PAUSE)
                 is_idle = False
             elif self._woken.is_set() and not self.is_stopping:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -328,6 +328,24 @@ async def test_leased_subscription_is_left_to_its_deliverer(
     assert texts(receiver) == ["one"]
 
 
+async def test_one_caller_leaves_deliveries_at_once_to_others(
+    server: Server, noted: Event, ann: User, bob: User, receiver: FakeReceiver
+) -> None:
+    desks = [str(number) for number in range(delivery.CONCURRENCY)]
+    for desk in desks:
+        await subscribed(server, ann, receiver, arguments={"desk": desk})
+    await subscribed(server, bob, receiver, arguments={"desk": desks[0]})
+    for desk in desks:
+        await emit(noted, "one", desk=desk)
+
+    claimed = await sync_to_async(delivery.claim)(delivery.CONCURRENCY)
+    further = await sync_to_async(delivery.claim)(1, claimed)
+
+    of_ann = [row for row in claimed if row.user_key == str(ann.pk)]
+    assert (len(of_ann), len(claimed)) == (delivery.MAX_OF_CALLER, delivery.MAX_OF_CALLER + 1)
+    assert further == []
+
+
 async def test_several_deliverers_send_each_event_once_and_in_order(
     server: Server, noted: Event, ann: User, receiver: FakeReceiver
 ) -> None:
@@ -609,7 +627,7 @@ async def test_claim_that_fails_leaves_the_outcome_of_a_running_turn(
         may_answer.wait(10)
         return 200
 
-    def fail(most: int) -> list[Subscription]:
+    def fail(most: int, running: Sequence[Subscription]) -> list[Subscription]:
         raise OperationalError("database is locked")
 
     receiver.status = answer
