@@ -282,8 +282,13 @@ async def test_query_selects_components(transport: Any) -> None:
 def test_query_is_refused_where_it_selects_nothing() -> None:
     with pytest.raises(ValueError, match="write groups"):
         Client(small(), query="group=counter")
-    with pytest.raises(ValueError, match="stdio does not have"):
-        Client(small(), transport="stdio", query="groups=counter")
+    for facts in (
+        {"query": "groups=counter"},
+        {"headers": {"x-name": "bob"}},
+        {"session": object()},
+    ):
+        with pytest.raises(ValueError, match="stdio does not have"):
+            Client(small(), transport="stdio", **facts)
 
 
 @pytest.mark.parametrize(

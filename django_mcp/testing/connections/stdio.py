@@ -29,8 +29,10 @@ class StdioConnection(Connection):
     name = "stdio"
 
     def __init__(self, facts: Facts, listener: Client) -> None:
-        if facts.query:
-            raise ValueError("A query is a part of a URL, which stdio does not have")
+        if facts.query or facts.headers or facts.session is not None:
+            raise ValueError(
+                "Query, headers and session are those of an HTTP request, which stdio does not have"
+            )
         super().__init__(facts, listener)
         self.strays: list[Message] = []
         """Responses to unknown requests."""
