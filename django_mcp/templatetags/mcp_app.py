@@ -26,6 +26,8 @@ register = template.Library()
 # Within strings and regular expressions, where they may occur, the escaped forms mean the same.
 CLOSING = re.compile(r"</(?=script|style)|<!--", re.IGNORECASE)
 ESCAPED = {"</": r"<\/", "<!--": r"<\!--"}
+MAX_SAFE_INTEGER = 2**53
+"""Up to here, the numbers of JavaScript have each integer."""
 
 
 @register.simple_tag
@@ -75,6 +77,17 @@ def _escaped(data: bytes) -> str:
 def mcp_arguments(**arguments: Any) -> SafeString:
     """Return the attribute with the arguments of a call, for a button or a form.
 
-    Values are JSON, so that none of them can add an argument or change another one.
+    Values are JSON, so that none of them can add an argument or change another one. An integer that
+    a browser would round is a text, as a number that is typed into a field.
     """
-    return format_html('data-mcp-arguments="{}"', json.dumps(arguments, cls=DjangoJSONEncoder))
+    text = json.dumps(_exact(arguments), cls=DjangoJSONEncoder)
+    return format_html('data-mcp-arguments="{}"', text)
+
+
+def _exact(value: Any) -> Any:
+    """Return a value with its integers as the numbers of a browser have them, or as texts."""
+    if isinstance(value, dict):
+        return {name: _exact(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(item) for item in value]
+    return str(value) if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER else value

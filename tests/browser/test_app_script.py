@@ -165,6 +165,20 @@ def test_last_choice_wins_while_a_call_runs(host: ScriptedHost) -> None:
     assert host.view_text("main") == "All"
 
 
+def test_enter_in_a_changed_field_that_submits_its_form_calls_once(host: ScriptedHost) -> None:
+    field = '<input name="text" data-mcp-submit>'
+    form = f'<form data-mcp-tool="add">{field}<button name="by" value="enter">Add</button></form>'
+    host.open(page(), sandbox="allow-scripts allow-forms")
+    host.show(form)
+    host.wait_for_text("form", "Add")
+    with host.view() as view:
+        view.find_element(By.NAME, "text").send_keys("a", Keys.ENTER)
+    host.wait_for_rest()
+
+    (call,) = calls(host, 1)
+    assert call["arguments"] == {"text": "a", "by": "enter"}
+
+
 def test_button_is_pressed_once_while_its_call_runs(host: ScriptedHost) -> None:
     host.open(page())
     host.show(FORM)

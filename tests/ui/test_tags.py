@@ -86,6 +86,13 @@ def test_arguments_may_be_dates_decimals_and_lists() -> None:
 VALUES = {"on": date(2026, 7, 28), "price": Decimal("1.50"), "lines": [1, None]}
 
 
+def test_integer_that_a_browser_would_round_is_sent_as_text() -> None:
+    html = render("{% mcp_arguments at=at %}", at={"ids": [2**53, 2**53 + 1, -(2**60)], "on": True})
+
+    ((_, arguments),) = attributes_of(f"<form {html}></form>")
+    assert arguments == {"at": {"ids": [2**53, str(2**53 + 1), str(-(2**60))], "on": True}}
+
+
 def attributes_of(html: str) -> list[tuple[str, Any]]:
     """The elements, each with the arguments of its call, which is its only attribute."""
     elements: list[tuple[str, Any]] = []

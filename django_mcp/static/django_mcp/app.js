@@ -19,6 +19,7 @@
   const started = new WeakMap();
   const shown = new WeakMap();
   const chosen = new WeakMap();
+  const changed = new WeakMap();
   let lastId = 0;
   let lastCall = 0;
   let size = {};
@@ -278,6 +279,7 @@
 
   document.addEventListener("submit", (event) => {
     const { target: form, submitter, defaultPrevented } = event;
+    clearTimeout(changed.get(form));
     // The page has no address to which a form could be sent.
     event.preventDefault();
     if (defaultPrevented) return;
@@ -308,8 +310,12 @@
     event.preventDefault();
   });
 
+  // Enter changes the field, and then submits the form itself: one call, by what it submits.
   document.addEventListener("change", ({ target: field }) => {
-    if (attribute(field.form, "tool") && attribute(field, "submit") !== null) submit(field.form);
+    const { form } = field;
+    if (!attribute(form, "tool") || attribute(field, "submit") === null) return;
+    clearTimeout(changed.get(form));
+    changed.set(form, setTimeout(() => submit(form)));
   });
 
   // The handshake.
