@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -76,6 +77,21 @@ def test_handler_that_may_send_notifications_runs_in_the_pool(asked: dict[str, s
         assert not any(places)
         assert call()
         assert not call(**asked)
+
+
+def test_call_on_the_waiting_thread_leaves_nothing_to_the_garbage_collector() -> None:
+    with served(is_here) as call:
+        for _ in range(PROVEN + 1):
+            call()
+        gc.collect()
+        gc.disable()
+        try:
+            assert call()
+            left = gc.collect()
+        finally:
+            gc.enable()
+
+    assert left == 0
 
 
 class Clock:

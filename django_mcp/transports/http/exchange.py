@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar
@@ -70,6 +70,7 @@ from django_mcp.transports.loop_exchange import LoopExchange
 
 logger = logging.getLogger("django_mcp")
 
+T = TypeVar("T")
 Written = TypeVar("Written", bytes, dict[str, Any])
 
 WAIT_FOR_LOOP_EVERY = 500
@@ -133,6 +134,8 @@ class HttpExchange(LoopExchange):
     """The id of the message, once it is parsed."""
     listens = False
     """Whether it is a request to listen: its progress and logs are not sent (SUB-08)."""
+    waiting_handler: Hashable = None
+    """The key of a handler which may run on the thread of a WSGI server, if it is fast."""
     _in_flight: CallsInFlight
     _has_responded = False
     """Whether a message for the ASGI server was sent: an error is then raised for it."""
@@ -394,8 +397,16 @@ class HttpExchange(LoopExchange):
         """Let a tool run on the thread of the server, if it sends nothing before its result."""
         call = frame.message
         if call.method == "tools/call" and self.is_silent(frame):
-            handler = (self.server, call.params.get("name"))
-            self.in_pool = self.scope[WAITING_THREAD].runner(self, handler)
+            self.waiting_handler = (self.server, call.params.get("name"))
+
+    def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
+        """Run a synchronous handler: on the thread of the server, where it may, or in a pool."""
+        request_scope.begin_handler()
+        # A call that may go on as a task has threads of its own.
+        if self.waiting_handler is not None and self.in_pool is LoopExchange.in_pool:
+            run = self.scope[WAITING_THREAD].run
+            return run(self, self.waiting_handler, function, *args)  # type: ignore[no-any-return]
+        return self.in_pool(function, *args)
 
     def is_silent(self, frame: Frame) -> bool:
         """Whether the client of a call has asked for neither progress nor log messages."""

@@ -21,8 +21,7 @@ the handler takes the time: that in the queue of the pool does not count.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
-from functools import partial
+from collections.abc import Callable, Hashable
 from time import monotonic, thread_time
 from typing import Any, TypeVar
 
@@ -41,17 +40,12 @@ MOST = 10_000
 """Handlers with counted calls."""
 
 
-def runner(exchange: LoopExchange, handler: Hashable) -> Callable[..., Awaitable[Any]]:
-    """Return the function that runs a handler on this thread, or in the pool.
-
-    To be called for a call that sends nothing before its response.
-    """
-    return partial(_run, exchange, handler)
-
-
-async def _run(
+async def run(
     exchange: LoopExchange, handler: Hashable, function: Callable[..., T], /, *args: Any
 ) -> T:
+    """Run a handler on this thread, or in the pool; for calls that send nothing before their
+    response.
+    """
     loop = exchange.loop
     try:
         if _fast_calls.get(handler, 0) >= PROVEN and pools.may_run_here(loop):
