@@ -209,9 +209,11 @@ class ComponentAdmin(RegistryAdmin):
         self, request: HttpRequest, context: Any, *args: Any, obj: Any = None, **kwargs: Any
     ) -> HttpResponse:
         from django_mcp.admin import call_numbers, component_page
+        from django_mcp.admin.try_it.targets import TARGETS
 
         entry = obj.entry
         shows_calls = call_numbers.are_visible(request)
+        is_callable = type(entry.component) in TARGETS and not entry.is_switched_off
         shown = {
             **context,
             "title": obj.name,
@@ -224,7 +226,7 @@ class ComponentAdmin(RegistryAdmin):
             "details": component_page.details(entry),
             "revisions": component_page.revisions(entry),
             "switched_off": switches.row_of(entry) if entry.is_switched_off else None,
-            "may_try": may_try(request) and not entry.is_switched_off,
+            "may_try": may_try(request) and is_callable,
             "may_switch": self.has_switch_permission(request),
             "numbers": call_numbers.context_of(entry, self.admin_site) if shows_calls else None,
         }

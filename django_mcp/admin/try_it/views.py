@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.admin.try_it import app_view, calls, may_try
 from django_mcp.admin.try_it.page import FOLDER, TryPage
+from django_mcp.admin.try_it.targets import TARGETS
 from django_mcp.models import Component
 from django_mcp.runtime.around import tenants
 
@@ -58,8 +59,8 @@ def _component(request: HttpRequest, object_id: str, model_admin: Any) -> Compon
     component: Component | None = model_admin.get_object(request, unquote(object_id))
     if not (model_admin.has_view_permission(request, component) and may_try(request)):
         raise PermissionDenied
-    if component is None:
-        raise Http404
+    if component is None or type(component.entry.component) not in TARGETS:
+        raise Http404  # Kinds of extensions have no call, such as events.
     return component
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client as Browser
@@ -58,6 +59,17 @@ def test_admin_shows_states_and_no_secrets(browser: Browser) -> None:
     assert page.status_code == 200
     assert row.secret.encode() not in page.content
     assert row.caller.encode() not in page.content
+
+
+def test_event_has_a_page_without_a_form_to_try_it(
+    registered: Server, noted: Event, browser: Browser
+) -> None:
+    key = quote("desk:event:note.added")
+    page = browser.get(reverse("admin:django_mcp_component_change", args=[key]))
+    tried = browser.get(reverse("admin:django_mcp_component_try", args=[key]))
+
+    assert (page.status_code, tried.status_code) == (200, 404)
+    assert "Try it" not in page.content.decode()
 
 
 def test_admin_does_not_filter_by_what_it_hides(browser: Browser) -> None:
