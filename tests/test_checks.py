@@ -362,7 +362,18 @@ def test_server_without_authenticators_is_accepted_without_asgi(
 ) -> None:
     server.authenticators = None
     settings.ASGI_APPLICATION = None
+    settings.WSGI_APPLICATION = "django.core.wsgi.get_wsgi_application"
     assert "E005" not in get_findings()
+
+
+def test_server_without_authenticators_is_reported_where_wsgi_mounts_it(
+    server: Server, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.authenticators = None
+    settings.ASGI_APPLICATION = None
+    settings.WSGI_APPLICATION = "example_site.wsgi.application"
+    monkeypatch.delitem(sys.modules, "example_site.wsgi", raising=False)
+    assert "'shop' names no authenticator" in get_findings()["E005"].msg
 
 
 @pytest.mark.parametrize(

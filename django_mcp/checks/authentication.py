@@ -9,6 +9,7 @@ from itertools import dropwhile
 from django.conf import settings
 from django.core.checks import Error, Warning
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
@@ -26,13 +27,12 @@ from django_mcp.registry import registered_entries
 
 @check()
 def check_authenticators() -> Found:
-    # A site without ASGI_APPLICATION may use stdio alone. If it mounts a server without
-    # authenticators, mounting raises the same error.
+    # A site that mounts no servers may use stdio alone.
     for server in registry.servers():
         try:
             registry.authenticators(server)
         except ImproperlyConfigured as error:
-            if getattr(settings, "ASGI_APPLICATION", None):
+            if getattr(settings, "ASGI_APPLICATION", None) or _is_refused_under_wsgi():
                 yield Error(str(error), id="django_mcp.E005")
         except Exception as error:
             yield Error(
@@ -40,6 +40,17 @@ def check_authenticators() -> Found:
                 hint="Use the dotted path of a class, or pass an instance in authenticators=[…].",
                 id="django_mcp.E006",
             )
+
+
+def _is_refused_under_wsgi() -> bool:
+    """Whether the WSGI application mounts the servers, which raises the error as well."""
+    try:
+        import_string(settings.WSGI_APPLICATION)
+    except ImproperlyConfigured:
+        return True
+    except Exception:
+        return False  # W021 reports it.
+    return False
 
 
 def public_writes() -> Found:
