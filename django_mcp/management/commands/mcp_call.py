@@ -41,7 +41,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="name of a tool or a prompt, or the URI of a resource")
-        parser.add_argument("arguments", nargs="?", default="{}", help="a JSON object")
+        parser.add_argument(
+            "arguments", nargs="?", default="{}", help="a JSON object, written right after the name"
+        )
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
         calls.add_caller_arguments(parser)
         parser.add_argument(
