@@ -22,6 +22,7 @@ from django_mcp.core.frame.client.input_requests import (
 from django_mcp.core.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
 from django_mcp.core.frame.exchange import run_in_place
 from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol.texts import storable
 
 if TYPE_CHECKING:
     from django_mcp.core.frame.exchange import Exchange
@@ -141,11 +142,12 @@ def _report(
     if not exchange.progress < progress <= MAX_PROGRESS or exchange.has_ended:
         return
     exchange.progress = progress
-    params = client._progress_params(progress, total, message)
+    text = None if message is None else storable(str(message))
+    params = client._progress_params(progress, total, text)
     notifications = []
     if client._progress_token is not None:
         notifications.append(jsonrpc.notification("notifications/progress", params))
-    run.report(progress, params.get("total"), message, notifications)
+    run.report(progress, params.get("total"), text, notifications)
 
 
 async def _request(

@@ -63,6 +63,7 @@ RETRY = 1.0
 HOST_LENGTH = 30
 """Characters of the host in the name of a run."""
 GONE = "The task does not exist any more"
+NOT_REPORTED = "The progress of a task cannot be stored"
 STOPPED: Json = {"code": -32603, "message": "The process that ran this task was stopped"}
 UNLIMITED = FairSlots(inf)
 """For work that nobody else waits for: a worker process runs its own tasks."""
@@ -136,11 +137,13 @@ class Run:
         self._add([message])
 
     def _add(self, messages: Iterable[Json]) -> None:
-        with self._lock:
-            related = [
+        related = _as_sent(
+            [
                 {**each, "params": tasks.with_related(each.get("params") or {}, self.id)}
                 for each in messages
             ]
+        )
+        with self._lock:
             self._messages = [*self._messages, *related][-MAX_MESSAGES:]
             if self._is_scheduled:
                 return
@@ -158,10 +161,11 @@ class Run:
 
         Raises ClientError and TimeoutError.
         """
+        sendable = _as_sent(requests)
         keys: dict[str, str] = {}
 
         def ask(task: Task) -> Task:
-            waiting_task, issued_keys = tasks.ask(task, requests)
+            waiting_task, issued_keys = tasks.ask(task, sendable)
             keys.update(issued_keys)
             return waiting_task
 
@@ -264,9 +268,8 @@ class Run:
         try:
             with suppress(TaskEnded):
                 await self._change(self._take_reports())
-        except UNAVAILABLE:
-            text = "The progress of a task cannot be stored"
-            log_repeated(logging.WARNING, text, exc_info=True)
+        except Exception:  # The reports after these may be stored.
+            log_repeated(logging.WARNING, NOT_REPORTED, exc_info=True)
         await asyncio.sleep(FLUSH_INTERVAL)
         with self._lock:
             self._is_scheduled = bool(self._messages) or self._progress is not None
@@ -305,10 +308,24 @@ class Run:
 
         async def store_end() -> None:
             with suppress(TaskEnded):
-                await self._change(report_and_end)
+                try:
+                    await self._change(report_and_end)
+                except (TaskEnded, *UNAVAILABLE):
+                    raise
+                except Exception:  # The result matters more than the last reports.
+                    log_repeated(logging.WARNING, NOT_REPORTED, exc_info=True)
+                    await self._change(end)
 
         text = "The result of a task cannot be stored; trying again"
         await until_available(store_end, seconds, text)
+
+
+def _as_sent(value: Any) -> Any:
+    """Return ``value`` as the client will receive it: what JSON has no form of cannot be stored.
+
+    Raises ValueError for what cannot be sent, as the same call without a task does.
+    """
+    return jsonrpc.decode(jsonrpc.encode(value))
 
 
 def _end_of(work: asyncio.Task[bytes]) -> Callable[[Task], Task]:

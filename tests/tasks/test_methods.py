@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import count, pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from pydantic import BaseModel
 
 from django_mcp import Frame, McpError, Server, ToolError
 from django_mcp.core.frame.client import input_requests
-from django_mcp.core.protocol.tasks import RELATED_TASK
+from django_mcp.core.protocol import tasks
+from django_mcp.core.protocol.tasks import RELATED_TASK, Task
 from django_mcp.models import McpTask
 from django_mcp.runtime import pools
 from django_mcp.stores.base import StoreFull
@@ -248,6 +250,95 @@ async def test_log_of_a_task_without_progress_is_sent_on_the_stream_of_its_resul
         await client.request("tasks/result", {"taskId": task["taskId"]})
 
     assert [each["data"] for each in client.logs] == ["Begun"]
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        pytest.param("file \udce4.txt", "file ?.txt", id="surrogate"),
+        pytest.param("file \0.txt", "file \ufffd.txt", id="NUL"),
+        pytest.param(Path("file.txt"), "file.txt", id="object"),
+    ],
+)
+async def test_progress_message_that_is_no_storable_text_is_stored_as_one(
+    version: str, message: Any, status: str
+) -> None:
+    server = Server("factory")
+
+    @server.tool(task_support="required")
+    async def read(frame: Frame) -> str:
+        await frame.client.aprogress(1, 2, message)
+        return "done"
+
+    async with client_of(server, version) as client:
+        done = await until(client, await create(client, "read"), "completed")
+
+    assert done["statusMessage"] == status
+
+
+async def test_notification_of_a_task_is_stored_as_it_is_sent() -> None:
+    server = Server("factory")
+
+    @server.tool(task_support="required")
+    async def begin(frame: Frame) -> str:
+        await frame.client.anotify("com.example/begun", {"at": date(2026, 5, 1)})
+        return "done"
+
+    async with client_of(server, SESSION) as client:
+        task = await create(client, "begin")
+        await client.request("tasks/result", {"taskId": task["taskId"]})
+
+    begun = client.params_of("com.example/begun")
+    assert [each["at"] for each in begun] == ["2026-05-01"]
+
+
+async def test_input_request_of_a_task_is_stored_as_it_is_sent() -> None:
+    server = Server("factory")
+    day = {"type": "string", "format": "date", "default": date(2026, 5, 1)}
+
+    @server.tool(task_support="required")
+    async def ask(frame: Frame) -> str:
+        form = {"type": "object", "properties": {"day": day}}
+        answer = await frame.client.aelicit("Which day?", form, key="day")
+        return str(answer.content["day"])
+
+    async with client_of(server, STATELESS) as client:
+        task = await create(client, "ask")
+        asked = (await until(client, task, "input_required"))["inputRequests"]
+        accepted = {"action": "accept", "content": {"day": "2026-05-02"}}
+        response = {"taskId": task["taskId"], "inputResponses": {"day": accepted}}
+        await client.request("tasks/update", response)
+        done = await until(client, task, "completed")
+
+    schema = asked["day"]["params"]["requestedSchema"]
+    assert schema["properties"]["day"]["default"] == "2026-05-01"
+    assert done["result"]["content"][0]["text"] == "2026-05-02"
+
+
+async def test_result_is_stored_although_the_progress_before_it_cannot_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attempts = asyncio.Queue[float]()
+
+    def refuse(task: Task, message: str | None, progress: float, *_: Any) -> Task:
+        attempts.put_nowait(progress)
+        raise ValueError("The column does not take it")
+
+    monkeypatch.setattr(tasks, "report", refuse)
+    server = Server("factory")
+
+    @server.tool(task_support="required")
+    async def work(frame: Frame) -> str:
+        for number in (1, 2):
+            await frame.client.aprogress(number)
+            await attempts.get()  # Later progress is tried as well.
+        await frame.client.aprogress(3)
+        return "done"
+
+    async with client_of(server, STATELESS) as client:
+        done = await until(client, await create(client, "work"), "completed")
+
+    assert done["result"]["content"][0]["text"] == "done"
 
 
 @spec("2026/TASK-20")

@@ -30,6 +30,7 @@ from enum import StrEnum
 from typing import Any
 
 from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.texts import storable
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED_TASK = "io.modelcontextprotocol/related-task"
@@ -236,7 +237,7 @@ def complete(task: Task, result: Json) -> Task:
 
 def fail(task: Task, error: Json) -> Task:
     """Return the task that failed with a JSON-RPC error."""
-    message = str(error.get("message", ""))[:MAX_STATUS_MESSAGE]
+    message = storable(str(error.get("message", ""))[:MAX_STATUS_MESSAGE])
     return become(task, Status.FAILED, error=error, message=message, inputs={})
 
 

@@ -84,6 +84,11 @@ def listed(option: str, names: Any, error: type[Exception] = ValueError) -> tupl
     return read
 
 
+def storable(text: str) -> str:
+    """Return ``text`` without NUL and lone surrogates, which databases refuse."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
 # English nouns in names of tools.
 
 UNCOUNTED = ("ss", "us", "is")

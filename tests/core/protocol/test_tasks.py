@@ -79,6 +79,12 @@ def test_oldest_messages_are_dropped_above_the_limit() -> None:
     assert task.messages[0] == {"number": 1}
 
 
+def test_status_message_of_an_error_has_only_characters_that_databases_store() -> None:
+    failed = tasks.fail(Task(id="1"), {"code": -32603, "message": "no \udce4\0.txt"})
+
+    assert failed.message == "no ?\ufffd.txt"
+
+
 @spec("2026/TASK-09")
 def test_error_result_is_completed_in_the_extension_and_failed_in_a_session() -> None:
     content = [{"type": "text", "text": "No such ticket"}]
