@@ -281,7 +281,8 @@ class Approval(McpTask):
         """Approve or decline; None if it does not wait any more, or ``user`` may not.
 
         Of several decisions the first counts: the change of the task has an effect once, and the
-        decision is stored in the same transaction. A signal tells the site of it.
+        decision is stored in the same transaction. Who calls this sends the signal then
+        (``send_decided``), as ``follow_decisions`` does.
         """
         if not self.may_decide(user):
             return None
@@ -315,19 +316,21 @@ class Approval(McpTask):
             comment=comment,
         )
         try:
-            changed = store.get().change_here(self.pk, change, times, follow=store_decision)
+            return store.get().change_here(self.pk, change, times, follow=store_decision)
         except TaskEnded:
             return None
-        if changed is not None:
-            transaction.on_commit(self._send_decided, using=router.db_for_write(Approval))
-        return changed
 
-    def _send_decided(self) -> None:
-        signals.send(signals.approval_decided, Approval.objects.current().get(pk=self.pk))
+
+def send_decided(key: str) -> None:
+    """Tell the site of a decision, on a thread where receivers may block."""
+    signals.send(signals.approval_decided, Approval.objects.current().get(pk=key))
 
 
 def follow_decisions(decided: Sequence[Changed]) -> None:
     """Publish decisions, and submit what was approved, when the transaction is committed."""
+    for one in decided:
+        send = partial(send_decided, one.after.id)
+        transaction.on_commit(send, using=router.db_for_write(Approval))
     if decided:
         approved = [one.after.id for one in decided if one.after.status is Status.WORKING]
         follow = partial(submission.follow, *decided, submit=approved)

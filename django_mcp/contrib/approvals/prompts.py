@@ -16,6 +16,7 @@ decline, cancel, an error, nothing   goes on waiting
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import suppress
 from functools import partial
@@ -23,10 +24,16 @@ from functools import partial
 from asgiref.sync import sync_to_async
 
 from django_mcp.contrib.approvals import answers
-from django_mcp.contrib.approvals.models import CLIENT, MAX_COMMENT, Approval, Decision
+from django_mcp.contrib.approvals.models import (
+    CLIENT,
+    MAX_COMMENT,
+    Approval,
+    Decision,
+    send_decided,
+)
 from django_mcp.core.frame.client import input_requests
 from django_mcp.core.frame.frame import Frame
-from django_mcp.core.protocol.errors import ClientError, MissingClientCapability
+from django_mcp.core.protocol.errors import ClientError, Json, MissingClientCapability
 from django_mcp.core.protocol.tasks import Status
 from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import changes
@@ -85,12 +92,18 @@ async def _ask_by_form(frame: Frame, row: Approval) -> None:
     asked_at = int(key.partition(SEPARATOR)[2]) / 1000  # In this round trip, or an earlier one.
     if not response.accepted or time.time() - asked_at < MIN_TIME:
         return
-    decision = Decision(response.content["decision"])
-    comment = str(response.content.get("comment") or "")
+    # The site is told of a decision whose client does not wait any more.
+    deciding = asyncio.ensure_future(_decide(frame, row, response.content))
+    await asyncio.shield(deciding)
+
+
+async def _decide(frame: Frame, row: Approval, content: Json) -> None:
+    comment = str(content.get("comment") or "")
     decide = partial(row.decide, comment=comment, where=CLIENT)
-    changed = await run_retried(decide, frame.user, decision)
+    changed = await run_retried(decide, frame.user, Decision(content["decision"]))
     if changed is not None:
         await changes.publish(changed)
+        await frame.exchange.run_hook(send_decided, row.pk)
 
 
 def id_in(key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from django_mcp.contrib.approvals.signals import approval_decided, approval_requ
 from django_mcp.contrib.approvals.step import RUN_WAIT
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol import tasks
+from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import execution, store
 from django_mcp.testing import Client, SyncClient, accept, cancel, decline
 from tests.constants import SetConstants
@@ -612,6 +614,37 @@ async def test_signals_are_sent_to_notify_people(server: Server, ann: User, bob:
         approval_decided.disconnect(decided)
     page = f"https://till.example{page_of(key)}"
     assert received == [("requested", key, page), ("decided", key, Phase.APPROVED)]
+
+
+async def test_receiver_of_a_decision_in_the_client_blocks_no_thread_of_a_store(
+    server: Server, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_stored = threading.Event()
+    received: list[Any] = []
+
+    async def store_decision(*args: Any, **options: Any) -> Any:
+        changed = await run_retried(*args, **options)
+        is_stored.set()
+        return changed
+
+    def decided(sender: Any, approval: Approval, **_: Any) -> None:
+        received.append((approval.phase, is_stored.wait(2.0)))
+
+    monkeypatch.setattr(prompts, "run_retried", store_decision)
+    approval_decided.connect(decided)
+    try:
+        async with Client(
+            server,
+            user=bob,
+            elicitation=accept(decision="approve"),
+            capabilities=FORM_ONLY,
+            sync_execution="threads",
+        ) as client:
+            result = await client.call_tool("pay", {"amount": 7})
+    finally:
+        approval_decided.disconnect(decided)
+    assert '"paid":7' in text_of(result)
+    assert received == [(Phase.APPROVED, True)]
 
 
 # Declarations.
