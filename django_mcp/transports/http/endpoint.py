@@ -68,7 +68,7 @@ class Endpoint:
             if sends_signals:
                 await django_handler.send_started(type(self), scope)
             origin = headers.get(b"origin")
-            check_host(headers, scope.get("scheme", "http"), origin)
+            check_host(headers, scope, origin)
             method = scope["method"]
             if origin is not None:
                 exchange.to_server = cors.allowing(origin, exchange.to_server)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from django.core.signals import setting_changed
 
 from django_mcp import conf
+from django_mcp.auth.resource import request_origin
 from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.core.protocol import origins
 from django_mcp.core.protocol.headers import RequestHeaders, trimmed
@@ -47,12 +48,13 @@ class ClientDisconnected(Exception):
     """The client has disconnected before its message was complete."""
 
 
-def check_host(headers: RequestHeaders, scheme: str, origin: bytes | None = None) -> None:
+def check_host(headers: RequestHeaders, scope: Scope, origin: bytes | None = None) -> None:
     """Reject a request for another host, also after DNS rebinding (HTTP-02).
 
     With ``origin``, the value of the header, requests from pages of other sites are rejected as
-    well. Pages of all origins may read some responses, which pass none. Raises HttpError, and
-    InvalidRequest for a header with different values.
+    well: the site's own origin is the one that browsers have, also behind a proxy. Pages of all
+    origins may read some responses, which pass none. Raises HttpError, and InvalidRequest for a
+    header with different values.
     """
     if headers.conflicting:
         for name in SINGLE_VALUED:
@@ -60,7 +62,8 @@ def check_host(headers: RequestHeaders, scheme: str, origin: bytes | None = None
     host = headers.get(b"host", b"")
     if len(host) > MAX_ORIGIN_LENGTH or (origin and len(origin) > MAX_ORIGIN_LENGTH):
         raise HttpError(403, "The Host or the Origin is too long")
-    error = _origin_error(host, origin, scheme)
+    own_origin = "" if origin is None else request_origin(scope)
+    error = _origin_error(host, origin, own_origin)
     if error is not None:
         raise HttpError(403, error)
 
@@ -87,12 +90,12 @@ def accepts(header: bytes, media_type: bytes) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
+def _origin_error(host: bytes, origin: bytes | None, own_origin: str) -> str | None:
     """The error for a Host and an Origin, or None. A site receives few different ones."""
-    hostname = trimmed(host)
     allowed_hosts = conf.allowed_hosts()
-    if not origins.host_allowed(hostname, allowed_hosts):
+    if not origins.host_allowed(trimmed(host), allowed_hosts):
         return "Host not allowed: see ALLOWED_HOSTS"
+    scheme, _, hostname = own_origin.partition("://")
     if not origins.allows(
         None if origin is None else trimmed(origin),
         host=hostname,

@@ -77,7 +77,7 @@ def _serve(media_type: str, read: Document) -> Asgi:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         headers = RequestHeaders.of(scope["headers"])
         try:
-            check_host(headers, scope.get("scheme", "http"))
+            check_host(headers, scope)
         except HttpError as error:
             await _refuse(send, scope, error.status, {"error": error.message})
             return

@@ -74,7 +74,7 @@ def _serve(find: Find) -> Asgi:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         headers = RequestHeaders.of(scope["headers"])
         try:
-            check_host(headers, scope.get("scheme", "http"), headers.get(b"origin"))
+            check_host(headers, scope, headers.get(b"origin"))
         except HttpError as error:
             await _respond(send, scope, error.status, {"error": error.message})
             return

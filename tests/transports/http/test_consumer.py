@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core.asgi import get_asgi_application
@@ -34,6 +34,9 @@ from tests.wire.messages import (
     Message,
     encoded,
 )
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 TIMEOUT = SECONDS
 ALL_VERSIONS = [*SESSIONS, STATELESS]
@@ -528,6 +531,27 @@ async def test_own_or_missing_origin_is_accepted(origin: str | None) -> None:
     wire = AsgiClient(shop(), meta=REPORTING)
 
     assert (await wire.post(wire.call("add", a=1), {"origin": origin})).status == 200
+
+
+@pytest.mark.parametrize("hosts", [["*"], ["shop.example"]], ids=str)
+@pytest.mark.parametrize(
+    ("scheme", "status"), [("https", 200), ("http", 403)], ids=["https", "http"]
+)
+async def test_own_origin_behind_a_proxy_is_the_one_that_browsers_have(
+    settings: Settings, hosts: list[str], scheme: str, status: int
+) -> None:
+    settings.ALLOWED_HOSTS = [*hosts, "inner.example"]
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    settings.USE_X_FORWARDED_HOST = True
+    wire = AsgiClient(shop(), meta=REPORTING)
+    forwarded = {"x-forwarded-proto": "https", "x-forwarded-host": "shop.example"}
+
+    reply = await wire.post(
+        wire.call("add", a=1),
+        {"host": "inner.example", **forwarded, "origin": f"{scheme}://shop.example"},
+    )
+
+    assert reply.status == status
 
 
 async def test_configured_origin_is_accepted(configure: Configure) -> None:
