@@ -27,6 +27,8 @@ CROSS_SITE = Challenge(
         "A page of another origin may not use the session of a user: see CSRF_TRUSTED_ORIGINS"
     ),
 )
+CHECKED_KEY = "django_mcp.session_checked"
+"""The key of the ASGI scope that tells that its session was checked before."""
 
 
 def browser_session(scope: Mapping[str, Any]) -> Any:
@@ -34,12 +36,28 @@ def browser_session(scope: Mapping[str, Any]) -> Any:
 
     It is empty for a request which a page of another origin has made.
     """
-    engine = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
     if csrf.is_cross_origin(scope):
-        return engine(None)
+        return _stored_session(None)
     if "session" in scope:
         return scope["session"]
-    return engine(_session_cookie(scope))
+    return _stored_session(_session_cookie(scope))
+
+
+def _session_to_check(scope: Mapping[str, Any]) -> Any:
+    """Return the session as it is stored at this check.
+
+    An open stream is checked again and again. A session that a middleware has put into the scope
+    keeps what it has loaded, and does not notice a logout.
+    """
+    session = browser_session(scope)
+    if CHECKED_KEY in scope and (key := getattr(session, "session_key", None)):
+        return _stored_session(key)
+    scope[CHECKED_KEY] = True  # type: ignore[index]
+    return session
+
+
+def _stored_session(key: str | None) -> Any:
+    return import_string(f"{settings.SESSION_ENGINE}.SessionStore")(key)
 
 
 def _session_cookie(scope: Mapping[str, Any]) -> str | None:
@@ -75,7 +93,7 @@ class DjangoSessionAuthentication(BaseAuthentication):
             has_credentials = header(scope, b"authorization") is not None
             return CROSS_SITE if has_cookie and not has_credentials else None
         request = HttpRequest()
-        request.session = browser_session(scope)
+        request.session = _session_to_check(scope)
         # One hop to a thread: ``aget_user`` makes one for each of its two queries.
         user = await in_time(sync_to_async(get_user)(request))
         if not user.is_authenticated:

@@ -232,6 +232,22 @@ async def test_session_of_a_middleware_is_not_used_for_a_foreign_page(
     assert await authenticator.authenticate(foreign) is None
 
 
+async def test_session_of_a_middleware_is_read_again_at_each_check(
+    cookie: Mapping[str, str],
+) -> None:
+    authenticator = DjangoSessionAuthentication()
+    engine = import_module(django_settings.SESSION_ENGINE)
+    key = cookie["cookie"].rpartition("=")[2]
+    scope = {**http_scope(headers=cookie), "session": engine.SessionStore(key)}
+
+    before = [await authenticator.authenticate(scope) for _ in range(2)]
+    await engine.SessionStore(key).aflush()
+    after = await authenticator.authenticate(scope)
+
+    assert all(isinstance(each, Principal) for each in before)
+    assert after is None
+
+
 async def test_deactivated_user_is_not_accepted(ada: User, cookie: Mapping[str, str]) -> None:
     await User.objects.aupdate(is_active=False)
 
