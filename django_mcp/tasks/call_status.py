@@ -18,7 +18,6 @@ waits for an answer    the question, its page, and to call ``call_status`` later
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -45,8 +44,6 @@ from django_mcp.tasks import calls, changes, methods, steps, store, submission
 
 ANSWER_WITHIN = "answer_within"
 STATUS_TOOL = "call_status"
-ID = re.compile(r"[\w-]{22,43}", re.ASCII)
-"""Sixteen or 32 random bytes, in base64."""
 ON_A_PAGE: Json = {"elicitation": {"form": {}, "url": {}}}
 """The capabilities that a site with a page for answers (``Extension.input_page``) adds to a client.
 """
@@ -213,7 +210,7 @@ async def call_status(
 
     Returns the result of the call once it has ended, and until then its status.
     """
-    task = await methods.find(frame, id) if ID.fullmatch(id) else None
+    task = await methods.find(frame, id)
     if task is None:
         raise ToolError("There is no call of yours with this id, or it is too long ago.")
     tool = frame.server.components.find(ToolComponent.kind, task.tool)

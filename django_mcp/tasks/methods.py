@@ -32,6 +32,8 @@ LIST = "task"
 
 async def find(frame: Frame, task_id: str) -> Task | None:
     """Return the task with this id, if it is one of the caller's."""
+    if not store.ID.fullmatch(task_id):
+        return None
     task = await store.get().load(task_id, owner_of(frame))
     is_visible = task is not None and await visibility.may_see_call(frame, task.tool)
     return task if is_visible else None

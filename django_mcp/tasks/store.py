@@ -23,6 +23,7 @@ decides by its own clock: one that was idle knows nothing of an outage.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -53,6 +54,9 @@ from django_mcp.stores.retries import ConcurrentUpdate, is_conflict, retried_on_
 from django_mcp.tasks import database_clock
 from django_mcp.tasks.database_clock import Now
 
+ID = re.compile(r"[\w-]{22,43}", re.ASCII)
+"""The ids of tasks: 16 or 32 random bytes, in base64. Others are not looked up: a client may send
+characters that databases refuse."""
 TABLE = "task"
 """The name for the encryption of columns."""
 ENCRYPTED = ("inputs", "messages", "outcome")
@@ -329,6 +333,8 @@ class TaskStore:
 
     def own_row_here(self, task_id: str, user_key: str) -> McpTask | None:
         """Return on this thread the row of a call of this user."""
+        if not ID.fullmatch(task_id):
+            return None
         return self._rows().filter(pk=task_id, user_key=user_key).first()
 
     @retried_on_thread

@@ -1057,6 +1057,31 @@ async def test_listening_for_a_task_that_has_ended_says_so() -> None:
     assert (sent["taskId"], sent["status"]) == (task["taskId"], "completed")
 
 
+@spec("TASK-55", "TASK-90", "2026/TASK-15", "2026/TASK-19")
+async def test_id_that_the_database_refuses_is_an_unknown_task(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = TaskStore.load
+
+    async def load(self: TaskStore, task_id: str, owner: str) -> Task | None:
+        if "\0" in task_id:
+            raise ValueError("A string literal cannot contain NUL")  # As psycopg does.
+        return await real(self, task_id, owner)
+
+    monkeypatch.setattr(TaskStore, "load", load)
+    last = "result" if version == SESSION else "update"
+    task_id = "a\0b" * 8
+    params = {"taskId": task_id, "inputResponses": {}}
+    async with client_of(make_server(), version, user=User(pk=1)) as client:
+        for method in ("get", "cancel", last):
+            error = await rejected(client.request(f"tasks/{method}", params))
+            assert error.code == -32602
+        if version == STATELESS:
+            async with client.listen(tasks=[task_id]):
+                acknowledged = client.params_of("notifications/subscriptions/acknowledged")[0]
+            assert "taskIds" not in acknowledged["notifications"]
+
+
 @spec("2026/TASK-19")
 async def test_task_of_somebody_else_is_left_out_of_a_listen_stream() -> None:
     ada, bob = [await User.objects.acreate_user(name) for name in ("ada", "bob")]

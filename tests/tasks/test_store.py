@@ -405,3 +405,9 @@ async def test_task_that_starts_while_its_end_is_stored_runs(
     assert found is not None
     assert found.status is Status.WORKING
     assert renewed is not None
+
+
+@pytest.mark.django_db
+def test_row_with_an_id_that_no_task_has_is_not_looked_up(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        assert make_store().own_row_here("a\0b" * 8, "1") is None

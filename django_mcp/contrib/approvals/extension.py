@@ -4,7 +4,6 @@ and the tool ``approval_status``, with which a model reads the status of a call 
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -22,9 +21,6 @@ from django_mcp.core.protocol.errors import ToolError
 from django_mcp.core.server.server import Server
 from django_mcp.extensions import Extension, Option, Step
 from django_mcp.tasks.call_status import StoredResult
-
-ID = re.compile(r"[\w-]{22}", re.ASCII)
-"""Sixteen random bytes, in base64."""
 
 
 def read(value: Any, where: str) -> Approval:
@@ -48,7 +44,7 @@ async def approval_status(
     Returns the result of the call once it was approved and carried out. Until then, and if it was
     declined or has expired, returns its status.
     """
-    row = await step.find_own(frame, id) if ID.fullmatch(id) else None
+    row = await step.find_own(frame, id)
     if row is None:
         raise ToolError("There is no call of yours with this id that waits, or has waited.")
     return StoredResult(result=await step.outcome(frame, row))

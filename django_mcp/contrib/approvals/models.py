@@ -38,6 +38,7 @@ from django_mcp import conf
 from django_mcp.contrib.approvals import signals
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.tasks import Status, TaskEnded
+from django_mcp.core.protocol.texts import storable
 from django_mcp.models import McpTask, delete_in_steps
 from django_mcp.runtime import signing
 from django_mcp.tasks import database_clock, store, submission
@@ -286,7 +287,7 @@ class Approval(McpTask):
         """
         if not self.may_decide(user):
             return None
-        comment = comment[:MAX_COMMENT]
+        comment = storable(comment[:MAX_COMMENT])
         times: dict[str, Any] = {}
         if decision is Decision.APPROVE:
             change: store.Apply = tasks.approve

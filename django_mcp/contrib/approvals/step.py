@@ -32,6 +32,7 @@ from django_mcp.core.protocol.errors import (
     Json,
 )
 from django_mcp.core.protocol.tasks import ACTIVE, WAITS, Status
+from django_mcp.core.protocol.texts import storable
 from django_mcp.extensions import CallPlan
 from django_mcp.models import McpTask
 from django_mcp.runtime.store_operations import StoreUnavailable
@@ -211,6 +212,8 @@ async def find_own(frame: Frame, key: str) -> Approval | None:
 
     None also where the caller may not use its tool. The row is settled before.
     """
+    if not store.ID.fullmatch(key):
+        return None
     rows = Approval.objects.filter(pk=key, owner__in=(calls.owner_of(frame), owner_of_call(frame)))
 
     def settle_and_find() -> Approval | None:
@@ -284,13 +287,14 @@ def describe(
     has_account = getattr(frame.user, "is_authenticated", False)
     caller_name = frame.user.get_username() if has_account else frame.principal.subject
     client = frame.get_client_info() or {}
+    client_name = f"{client.get('name', '')} {client.get('version', '')}"
     columns = {
         "status_message": f"The call {WAITS}" + ("" if page is None else f": {page}"),
         "title": tool.display_title[:500],
         "permission": permission,
         "four_eyes": bound["four_eyes"],
-        "caller_name": str(caller_name)[:255],
-        "client": f"{client.get('name', '')} {client.get('version', '')}".strip()[:255],
+        "caller_name": storable(str(caller_name)[:255]),
+        "client": storable(client_name.strip()[:255]),
         "digest": own_digest,
     }
     return new, ApprovalRequest(task_id, Approval, columns, lifetime, MAX_WAITING)

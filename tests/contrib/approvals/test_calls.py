@@ -23,6 +23,7 @@ from django_mcp.core.protocol import tasks
 from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import execution, store
 from django_mcp.testing import Client, SyncClient, accept, cancel, decline
+from django_mcp.testing import client as client_of_tests
 from tests.constants import SetConstants
 from tests.contrib.approvals.rows import decide
 from tests.contrib.approvals.till import (
@@ -587,6 +588,25 @@ async def test_run_without_a_decision_is_refused(server: Server, ann: User) -> N
     await execution.run(key)
     assert (await Approval.objects.aget()).phase == Phase.FAILED
     assert carried_out == []
+
+
+# Texts of clients.
+
+
+async def test_texts_of_a_client_are_stored_without_what_databases_refuse(
+    server: Server, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_of_tests, "CLIENT_INFO", {"name": "de\0sk", "version": "1"})
+    async with Client(
+        server,
+        user=bob,
+        elicitation=accept(decision="decline", comment="Too\0much"),
+        capabilities=FORM_ONLY,
+    ) as client:
+        result = await client.call_tool("pay", {"amount": 7})
+    row = await Approval.objects.aget()
+    assert (row.client, row.comment) == ("de\ufffdsk 1", "Too\ufffdmuch")
+    assert "Too\ufffdmuch" in text_of(result)
 
 
 # Signals.
