@@ -223,6 +223,19 @@ def test_refresh_grants_no_further_scope(flow: Flow) -> None:
     assert response.status_code == 400
 
 
+@pytest.mark.parametrize("password", ["right", "wrong"])
+def test_password_is_not_tried_at_the_token_endpoint(password: str, flow: Flow, user: User) -> None:
+    flow.tokens()  # A public client that is stored.
+    user.set_password("right")
+    user.save()
+
+    fields = {"grant_type": "password", "client_id": flow.client_id, "username": "ann"}
+    response: Any = post("/o/token", {**fields, "password": password})
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "unsupported_grant_type"
+
+
 # Resources.
 
 
