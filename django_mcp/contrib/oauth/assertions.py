@@ -228,7 +228,12 @@ def _checked(verified: VerifiedJWT | None, accepted: set[str]) -> Mapping[str, A
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= MAX_NAME and "\0" not in value
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME and is_text(value)
+
+
+def is_text(value: str) -> bool:
+    """Whether all databases can search for it: not for a NUL, or for half of a surrogate pair."""
+    return "\0" not in value and not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _spellings(own: str) -> Sequence[str]:

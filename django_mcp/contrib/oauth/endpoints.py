@@ -70,6 +70,23 @@ class GuardedAgainstGuesses:
         return response
 
 
+def refusal_of_malformed(request: HttpRequest) -> JsonResponse | None:
+    """Refuse what oauthlib, the toolkit or some databases would raise other exceptions for."""
+    if request.META.get("QUERY_STRING"):
+        return failed("invalid_request", "Send all parameters in the body")
+    texts = [text for name, values in request.POST.lists() for text in (name, *values)]
+    if not all(map(assertions.is_text, texts)):
+        return failed("invalid_request", "A parameter contains a NUL, or half of a surrogate pair")
+    if machines.basic_credentials(request.META) == (None, None):
+        return failed("invalid_client", "The credentials in the header are malformed", 401)
+    try:
+        for resource in request.POST.getlist("resource"):
+            urlsplit(resource)
+    except ValueError:
+        return failed("invalid_target", "The resource is no URL")
+    return None
+
+
 class TokenView(GuardedAgainstGuesses, views.TokenView):
     """RFC 6749, section 3.2."""
 
@@ -79,8 +96,9 @@ class TokenView(GuardedAgainstGuesses, views.TokenView):
 
     @method_decorator(sensitive_post_parameters())
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if _has_nul(request):
-            return failed("invalid_request", "A parameter contains a NUL")
+        refused = refusal_of_malformed(request)
+        if refused is not None:
+            return refused
         grant = request.POST.get("grant_type")
         if grant not in (*oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED, *machines.GRANTS):
             # oauthlib has more grants, and tries a password before it asks who may use one.
@@ -126,16 +144,12 @@ class RevocationView(GuardedAgainstGuesses, views.RevokeTokenView):
 
     @method_decorator(sensitive_post_parameters())
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if _has_nul(request):
-            return failed("invalid_request", "A parameter contains a NUL")
+        refused = refusal_of_malformed(request)
+        if refused is not None:
+            return refused
         assertions.read(request, _url(base_url(request), "token"))
         response: HttpResponseBase = super().post(request, *args, **kwargs)
         return response
-
-
-def _has_nul(request: HttpRequest) -> bool:
-    """Whether a parameter contains a NUL, which some databases cannot search for."""
-    return any("\0" in value for _, values in request.POST.lists() for value in values)
 
 
 def as_json(response: HttpResponseBase) -> HttpResponseBase:
@@ -162,10 +176,16 @@ class RegistrationView(views.DynamicClientRegistrationView):
             metadata = metadata_in(request.body)
         except ValueError as error:
             return failed("invalid_client_metadata", str(error))
+        try:
+            return self._register(request, metadata)
+        except RecursionError:  # It was read with fewer calls on the stack.
+            return failed("invalid_client_metadata", NOT_JSON)
+
+    def _register(self, request: HttpRequest, metadata: Json) -> HttpResponseBase:
         # The toolkit reads the body, and has no hook for its parameters.
         request._body = json.dumps(metadata).encode()
         with transaction.atomic(using=redemptions.database()):
-            response: HttpResponseBase = super().post(request, *args, **kwargs)
+            response: HttpResponseBase = super().post(request)
             if response.status_code != CREATED:
                 return response
             return registered(request, metadata, response)
@@ -176,7 +196,7 @@ def metadata_in(body: bytes) -> Json:
     try:
         metadata = json.loads(body)
     except (ValueError, RecursionError):
-        raise ValueError("Send JSON") from None
+        raise ValueError(NOT_JSON) from None
     if not isinstance(metadata, dict):
         raise ValueError("Send a JSON object")
     if not isinstance(metadata.get("client_name", ""), str):
@@ -189,6 +209,7 @@ def metadata_in(body: bytes) -> Json:
 
 
 CREATED = 201
+NOT_JSON = "Send JSON, without deep nesting"
 
 
 def registered(request: HttpRequest, metadata: Json, response: Any) -> HttpResponseBase:

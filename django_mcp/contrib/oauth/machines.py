@@ -106,7 +106,7 @@ def is_authentic(request: Any, *, by_secret: bool) -> bool:
 def has_previous_secret(request: Any) -> bool:
     """Whether a request has the secret that was replaced a short time ago; it sets the client."""
     # RFC 6749, section 2.3.1.
-    in_header = _basic(request.headers)
+    in_header = basic_credentials(request.headers)
     in_body = (request.client_id, getattr(request, "client_secret", None))
     client_id, secret = in_body if in_header is None else in_header
     if not client_id or not secret:
@@ -121,14 +121,14 @@ def has_previous_secret(request: Any) -> bool:
 
 def stated_clients(request: HttpRequest) -> set[str]:
     """Return the client ids that a request states, unverified: each of them may be tried."""
-    in_header, _secret = _basic(request.META) or (None, None)
+    in_header, _secret = basic_credentials(request.META) or (None, None)
     clients = {in_header or "", request.POST.get("client_id", "")}
     with suppress(InvalidAssertion):
         clients.add(assertions.stated(request.POST.get("client_assertion", ""), "sub"))
     return clients - {""}
 
 
-def _basic(headers: Mapping[str, Any]) -> tuple[str | None, str | None] | None:
+def basic_credentials(headers: Mapping[str, Any]) -> tuple[str | None, str | None] | None:
     """Return the id and the secret of HTTP Basic, None for invalid ones; or None without it."""
     scheme, _space, encoded = headers.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme != "Basic":
@@ -137,7 +137,8 @@ def _basic(headers: Mapping[str, Any]) -> tuple[str | None, str | None] | None:
         client_id, _colon, secret = b64decode(encoded).decode().partition(":")
     except (binascii.Error, ValueError):
         return None, None
-    return unquote_plus(client_id), unquote_plus(secret)
+    client_id, secret = unquote_plus(client_id), unquote_plus(secret)
+    return (client_id, secret) if "\0" not in client_id + secret else (None, None)
 
 
 def _refused(error: InvalidAssertion) -> bool:

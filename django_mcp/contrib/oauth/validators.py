@@ -33,6 +33,11 @@ class OAuthBackend(OAuthLibCore):
         headers: dict[str, Any] = super().extract_headers(request)
         return {**headers, BASE_URL: resources.base_url(request)}
 
+    def extract_body(self, request: HttpRequest) -> list[tuple[str, str]]:
+        # The toolkit would decode the credentials in the header with a codec of this name.
+        body = super().extract_body(request)
+        return [(name, value) for name, value in body if name != "encoding"]
+
 
 class ResourceValidator(OAuth2Validator):
     """Issues codes and tokens for at most one resource, which is a server of this project."""

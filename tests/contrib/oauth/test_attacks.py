@@ -645,6 +645,23 @@ def test_malformed_registration_is_rejected_as_json(body: str, status: int) -> N
     assert response.json()["error"] == "invalid_client_metadata"
 
 
+def test_registration_that_the_toolkit_cannot_read_is_rejected_as_json(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """JSON just below the limit of nesting: the toolkit reads it with more calls on the stack."""
+    from oauth2_provider.views import dynamic_client_registration
+
+    def read(body: bytes) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(dynamic_client_registration, "_parse_metadata", read)
+    response: Any = post(
+        "/o/register", document("cursor.registration"), content_type="application/json"
+    )
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_client_metadata"
+
+
 def test_registration_belongs_to_no_user_even_with_a_cookie(flow: Flow) -> None:
     from oauth2_provider.models import Application
 

@@ -278,6 +278,44 @@ def test_malformed_assertion_is_refused(token: str, signing: MachineClient) -> N
     assert error(request(token)) == (401, "invalid_client")
 
 
+LONE_SURROGATE = sign({"sub": "\ud800", "iss": "\ud800"}, key("one"))
+
+
+@pytest.mark.parametrize(
+    ("query", "header", "fields", "expected"),
+    [
+        ("?x=%zz", None, {}, (400, "invalid_request")),
+        ("?x=1", None, {}, (400, "invalid_request")),
+        ("", "Basic \xe9", {}, (401, "invalid_client")),
+        ("", f"Basic {basic(chr(0))}", {}, (401, "invalid_client")),
+        ("", f"Basic {basic('%00')}", {}, (401, "invalid_client")),
+        ("", f"Basic {basic('nobody')}", {"encoding": "nothing"}, (401, "invalid_client")),
+        (
+            "",
+            None,
+            {"client_assertion": LONE_SURROGATE, "client_assertion_type": ASSERTION_TYPE},
+            (401, "invalid_client"),
+        ),
+        ("", None, {"client_id": "robot\0"}, (400, "invalid_request")),
+        ("", None, {"resource": "https://["}, (400, "invalid_target")),
+    ],
+)
+@pytest.mark.parametrize("path", ["/o/token", "/o/revoke"])
+def test_malformed_request_of_a_client_is_an_error_as_json(
+    path: str,
+    query: str,
+    header: str | None,
+    fields: dict[str, str],
+    expected: tuple[int, str],
+    robot: User,
+) -> None:
+    machine(robot)
+    extra = {} if header is None else {"HTTP_AUTHORIZATION": header}
+    response = post(path + query, {**FIELDS, **fields}, **extra)
+    assert error(response) == expected
+    assert response["Content-Type"] == "application/json"
+
+
 def test_assertion_of_another_client_is_refused(signing: MachineClient, robot: User) -> None:
     machine(robot, name="Other", jwks=public(key("two")))
     assert error(request(signed(name="two"))) == (401, "invalid_client")

@@ -174,6 +174,7 @@ def test_code_with_another_redirect_is_an_invalid_grant(flow: Flow) -> None:
         ({"grant_type": "refresh_token", "refresh_token": "a\0b"}, "invalid_request"),
         ({"grant_type": "refresh_token", "refresh_token": ""}, "invalid_grant"),
         ({"grant_type": "authorization_code", "code": "unknown"}, "invalid_grant"),
+        ({"grant_type": "openid", "code": "unknown"}, "unsupported_grant_type"),
         ({}, "unsupported_grant_type"),
     ],
 )
@@ -185,6 +186,12 @@ def test_malformed_request_for_tokens_is_an_error_as_json(
     assert response.status_code == 400, response.content
     assert body(response)["error"] == error
     assert response["Cache-Control"] == "no-store"
+
+
+def test_refresh_for_a_resource_that_is_no_url_is_an_error_as_json(flow: Flow) -> None:
+    response = flow.refresh(flow.tokens()["refresh_token"], resource="https://[")
+    assert response.status_code == 400
+    assert body(response)["error"] == "invalid_target"
 
 
 def test_revocation_of_a_token_with_a_nul_is_an_error_as_json(flow: Flow) -> None:
