@@ -7,6 +7,10 @@
 
 ``read`` verifies both before a transaction is open, since keys may have to be loaded. The validator
 reads the results with ``of``, and marks each assertion as used.
+
+A client with a metadata document does not have to authenticate, and its ``client_assertion`` is
+ignored: it is answered as without one. ChatGPT sends one where the metadata of the site lists
+``private_key_jwt``, which it does for machines.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
+from oauth2_provider.models import get_application_model
 
 from django_mcp import conf
 from django_mcp.auth.bearer import audiences, number
@@ -154,15 +159,20 @@ def own_issuer(base: str) -> str:
     return issuer(base)
 
 
-def _client(token: str, request: HttpRequest, token_endpoint: str) -> ClientJWT:
+def _client(token: str, request: HttpRequest, token_endpoint: str) -> ClientJWT | None:
+    """Return the valid assertion of a machine; None for the one of a client with a document."""
     if request.POST.get("client_assertion_type") != CLIENT_ASSERTION_TYPE:
         raise InvalidAssertion(f"The client_assertion_type must be {CLIENT_ASSERTION_TYPE}")
     if "HTTP_AUTHORIZATION" in request.META or "client_secret" in request.POST:
         raise InvalidAssertion("Use one method of authentication")
-    own = own_issuer(resources.base_url(request))
     client_id = stated(token, "sub")
     if request.POST.get("client_id", client_id) != client_id:
         raise InvalidAssertion("The assertion is of another client")
+    if _has_document(client_id):
+        form: Any = request.POST
+        form.setdefault("client_id", client_id)
+        return None
+    own = own_issuer(resources.base_url(request))
     rows = current(MachineClient).filter(application__client_id=client_id, is_active=True)
     machine = rows.select_related("application", "user").first()
     # Some databases compare without case.
@@ -183,6 +193,12 @@ def _client(token: str, request: HttpRequest, token_endpoint: str) -> ClientJWT:
     if claims["exp"] > time.time() + MAX_CLIENT_LIFETIME + LEEWAY:
         raise InvalidAssertion(f"The assertion must expire within {MAX_CLIENT_LIFETIME:.0f} s")
     return ClientJWT(machine, claims)
+
+
+def _has_document(client_id: str) -> bool:
+    clients = current(get_application_model()).filter(client_id=client_id)
+    stored = clients.filter(registration_source="cimd").first()
+    return stored is not None and stored.client_id == client_id
 
 
 def _identity(token: str, base: str) -> IdentityJWT:

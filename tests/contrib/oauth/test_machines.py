@@ -204,6 +204,35 @@ def test_assertion_with_a_wrong_claim_is_refused(
     assert not UsedAssertion.objects.exists()
 
 
+@pytest.mark.parametrize("names_itself", [True, False])
+def test_client_with_a_document_logs_in_with_an_assertion_where_there_are_machines(
+    names_itself: bool, signing: MachineClient, documents: Any, robot: User
+) -> None:
+    """ChatGPT chooses to sign, though its document says that it need not."""
+    published = documents("chatgpt")
+    client_id = published["client_id"]
+    flow = Flow(client_id, published["redirect_uris"][0], robot)
+    changes = {
+        "client_assertion": signed(client_id),
+        "client_assertion_type": ASSERTION_TYPE,
+        "client_id": client_id if names_itself else None,
+    }
+    code = flow.code()
+    wrong = flow.token(code, **{**changes, "code_verifier": "w" * 64})
+    assert error(wrong) == (400, "invalid_grant")
+    response: Any = flow.token(flow.code(prompt="consent"), **changes)
+    assert response.status_code == 200, response.content
+    assert "robot by" in call(response.json()["access_token"]).body.decode()
+
+
+def test_client_with_a_document_gets_no_client_credentials_by_an_assertion(
+    signing: MachineClient, documents: Any, robot: User
+) -> None:
+    published = documents("chatgpt")
+    Flow(published["client_id"], published["redirect_uris"][0], robot).code()
+    assert error(request(signed(published["client_id"])))[1] == "invalid_client"
+
+
 @spec("CC-06")
 def test_assertion_is_used_once(signing: MachineClient) -> None:
     assertion = signed()
