@@ -24,7 +24,7 @@ from django_mcp.auth.oauth_toolkit import issuer
 from django_mcp.contrib.oauth import clients, documents, resources
 from django_mcp.contrib.oauth.documents import CALLER, caller_of
 from django_mcp.contrib.oauth.models import Consent, current
-from django_mcp.contrib.oauth.validators import check_resources
+from django_mcp.contrib.oauth.validators import check_challenge, check_resources
 from django_mcp.runtime.pages import ProtectedPage
 
 ATTEMPTS = 5
@@ -41,6 +41,9 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
     has_issued_code = False
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if any("\0" in text for _, texts in request.GET.lists() for text in texts):
+            error = InvalidRequestError(description="A parameter contains a NUL")
+            return self.render_to_response({"error": error}, status=400)
         request.META[CALLER] = caller_of(request)
         client_id = (request.POST or request.GET).get("client_id", "")
         if is_cimd_client_id(client_id) and _application(client_id) is None:
@@ -97,9 +100,8 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         redirect_uri = credentials["redirect_uri"]
         application = current(get_application_model()).get(client_id=credentials["client_id"])
         try:
-            if credentials.get("code_challenge") and credentials["code_challenge_method"] != "S256":
-                description = "Use the code_challenge_method S256"
-                raise InvalidRequestError(description=description, state=state)
+            challenge, method = map(credentials.get, ("code_challenge", "code_challenge_method"))
+            check_challenge(challenge, method, state=state)
             requested = request.GET.getlist("resource")
             check_resources(self._base, requested, application, state=state)
         except OAuth2Error as error:
@@ -178,9 +180,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         return response
 
     def _oauthlib_request(self) -> Request:
-        headers = self.get_oauthlib_core().extract_headers(self.request)
-        # oauthlib raises for characters that browsers leave as they are, as of a state "[1]".
-        uri = f"{self.request.path}?{self.request.GET.urlencode()}"
+        uri, _method, _body, headers = self.get_oauthlib_core()._extract_params(self.request)
         return Request(uri, headers=headers)
 
     def form_invalid(self, form: Any) -> HttpResponseBase:

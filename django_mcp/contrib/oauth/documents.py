@@ -98,9 +98,11 @@ def _fetched(client_id: str, request: Any) -> Fetched | None:
         return BUSY
     try:
         document: Fetched = fetcher.fetch(client_id)
-    except CIMDError as error:
+    except Exception as error:  # A stranger wrote it, and reading it may raise anything.
         cache.set(_failed_key(client_id), True, oauth2_settings.CIMD_FAILURE_BACKOFF_SECONDS)
-        return error
+        if isinstance(error, CIMDError):
+            return error
+        return CIMDError(f"the document cannot be read: {type(error).__name__}")
     finally:
         _running.end()
     return document

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlunsplit
 
 from django.db import transaction
 from django.http import HttpRequest
+from django.utils.encoding import escape_uri_path
 from oauth2_provider.models import get_grant_model
 from oauth2_provider.oauth2_backends import OAuthLibCore
 from oauth2_provider.oauth2_validators import OAuth2Validator
-from oauthlib.oauth2.rfc6749.errors import InvalidGrantError, InvalidScopeError
+from oauthlib.oauth2.rfc6749.errors import (
+    InvalidGrantError,
+    InvalidRequestError,
+    InvalidScopeError,
+)
 
 from django_mcp.contrib.oauth import assertions, machines, redemptions, resources
 from django_mcp.contrib.oauth.clients import is_acceptable, is_registered
@@ -32,6 +39,10 @@ class OAuthBackend(OAuthLibCore):
     def extract_headers(self, request: HttpRequest) -> dict[str, Any]:
         headers: dict[str, Any] = super().extract_headers(request)
         return {**headers, BASE_URL: resources.base_url(request)}
+
+    def _get_escaped_full_path(self, request: HttpRequest) -> str:
+        # oauthlib raises ValueError for queries that Django can read, such as "state=[1]&%zz".
+        return urlunsplit(("", "", escape_uri_path(request.path), request.GET.urlencode(), ""))
 
     def extract_body(self, request: HttpRequest) -> list[tuple[str, str]]:
         # The toolkit would decode the credentials in the header with a codec of this name.
@@ -62,6 +73,9 @@ class ResourceValidator(OAuth2Validator):
         requested = listed(request.resource)
         state = request.state
         check_resources(base_of(request), requested, request.client, state=state)
+        check_challenge(request.code_challenge, request.code_challenge_method, state=state)
+        if len(request.nonce or "") > MAX_NONCE:
+            raise InvalidRequestError("The nonce is too long", request=request, state=state)
         if not self.validate_scopes(client_id, request.scopes, request.client, request):
             raise InvalidScopeError(request=request, state=state)
         # An application of the site may name none; the toolkit cannot store an empty one.
@@ -206,6 +220,24 @@ class ResourceValidator(OAuth2Validator):
             redemptions.keep(request.code, token, is_repeatable=False)
         elif request.grant_type == "refresh_token" and self.rotate_refresh_token(request):
             redemptions.keep(request.refresh_token, token, is_repeatable=True)
+
+
+CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
+MAX_NONCE = 255
+"""Characters that the toolkit can store."""
+
+
+def check_challenge(challenge: str | None, method: str | None, **kwargs: Any) -> None:
+    """Raise InvalidRequestError unless it is one by S256 (RFC 7636, section 4.2), or None.
+
+    oauthlib refuses None where a challenge is required.
+    """
+    if challenge is None:
+        return
+    if method != "S256":
+        raise InvalidRequestError("Use the code_challenge_method S256", **kwargs)
+    if not CHALLENGE.fullmatch(challenge):
+        raise InvalidRequestError("The code_challenge is not one by S256", **kwargs)
 
 
 def check_resources(base: str, requested: list[str], application: Any, **kwargs: Any) -> None:

@@ -169,6 +169,20 @@ def test_plain_challenge_is_rejected_before_the_user_is_prompted(
 
 
 @spec("AUTH-12")
+@pytest.mark.parametrize("challenge", ["", "a" * 42, "a" * 44, "a" * 129, "!" * 43])
+def test_challenge_that_is_none_of_s256_is_rejected(challenge: str, flow: Flow) -> None:
+    assert error_of(flow.open(code_challenge=challenge)) == "invalid_request"
+    if challenge:
+        assert error_of(flow.answer(flow.open(), code_challenge=challenge)) == "invalid_request"
+
+
+def test_nonce_that_cannot_be_stored_is_rejected(flow: Flow) -> None:
+    assert error_of(flow.answer(flow.open(), nonce="n" * 256)) == "invalid_request"
+    flow.code()
+    # The user is not asked again.
+    assert error_of(flow.open(nonce="n" * 256)) == "invalid_request"
+
+
 def test_code_is_worth_nothing_without_its_verifier(flow: Flow) -> None:
     code = flow.code()
     assert flow.token(code, code_verifier=None).status_code == 400
@@ -550,6 +564,11 @@ def test_client_changed_in_the_form_is_rejected(flow: Flow) -> None:
 
 def test_client_id_with_a_nul_is_rejected(flow: Flow) -> None:
     assert flow.open(client_id="a\0b", resource=None).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["client_id", "state", "scope", "nonce"])
+def test_authorization_request_with_a_nul_is_rejected(name: str, flow: Flow) -> None:
+    assert flow.open(**{name: "a\0b"}).status_code == 400
 
 
 def test_client_that_wants_no_page_is_sent_back_without_a_login(flow: Flow) -> None:

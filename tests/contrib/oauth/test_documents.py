@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -55,9 +58,13 @@ def test_client_is_stored_when_a_user_allows_it(flow: Flow, fetched: list[str]) 
 
 def test_state_may_have_characters_that_browsers_do_not_encode(flow: Flow, documents: Any) -> None:
     parameters = urlencode(flow.parameters(state=None))
-    page: Any = flow.browser.get(f"/o/authorize?{parameters}&state=[1]|{{a}}", **PAGE)
+    page: Any = flow.browser.get(f"/o/authorize?{parameters}&state=[1]|{{a}}%zz&other", **PAGE)
     assert page.status_code == 200
-    assert query(flow.answer(page)["Location"])["state"] == "[1]|{a}"
+    assert query(flow.answer(page)["Location"])["state"] == "[1]|{a}%zz"
+    # The client is stored meanwhile.
+    page = flow.browser.get(f"/o/authorize?{parameters}&state=%zz&other&prompt=consent", **PAGE)
+    assert page.status_code == 200
+    assert query(flow.answer(page)["Location"])["state"] == "%zz"
 
 
 def test_client_that_a_user_denied_is_not_stored(flow: Flow) -> None:
@@ -197,6 +204,25 @@ def test_client_id_that_is_no_url_of_a_document_is_not_fetched(
     with pytest.raises(CIMDError):
         ClientMetadataFetcher().fetch(client_id)
     assert fetched == []
+
+
+@pytest.mark.parametrize(
+    ("content", "caching"), [(b"[" * 4000, "no-cache"), (b"{}", f"max-age={'9' * 5000}")]
+)
+def test_document_that_cannot_be_read_is_fetched_once(
+    content: bytes, caching: str, flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetches: list[str] = []
+
+    @contextmanager
+    def open_url(url: str, **_: Any) -> Iterator[Any]:
+        fetches.append(url)
+        headers = {"Content-Type": "application/json", "Cache-Control": caching}
+        yield SimpleNamespace(status=200, headers=headers, read=BytesIO(content).read)
+
+    monkeypatch.setattr(metadata_documents, "open_url", open_url)
+    assert [flow.open().status_code for _ in range(2)] == [400, 400]
+    assert fetches == [flow.client_id]
 
 
 def test_document_that_is_not_sent_is_an_error(
