@@ -311,11 +311,21 @@ def _user_with(email: str, trusted: TrustedIssuer) -> Any:
     """
     model = get_user_model()
     field = model.get_email_field_name()
-    users = [*current(model).filter(**{f"{field}__iexact": email})[:2]]
+    # Some databases also find addresses with other letters: without accents, or a dotless i.
+    users = [
+        user
+        for user in current(model).filter(**{f"{field}__iexact": email})
+        if _cases(getattr(user, field)) == _cases(email)
+    ]
     if len(users) != 1:
         return None
     is_taken = current(ExternalIdentity).filter(user=users[0], trusted_issuer=trusted).exists()
     return None if is_taken else users[0]
+
+
+def _cases(address: str) -> tuple[str, str]:
+    # A dotless i and a long s equal other letters in upper case only, the sign of kelvin in lower.
+    return address.lower(), address.upper()
 
 
 def _new_user(email: str, trusted: TrustedIssuer, digest: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
+from django.db.models.lookups import IExact
 from jwcrypto import jwk
 
 from django_mcp.contrib.oauth.models import (
@@ -365,6 +366,32 @@ def test_address_of_two_users_links_nobody(trusted: TrustedIssuer, chat: Any, us
 
 
 @spec("EM-12")
+@pytest.mark.parametrize(
+    ("stored", "is_same"),
+    [
+        ("ISK@Acme.example", True),
+        ("\u0131sk@acme.example", False),
+        ("i\u017fk@acme.example", False),
+        ("is\u212a@acme.example", False),
+        ("\u00edsk@acme.example", False),
+    ],
+)
+def test_address_with_other_letters_is_not_linked(
+    stored: str,
+    is_same: bool,
+    trusted: TrustedIssuer,
+    chat: Any,
+    user: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    TrustedIssuer.objects.update(link_by_email=True)
+    User.objects.update(email=stored)
+    # A database whose collation finds them all.
+    monkeypatch.setattr(IExact, "as_sql", lambda *_args: ("1 = 1", []))
+    response = redeem(jag(trusted, email="isk@acme.example"))
+    assert response.status_code == (200 if is_same else 400)
+
+
 @pytest.mark.parametrize("email", ["bob@acme.example", "bob@other.example", None])
 def test_user_is_created_for_a_new_subject(
     email: str | None, trusted: TrustedIssuer, chat: Any
