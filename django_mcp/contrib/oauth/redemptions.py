@@ -10,8 +10,8 @@ States of a code or refresh token, and the answers to a request with it:
 | refresh token, redeemed | a revoked row | invalid_grant; then it has ended |
 | ended | nothing valid of its family | invalid_grant |
 
-A refresh token is repeatable for ``REPEAT_SECONDS``, unless its successor is redeemed before. When
-a code or refresh token ends, all tokens of its family are revoked.
+A refresh token is repeatable for ``REPEAT_SECONDS``, unless its successor is redeemed before, or
+the client revokes it. When a code or refresh token ends, all tokens of its family are revoked.
 
 ``TokenView`` opens a transaction and calls ``lock``. ``ResourceValidator`` reads the state, and
 stores the next one.
@@ -127,12 +127,19 @@ def revoke_what_came_of(code: str, application: Any) -> None:
 
     One of the two clients that redeemed the code may have stolen it.
     """
-    redemption = current(Redemption).filter(digest=digest_of(code), application=application).first()
+    if end_family_of(code, application):
+        logger.warning("A code was redeemed twice: the tokens of client #%s end", application.pk)
+
+
+def end_family_of(credential: str, application: Any) -> bool:
+    """End a code or refresh token that was redeemed; return whether there is such a one."""
+    redeemed = current(Redemption).filter(digest=digest_of(credential), application=application)
+    redemption = redeemed.first()
     if redemption is None:
-        return
-    logger.warning("A code was redeemed twice: the tokens of client #%s end", application.pk)
+        return False
     get_refresh_token_model().revoke_family(redemption.token_family)
     current(Redemption).filter(token_family=redemption.token_family).delete()
+    return True
 
 
 def prune() -> int:

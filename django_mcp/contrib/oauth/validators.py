@@ -202,6 +202,14 @@ class ResourceValidator(OAuth2Validator):
         request.refresh_token_instance = successor
         return bool(request.user.is_active)
 
+    def revoke_token(
+        self, token: str, token_type_hint: str, request: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Revoke a token; also one that was just redeemed, whose answer the client may not have."""
+        super().revoke_token(token, token_type_hint, request, *args, **kwargs)
+        if request.client is not None:
+            redemptions.end_family_of(token, request.client)
+
     def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         """Store the tokens, or replace them by those that the same refresh token gave before."""
         # A request has its parameters as attributes, which a client chooses: hence the class.

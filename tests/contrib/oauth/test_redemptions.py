@@ -17,6 +17,7 @@ from tests.contrib.oauth.flow import CALLBACK, Flow, at_once, call, post
 if TYPE_CHECKING:
     from pytest_django import Settings
 
+CHATGPT = "https://chatgpt.com/connector_platform_oauth_redirect"
 LATER = timedelta(seconds=redemptions.REPEAT_SECONDS + 1)
 
 
@@ -43,6 +44,24 @@ def test_refresh_that_is_repeated_is_answered_with_the_same_tokens(flow: Flow) -
     assert 3500 < again["expires_in"] <= 3600
     assert call(again["access_token"]).status == 200
     assert flow.refresh(again["refresh_token"]).status_code == 200
+
+
+def test_revoked_refresh_token_is_not_repeated(flow: Flow) -> None:
+    first = flow.tokens()["refresh_token"]
+    lost = body(flow.refresh(first))
+    assert flow.revoke(first).status_code == 200
+    assert flow.refresh(first).status_code == 400
+    assert flow.refresh(lost["refresh_token"]).status_code == 400
+    assert call(lost["access_token"]).status == 401
+
+
+def test_client_revokes_no_redeemed_token_of_another_client(flow: Flow, documents: Any) -> None:
+    first = flow.tokens()["refresh_token"]
+    flow.refresh(first)
+    other = Flow(documents("chatgpt")["client_id"], CHATGPT, flow.user)
+    other.tokens()
+    other.revoke(first)
+    assert flow.refresh(first).status_code == 200
 
 
 def test_refresh_that_is_repeated_later_ends_the_login(flow: Flow) -> None:
