@@ -34,7 +34,7 @@ class PersonalAccessTokenAdmin(ListedLookups):
     list_select_related = ("owner",)
     list_filter = ("revoked_at", "expires_at")
     search_fields = ("name", "start")
-    autocomplete_fields = ("owner",)
+    raw_id_fields = ("owner",)  # It needs no admin of users, which a custom model may lack.
     actions = ("revoke",)
     shown_once_template = "admin/django_mcp_tokens/personalaccesstoken/created.html"
 

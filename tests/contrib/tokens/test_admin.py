@@ -7,12 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin import AdminSite
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
 from django.utils import timezone
 
 from django_mcp.auth.token import digest_of
+from django_mcp.contrib.tokens.admin import PersonalAccessTokenAdmin
 from django_mcp.contrib.tokens.models import PersonalAccessToken
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +68,10 @@ def test_staff_creates_tokens_only_for_themselves(staff: Browser, ann: User) -> 
     assert 'name="owner"' not in staff.get(f"{TOKENS}add/").text
     staff.post(f"{TOKENS}add/", fields(owner=ann.pk))
     assert PersonalAccessToken.objects.get().owner.username == "staff"
+
+
+def test_admin_is_valid_where_users_have_none() -> None:
+    assert PersonalAccessTokenAdmin(PersonalAccessToken, AdminSite()).check() == []
 
 
 def test_owner_and_digest_cannot_be_changed(root: Browser, ann: User) -> None:
