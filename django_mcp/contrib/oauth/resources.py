@@ -13,9 +13,13 @@ from django_mcp import conf, registry
 from django_mcp.auth.oauth_toolkit import OAuthToolkitAuthentication
 from django_mcp.auth.resource import canonical
 from django_mcp.core.server.server import Server
+from django_mcp.transports.http.paths import Paths
 
 BASE_URL = "django_mcp.base_url"
 """The key of the site's URL among the headers of an oauthlib request; no client can send it."""
+
+MAX_LENGTH = 255
+"""Characters of a resource that consents can store."""
 
 
 class InvalidTarget(CustomOAuth2Error):
@@ -43,11 +47,19 @@ def base_url(request: HttpRequest) -> str:
     return f"{request.scheme}://{request.get_host()}{get_script_prefix().rstrip('/')}"
 
 
-def servers(base: str) -> dict[str, Server]:
-    """Return the servers which accept tokens of the toolkit, by their canonical URLs."""
-    return {
-        canonical(base + "/" + registry.path(server).strip("/")): server for server in accepting()
-    }
+def server_at(base: str, resource: str) -> Server | None:
+    """Return the server which has an endpoint there and accepts tokens of the toolkit, or None."""
+    prefix = canonical(base)
+    path = canonical(resource).removeprefix(prefix)
+    if not canonical(resource).startswith(f"{prefix}/") or len(resource) > MAX_LENGTH:
+        return None
+    match = Paths({endpoint(server): server for server in accepting()}).find(path)
+    # A slash at the end makes another resource.
+    return match.value if match is not None and match.path == path else None
+
+
+def endpoint(server: Server) -> str:
+    return "/" + registry.path(server).strip("/")
 
 
 def accepting() -> Iterator[Server]:
@@ -62,20 +74,21 @@ def accepting() -> Iterator[Server]:
 
 
 def is_known(base: str, resource: str) -> bool:
-    """Whether ``resource`` is one of the servers, or listed in AUDIENCES."""
-    resources = {*servers(base), *map(canonical, conf.get().audiences)}
-    return canonical(resource) in resources
+    """Whether ``resource`` is an endpoint of a server, or listed in AUDIENCES."""
+    is_audience = canonical(resource) in map(canonical, conf.get().audiences)
+    return is_audience or server_at(base, resource) is not None
 
 
 def only(base: str) -> str | None:
-    """Return the resource of a client that names none: the only server's, else None."""
-    resources = [*servers(base)]
-    return resources[0] if len(resources) == 1 else None
+    """Return the resource of a client that names none: the only endpoint, else None."""
+    paths = [*map(endpoint, accepting())]
+    is_one = len(paths) == 1 and "<" not in paths[0]
+    return canonical(base + paths[0]) if is_one else None
 
 
 def title(base: str, resource: str) -> str:
     """Return the title of the server, or ""."""
-    server = servers(base).get(canonical(resource))
+    server = server_at(base, resource)
     if server is None:
         return ""
     registry.make_ready(server)

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.test import Client as Browser
 from django.utils import timezone
 
-from django_mcp import Server, registry
+from django_mcp import Frame, Server, registry
 from django_mcp.contrib.oauth.models import Redemption
 from tests.contrib.oauth.flow import (
     CALLBACK,
@@ -343,6 +343,54 @@ def test_code_for_one_server_gives_no_token_for_another(flow: Flow, till: Server
 
 
 def test_client_must_name_one_of_several_servers(flow: Flow, till: Server) -> None:
+    assert error_of(flow.open(resource=None)) == "invalid_target"
+
+
+@pytest.fixture
+def orgs(shop: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """An endpoint for each organisation, instead of the shop."""
+    orgs = Server("orgs", path="/orgs/<slug:org>/mcp", authenticators=shop.authenticators)
+    orgs.describe(title="The organisation")
+
+    @orgs.tool
+    def whoami(frame: Frame) -> str:
+        """Say which organisation this is."""
+        return f"at {frame.get_path_param('org')}"
+
+    servers = {name: each for name, each in registry.registered.servers.items() if name != "shop"}
+    monkeypatch.setattr(registry.registered, "servers", {**servers, "orgs": orgs})
+    return orgs
+
+
+def test_token_is_for_one_endpoint_of_a_server_with_values_in_its_path(
+    flow: Flow, orgs: Server
+) -> None:
+    flow.resource = f"{SITE}/orgs/acme/mcp"
+    assert "The organisation" in flow.open().content.decode()
+    token = flow.tokens()["access_token"]
+    assert "at acme" in call(token, path="/orgs/acme/mcp").body.decode()
+    assert call(token, path="/orgs/other/mcp").status == 401
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/orgs/<slug:org>/mcp",
+        "/orgs/a.b/mcp",
+        "/orgs/acme/mcp/",
+        "/orgs/acme",
+        f"/orgs/{'a' * 250}/mcp",
+    ],
+)
+def test_token_for_no_endpoint_of_a_server_with_values_in_its_path_is_not_issued(
+    path: str, flow: Flow, orgs: Server
+) -> None:
+    assert error_of(flow.open(resource=f"{SITE}{path}")) == "invalid_target"
+
+
+def test_client_must_name_the_endpoint_of_a_server_with_values_in_its_path(
+    flow: Flow, orgs: Server
+) -> None:
     assert error_of(flow.open(resource=None)) == "invalid_target"
 
 
