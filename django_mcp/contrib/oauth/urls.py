@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -60,7 +59,7 @@ def is_allowed(request: HttpRequest, origin: str) -> bool:
         origin,
         host=request.get_host(),
         scheme=request.scheme or "http",
-        allowed_hosts=settings.ALLOWED_HOSTS,
+        allowed_hosts=conf.allowed_hosts(),
         allowed_origins=conf.get().allowed_origins,
     )
 

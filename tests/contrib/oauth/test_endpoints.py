@@ -121,6 +121,14 @@ def test_preflight_of_an_allowed_page_is_answered(path: str) -> None:
     assert "Access-Control-Allow-Credentials" not in response
 
 
+def test_page_of_this_computer_reads_the_endpoints_of_a_new_project(settings: Settings) -> None:
+    settings.DEBUG = True
+    settings.ALLOWED_HOSTS = []
+    own = {"HTTP_HOST": "localhost:8000", "HTTP_ORIGIN": "http://localhost:6274", "secure": False}
+    response = get(WELL_KNOWN, **own)
+    assert response["Access-Control-Allow-Origin"] == "http://localhost:6274"
+
+
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://page.example"])
 @pytest.mark.parametrize("path", [WELL_KNOWN, "/o/token", "/o/register"])
 def test_pages_of_other_origins_cannot_read_the_endpoints(path: str, origin: str) -> None:
