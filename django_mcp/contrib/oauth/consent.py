@@ -190,10 +190,17 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
 
 
 def with_issuer(url: str, own: str) -> str:
-    """Return ``url`` with ``iss`` in its query, and no other one."""
+    """Return ``url`` with ``iss`` beside the answer, and no other one.
+
+    The answer is in the query, or in the fragment where the client chose that response_mode.
+    """
     parts = urlsplit(url)
-    query = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "iss"]
-    return urlunsplit(parts._replace(query=urlencode([*query, ("iss", own)])))
+    query, fragment = (
+        [pair for pair in parse_qsl(text, keep_blank_values=True) if pair[0] != "iss"]
+        for text in (parts.query, parts.fragment)
+    )
+    (fragment if parts.fragment else query).append(("iss", own))
+    return urlunsplit(parts._replace(query=urlencode(query), fragment=urlencode(fragment)))
 
 
 def _application(client_id: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from django.apps import apps
@@ -622,6 +622,15 @@ def test_authorization_request_with_a_nul_is_rejected(name: str, flow: Flow) -> 
 def test_client_that_wants_no_page_is_sent_back_without_a_login(flow: Flow) -> None:
     flow.browser.logout()
     assert error_of(flow.open(prompt="none")) == "login_required"
+
+
+def test_answer_in_a_fragment_names_the_issuer_once(flow: Flow) -> None:
+    flow.code()
+    parts = urlsplit(flow.open(response_mode="fragment")["Location"])
+    assert parts.query == ""
+    answer = parse_qs(parts.fragment)
+    assert answer.keys() == {"code", "state", "iss"}
+    assert answer["iss"] == [SITE]
 
 
 def test_post_without_a_login_is_redirected_to_it(flow: Flow) -> None:
