@@ -14,9 +14,8 @@ from itertools import chain
 from typing import Any
 
 from django.contrib.auth.mixins import LoginRequiredMixin
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.generic import TemplateView
 from oauth2_provider.models import get_access_token_model
@@ -122,9 +121,12 @@ class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
     def post(self, request: HttpRequest) -> HttpResponseBase:
         """Take back the consents of the program that has the posted one."""
         posted = request.POST.get("consent", "")
-        consents = Consent.objects.filter(user=request.user.pk)
-        chosen = get_object_or_404(consents, pk=int(posted) if posted.isdecimal() else 0)
-        for consent in consents.select_related("application"):
+        rows = Consent.objects.filter(user=request.user.pk).select_related("application")
+        consents = {str(consent.pk): consent for consent in rows}
+        chosen = consents.get(posted)
+        if chosen is None:
+            raise Http404
+        for consent in consents.values():
             if _key(consent) == _key(chosen):
                 consent.revoke()
         return HttpResponseRedirect(reverse("django_mcp_oauth:access"))

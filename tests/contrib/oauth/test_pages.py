@@ -296,6 +296,7 @@ def test_consent_of_another_user_cannot_be_taken_back(flow: Flow) -> None:
     own = Consent.objects.get(user__username="ann").pk
     assert access(other, own).status_code == 404
     assert access(other, "x").status_code == 404
+    assert access(other, "9" * 5000).status_code == 404
     assert call(tokens["access_token"]).status == 200
 
 
