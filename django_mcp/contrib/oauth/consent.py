@@ -44,6 +44,8 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         if any("\0" in text for _, texts in request.GET.lists() for text in texts):
             error = InvalidRequestError(description="A parameter contains a NUL")
             return self.render_to_response({"error": error}, status=400)
+        # oauthlib raises ValueError for queries that Django can read, such as "state=[1]&%zz".
+        request.META["QUERY_STRING"] = request.GET.urlencode()
         request.META[CALLER] = caller_of(request)
         client_id = (request.POST or request.GET).get("client_id", "")
         if is_cimd_client_id(client_id) and _application(client_id) is None:
@@ -180,8 +182,8 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         return response
 
     def _oauthlib_request(self) -> Request:
-        uri, _method, _body, headers = self.get_oauthlib_core()._extract_params(self.request)
-        return Request(uri, headers=headers)
+        headers = self.get_oauthlib_core().extract_headers(self.request)
+        return Request(self.request.get_full_path(), headers=headers)
 
     def form_invalid(self, form: Any) -> HttpResponseBase:
         """Refuse a form that this page did not make."""

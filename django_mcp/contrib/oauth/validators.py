@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlunsplit
 
 from django.db import transaction
 from django.http import HttpRequest
-from django.utils.encoding import escape_uri_path
 from oauth2_provider.models import get_grant_model
 from oauth2_provider.oauth2_backends import OAuthLibCore
 from oauth2_provider.oauth2_validators import OAuth2Validator
@@ -39,10 +37,6 @@ class OAuthBackend(OAuthLibCore):
     def extract_headers(self, request: HttpRequest) -> dict[str, Any]:
         headers: dict[str, Any] = super().extract_headers(request)
         return {**headers, BASE_URL: resources.base_url(request)}
-
-    def _get_escaped_full_path(self, request: HttpRequest) -> str:
-        # oauthlib raises ValueError for queries that Django can read, such as "state=[1]&%zz".
-        return urlunsplit(("", "", escape_uri_path(request.path), request.GET.urlencode(), ""))
 
     def extract_body(self, request: HttpRequest) -> list[tuple[str, str]]:
         # The toolkit would decode the credentials in the header with a codec of this name.
