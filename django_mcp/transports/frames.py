@@ -107,6 +107,8 @@ BEFORE_SESSION = frozenset({"initialize", "ping"})
 def with_session(frame: Frame, session: Session) -> Frame:
     """The Frame with the session as it is now, after other requests may have changed it."""
     private: Any = private_of(frame.server, session)
+    if "is_indirect" in frame.private:
+        private["is_indirect"] = True  # Of the message, not of the session.
     return replace(frame, assigns=session.assigns, initialized=session.initialized, private=private)
 
 

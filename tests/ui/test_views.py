@@ -15,7 +15,7 @@ from django.template import engines
 from django.utils import translation
 from pytest_django import Settings
 
-from django_mcp import CacheHint, ConfigurationError, Frame, Server, ToolError
+from django_mcp import CacheHint, ConfigurationError, Frame, Server, ToolError, registry
 from django_mcp.core.components.resource import ResourceComponent
 from django_mcp.rest import rest_tool
 from django_mcp.testing import Client, SyncClient
@@ -29,6 +29,7 @@ from tests.memory_stores import Configure
 from tests.rest import api
 from tests.spec import spec
 from tests.ui.conftest import HOST, Templates
+from tests.wire.stdio import StdioClient
 
 pytestmark = pytest.mark.django_db
 
@@ -388,6 +389,27 @@ def test_model_reaches_no_app_only_tool_through_the_search(templates: Templates)
 
     assert {"set_quantity", "show_cart"} <= {*listed}
     assert [tool["name"] for tool in matches] == ["other_quantity"]
+    assert called == []
+
+
+async def test_model_reaches_no_app_only_tool_in_a_session_that_is_read_again() -> None:
+    server = Server("large", tool_search=True, serialize_requests=True)
+    called = []
+    server.tool(app_only=True, name="set_quantity")(lambda: called.append(1))
+    registry.configure(server)
+
+    async with Client(server, version="2025-11-25") as client:
+        with pytest.raises(ErrorResponse, match="Unknown tool"):
+            await client.call_tool("call_tool", {"name": "set_quantity"})
+    # This client does not say that it is ready.
+    stdio = StdioClient(server, "2025-11-25")
+    async with stdio.served():
+        stdio.send(stdio.initialize_request())
+        await stdio.message()
+        stdio.send(stdio.call("call_tool", name="set_quantity"))
+        answer = await stdio.message()
+
+    assert answer["error"]["message"] == "Unknown tool: set_quantity"
     assert called == []
 
 
