@@ -51,6 +51,7 @@ class ServedStream:
 
     async def open(self) -> None:
         """Start the function; ``close`` must follow, also after a cancellation."""
+        _forget_params(self.frame)
         self._task = background.create_task(self._run())
 
     async def _run(self) -> None:
@@ -68,6 +69,14 @@ class ServedStream:
 
     def reauthenticated(self, principal: Principal) -> None:
         self.frame = replace(self.frame, user=principal.user, auth=principal)
+
+
+def _forget_params(frame: Frame) -> None:
+    """Drop the parameters of the request: they may be large, and the stream open for days.
+
+    The coroutines that wait for its end refer to them too, so they are cleared, not replaced.
+    """
+    cast("dict[str, Any]", frame.message.params).clear()
 
 
 def _notification(frame: Frame, method: str, params: Json) -> bytes:
@@ -91,9 +100,7 @@ class Subscription:
 
     async def open(self) -> None:
         """Subscribe and acknowledge; ``close`` must follow, also after a cancellation."""
-        # The stream may be open for days, and its request may be large. The coroutines that wait
-        # for its end refer to the parameters too, so they are cleared, not replaced.
-        cast("dict[str, Any]", self.frame.message.params).clear()
+        _forget_params(self.frame)
         # In this order: once the client reads this, later notifications are sent to it.
         server = server_of(self.frame)
         # Changes of lists are announced without a URI.

@@ -11,6 +11,7 @@ from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.signature import is_async
 from django_mcp.core.dispatch import invocation
 from django_mcp.core.dispatch.invocation import HookHandler, Invocation
+from django_mcp.core.dispatch.methods.subscriptions import check_stream
 from django_mcp.core.protocol import preencoded, subscriptions
 from django_mcp.core.protocol.errors import InternalError, InvalidParams, McpError, MethodNotFound
 from django_mcp.core.protocol.limits import cut
@@ -53,8 +54,8 @@ def _function(extension: Extension, method: Method) -> Run:
             missing = extension.of_capability
             reason = "" if missing is None else f", since there are no {missing}"
             raise MethodNotFound(f"Method not found: {cut(method.name)}{reason}")
-        if method.streams and not frame.exchange.may_listen:
-            raise MethodNotFound("This server has no streams to listen on")
+        if method.streams:
+            check_stream(frame)
         if method.needs_declaration:
             extension.require(frame)
         sent = frame.message.params
@@ -67,6 +68,7 @@ def _function(extension: Extension, method: Method) -> Run:
         result, after = await invocation_of.run(frame, *arguments)
         if not method.streams or isinstance(result, McpError):
             return result, after
+        del sent, arguments  # They may be large, and the stream may be open for days.
         await frame.exchange.listen(frame, result)
         return {"_meta": subscriptions.meta(frame.request_id)}, after
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from django_mcp import Frame, Server
+from django_mcp.extensions import Extension, Method, Serve, Stream, installed
 from tests.by_hand.costs import MEGABYTE, session
 from tests.spec import spec
 from tests.waiting import SECONDS
@@ -51,19 +52,46 @@ async def test_session_ids_of_any_length_are_not_remembered() -> None:
             assert (await peer.post(peer.request("ping"))).status == 404
 
 
+async def _wait(stream: Stream) -> None:
+    stream.send("notifications/receipts/new", {})
+    await asyncio.Event().wait()
+
+
+async def _open(frame: Frame) -> Serve:
+    return _wait
+
+
+RECEIPTS = Extension(
+    name="com.example/receipts",
+    settings=lambda *_: {},
+    notifications=["notifications/receipts/new"],
+    methods=[Method(name="receipts/stream", call=_open, streams=True)],
+)
+
+
+@pytest.fixture
+def receipts() -> Iterator[None]:
+    with installed(RECEIPTS):
+        yield
+
+
 @spec("cost-13")
-async def test_listen_stream_keeps_nothing_of_its_request_but_what_it_needs() -> None:
+@pytest.mark.usefixtures("receipts")
+@pytest.mark.parametrize("method", ["subscriptions/listen", "receipts/stream"])
+async def test_stream_keeps_nothing_of_its_request_but_what_it_needs(method: str) -> None:
     peer = AsgiClient(Server("shop"))
-    async with peer.open_post(peer.listen(0, toolsListChanged=True)) as first:
-        await first.status()  # What is made at the first stream is made.
-    message = peer.listen(1, toolsListChanged=True)
+    message = peer.request(method, {"notifications": {"toolsListChanged": True}})
+    async with peer.open_post(message) as first:
+        await first.message()  # What is made at the first stream is made.
     message["params"]["unknown"] = [[] for _ in range(30_000)]
     body, scope = encoded(message), peer.scope(message)
     del message
     incoming: asyncio.Queue[Message] = asyncio.Queue()
     begun = asyncio.Event()
+    statuses = []
 
-    async def send(_: Message) -> None:
+    async def send(sent: Message) -> None:
+        statuses.append(sent.get("status", 200))
         begun.set()
 
     with small_growth(200_000):
@@ -75,6 +103,7 @@ async def test_listen_stream_keeps_nothing_of_its_request_but_what_it_needs() ->
     incoming.put_nowait({"type": "http.disconnect"})
     await asyncio.wait([task], timeout=1)
     task.cancel()
+    assert {*statuses} == {200}
 
 
 @spec("cost-11")
@@ -143,10 +172,12 @@ async def test_errors_repeat_little_of_what_a_client_sent(version: str, what: st
     assert len(response.body) < 1000, "The error repeats what is too long"
 
 
-async def test_listen_request_with_too_much_about_its_client_is_rejected() -> None:
+@pytest.mark.usefixtures("receipts")
+@pytest.mark.parametrize("method", ["subscriptions/listen", "receipts/stream"])
+async def test_stream_for_a_client_that_says_too_much_of_itself_is_rejected(method: str) -> None:
     peer = AsgiClient(Server("shop"), capabilities={"x": [[]] * 20_000})
 
-    response = await peer.post(peer.listen(1, toolsListChanged=True))
+    response = await peer.post(peer.request(method, {"notifications": {}}))
 
     assert response.error["code"] == -32602
 

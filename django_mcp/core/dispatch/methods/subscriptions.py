@@ -32,18 +32,23 @@ every notification."""
 
 async def listen(frame: Frame) -> Answer:
     """Send the notifications which the client listens for, until its stream ends."""
-    if not frame.exchange.may_listen:
-        raise MethodNotFound("This server has no streams to listen on")
+    check_stream(frame)
     wanted = subscriptions.read(frame.message.params, INSTALLED.filters, INSTALLED.lists)
     of_extensions = chain.from_iterable(wanted.of_extensions.values())
     _check_count(frame, (*wanted.uris, *of_extensions))
+    accepted = await resolve_filter(frame, wanted)
+    await frame.exchange.listen(frame, accepted)
+    return {"_meta": subscriptions.meta(frame.request_id)}, frame
+
+
+def check_stream(frame: Frame) -> None:
+    """Raise McpError if this client may not open a stream."""
+    if not frame.exchange.may_listen:
+        raise MethodNotFound("This server has no streams to listen on")
     # The stream keeps the client's description while it is open, so that its size is checked.
     info = frame.get_client_info()
     capabilities = frame.get_client_capabilities()
     initialize.check_client({"clientInfo": info, "clientCapabilities": capabilities})
-    accepted = await resolve_filter(frame, wanted)
-    await frame.exchange.listen(frame, accepted)
-    return {"_meta": subscriptions.meta(frame.request_id)}, frame
 
 
 async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
