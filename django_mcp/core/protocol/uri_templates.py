@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote, unquote_to_bytes
 
@@ -99,6 +100,8 @@ class UriTemplate:
     _steps: tuple[_Step, ...] = field(repr=False, compare=False)
     _segments: frozenset[str] = field(repr=False, compare=False)
     """The variables that stop at a slash."""
+    _prefix: str = field(repr=False, compare=False)
+    """How each URI begins that matches: as it is, since none of it would be encoded."""
 
     @classmethod
     def parse(cls, text: str) -> UriTemplate:
@@ -121,14 +124,17 @@ class UriTemplate:
         specificity = (-literal, reserved, len(names))
         plain = [item for item in expressions if "/" in item.operator.stops]
         segments = frozenset(name for expression in plain for name in expression.names)
-        return cls(text, names, specificity, parts, _compiled(text, parts), segments)
+        steps = _compiled(text, parts)
+        literal_start = steps[0] if steps and isinstance(steps[0], str) else ""
+        prefix = literal_start.partition("%")[0]
+        return cls(text, names, specificity, parts, steps, segments, prefix)
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the variables that expand this template to ``uri``, or None."""
-        if len(uri) > MAX_LENGTH:
+        if len(uri) > MAX_LENGTH or not uri.startswith(self._prefix):
             return None
         try:
-            raw = _Match(self._steps, _quoted(uri, _RESERVED)).values(0, 0)
+            raw = _Match(self._steps, _normalized(uri)).values(0, 0)
             return raw and {name: _decoded(raw[name]) for name in self.names if name in raw}
         except ValueError:  # Not UTF-8, or it contains NUL.
             return None
@@ -405,6 +411,12 @@ def _expanded(part: _Expression, values: Mapping[str, str | int | float | None])
             piece = f"{name}={piece}" if piece else name + operator.if_empty
         pieces.append(piece)
     return operator.first + operator.separator.join(pieces) if pieces else ""
+
+
+@lru_cache(maxsize=1)
+def _normalized(uri: str) -> str:
+    """A URI as templates match it: many templates are matched with the same one in turn."""
+    return _quoted(uri, _RESERVED)
 
 
 def _quoted(text: str, safe: str) -> str:

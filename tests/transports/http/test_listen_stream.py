@@ -10,6 +10,7 @@ import pytest
 from django_mcp.pubsub import announcements
 from django_mcp.transports.http import open_streams, sse_response
 from tests.constants import SetConstants
+from tests.event_loops import unblocked
 from tests.spec import spec
 from tests.transports.http.session.streams import NameHeaderAuthentication, has_no_output
 from tests.transports.sample_server import Desk
@@ -213,6 +214,20 @@ async def test_too_many_resource_subscriptions_are_rejected(
     peer = peer_of(desk)
     reply = await peer.post(peer.listen(id=1, resourceSubscriptions=["desk://news", "desk://x"]))
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32602)
+
+
+async def test_long_filter_does_not_hold_the_loop(desk: Desk) -> None:
+    for number in range(300):
+        uri = f"desk{number}://tickets/{{+path}}"
+        desk.server.register_resource_template(uri, lambda path: path, name=f"tickets {number}")
+    peer = peer_of(desk)
+    uris = [f"desk7://tickets/ {number}" for number in range(1000)]
+    async with (
+        unblocked(),
+        peer.open_post(peer.listen(id=1, resourceSubscriptions=uris)) as stream,
+    ):
+        ack = await stream.message()
+    assert ack["params"]["notifications"] == {"resourceSubscriptions": uris}
 
 
 async def test_stream_of_a_client_that_does_not_read_is_cut_off(

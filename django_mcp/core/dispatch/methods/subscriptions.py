@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -59,7 +60,10 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
     capabilities = frame.server.capabilities.described(frame.revision)
     lists = [name for name in wanted.lists if _announces(frame, capabilities, name)]
     uris = wanted.uris if _declares(capabilities, "resources", "subscribe") else ()
-    access_by_uri = {uri: await visibility.access_to(frame, uri) for uri in uris}
+    access_by_uri = {}
+    for uri in uris:
+        access_by_uri[uri] = await visibility.access_to(frame, uri)
+        await asyncio.sleep(0)  # There may be many, and each is compared with all templates.
     challenges = [access.challenge for access in access_by_uri.values() if access.challenge]
     if challenges:
         raise AuthenticationRequired.for_all(challenges)
