@@ -47,7 +47,7 @@ from django_mcp.core.frame.transport import Transport
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import InternalError, InvalidRequest, McpError, TooManyRequests
 from django_mcp.core.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
-from django_mcp.core.protocol.limits import MAX_BATCH, quoted
+from django_mcp.core.protocol.limits import quoted
 from django_mcp.core.server.server import Server, server_of
 from django_mcp.pubsub import publisher
 from django_mcp.runtime import background
@@ -269,8 +269,7 @@ def read_batch(values: Sequence[Any]) -> tuple[list[Message], list[InvalidReques
     """
     if not values:
         raise InvalidRequest("A batch has at least one message")
-    if len(values) > MAX_BATCH:
-        raise InvalidRequest(f"A batch has at most {MAX_BATCH} messages")
+    jsonrpc.check_batch_size(values)
     messages: list[Message] = []
     errors: list[InvalidRequest] = []
     for value in values:

@@ -15,6 +15,7 @@ from pydantic_core import from_json, to_json
 
 from django_mcp.core.protocol.errors import InvalidRequest, Json, ParseError
 from django_mcp.core.protocol.limits import (
+    MAX_BATCH,
     MAX_CURSOR,
     MAX_IDENTIFIER,
     MAX_INTEGER,
@@ -114,17 +115,25 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
 def decode_messages(data: bytes | str) -> Any:
     """Return the message or the batch that a peer sent, like ``decode_received``.
 
-    In a batch, an element that cannot be processed is Unreadable: the others are answered.
+    In a batch, an element that cannot be processed is Unreadable: the others are answered. Raises
+    InvalidRequest for one with such an element and too many others.
     """
     try:
         return decode_received(data)
     except Unprocessable as error:
         if type(error.value) is not list:
             raise
+        check_batch_size(error.value)
         return [
             item if _is_readable(item) else Unreadable(_unreadable_error(item))
             for item in error.value
         ]
+
+
+def check_batch_size(values: Sequence[Any]) -> None:
+    """Raise InvalidRequest if a batch has too many elements."""
+    if len(values) > MAX_BATCH:
+        raise InvalidRequest(f"A batch has at most {MAX_BATCH} messages")
 
 
 class Unprocessable(InvalidRequest):
@@ -161,19 +170,18 @@ def _short_integer(digits: str) -> int:
 
 def _is_readable(value: Any) -> bool:
     try:
-        decode(json.dumps(value))
-    except (ParseError, RecursionError):
+        decode(encode(value))
+    except (ParseError, ValueError):
         return False
     return not _has_large_number(value, MAX_VALUES)
 
 
 def _unreadable_error(message: Any) -> Unprocessable:
     try:
-        json.dumps(message, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return _unprocessable(LONE_SURROGATE, message)
-    except RecursionError:
-        return _unprocessable(TOO_DEEP, message)
+        encode(message)
+    except ValueError as error:
+        reason = LONE_SURROGATE if "surrogate" in str(error) else TOO_DEEP
+        return _unprocessable(reason, message)
     is_large = _has_large_number(message, MAX_VALUES)
     return _unprocessable(LARGE_NUMBER if is_large else TOO_DEEP, message)
 

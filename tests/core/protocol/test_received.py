@@ -184,6 +184,11 @@ def test_other_messages_of_a_batch_are_read(value: str, reason: str) -> None:
     assert caught.value.request_id == 2
 
 
+def test_long_batch_is_refused_before_its_unreadable_elements_are_looked_at() -> None:
+    with pytest.raises(InvalidRequest, match="at most 500 messages"):
+        jsonrpc.decode_messages(f'[{"[1e400], " * 500}"\\ud83d"]')
+
+
 def test_integer_of_thousands_of_digits_is_refused_beside_half_a_surrogate_pair() -> None:
     """Neither stands for the other: the integer does not become null."""
     elements = [f'{{"id": 1, "a": {"1" * 5000}}}', '{"id": 2, "a": "\\ud83d"}']
