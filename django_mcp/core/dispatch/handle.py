@@ -286,10 +286,7 @@ def encode_result(frame: Frame, result: Result) -> bytes:
     try:
         return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
     except ValueError as error:
-        remedy = NO_CHARACTER if "surrogate" in str(error) else NOT_JSON
-        asked = described(frame.message)
-        logger.exception("The response to %s cannot be sent as JSON. %s", asked, remedy)
-        return encode_error(frame, InternalError())
+        return _encode_unsendable(frame, error)
 
 
 TAIL = "tail"
@@ -331,7 +328,18 @@ def encode_error(frame: Frame, error: McpError) -> bytes:
         exchange.outcome = "challenged"  # A client logs in, or obtains a scope, and calls again.
     else:
         exchange.outcome = "client_error"
-    return jsonrpc.encode(jsonrpc.error(frame.message.id, frame.revision.error(error)))
+    try:
+        return jsonrpc.encode(jsonrpc.error(frame.message.id, frame.revision.error(error)))
+    except ValueError as unsendable:  # Of a message or data that a handler has written.
+        return _encode_unsendable(frame, unsendable)
+
+
+def _encode_unsendable(frame: Frame, error: ValueError) -> bytes:
+    """The response in the place of one that is not JSON; to be called from within ``except``."""
+    remedy = NO_CHARACTER if "surrogate" in str(error) else NOT_JSON
+    asked = described(frame.message)
+    logger.exception("The response to %s cannot be sent as JSON. %s", asked, remedy)
+    return encode_error(frame, InternalError())
 
 
 def _outcome_of(result: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp import Frame, Server, ToolError, routing
+from django_mcp import Frame, McpError, Server, ToolError, routing
 from tests.by_hand.shop import ELICITS, FORM, peer_of, shop
 from tests.memory_stores import Configure
 from tests.wire.asgi import AsgiClient
@@ -89,18 +89,43 @@ async def test_unexpected_error_of_the_old_transport_is_json(configure: Configur
 
 
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
-async def test_text_that_is_no_unicode_is_logged_with_the_tool_and_a_remedy(
-    version: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (ToolError("No such file: caf\udce9.txt"), "os.fsdecode"),
+        (McpError("No such file: caf\udce9.txt", code=1001), "os.fsdecode"),
+        (McpError("No such file", code=1001, data={"path": object()}), "values that JSON has"),
+    ],
+    ids=["result", "message", "data"],
+)
+async def test_error_that_is_no_json_is_logged_with_the_tool_and_a_remedy(
+    version: str, error: Exception, remedy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("shop")
 
     @server.tool
     def file_name() -> str:
-        raise ToolError("No such file: caf\udce9.txt")
+        raise error
 
     peer = await peer_of(server) if version == NEWEST_SESSION else AsgiClient(server)
     response = await peer.tool("file_name")
 
     assert response.answer["error"]["code"] == -32603
     assert "The response to tools/call of 'file_name' cannot be sent as JSON" in caplog.text
-    assert "os.fsdecode" in caplog.text
+    assert remedy in caplog.text
+
+
+async def test_error_that_is_no_json_leaves_the_other_answers_of_its_batch() -> None:
+    server = Server("shop")
+    server.tool(name="add")(lambda: "done")
+
+    @server.tool
+    def file_name() -> str:
+        raise McpError("No such file: caf\udce9.txt", code=1001)
+
+    peer = AsgiClient(server, "2025-03-26")
+    await peer.initialize()
+    response = await peer.post([peer.call("add"), peer.call("file_name"), peer.call("add")])
+
+    answers = sorted(response.json(), key=lambda answer: int(answer["id"]))
+    assert [answer.get("error", {}).get("code") for answer in answers] == [None, -32603, None]
