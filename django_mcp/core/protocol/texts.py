@@ -39,6 +39,11 @@ def resolved(value: Any) -> Any:
     return str(value) if kind is not type and is_text(value) else value
 
 
+def encodable(text: str) -> str:
+    """``text`` with escapes in the place of lone surrogates, which are no characters."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def _is_plain(value: Any) -> bool:
     """Whether ``value`` is JSON of Python's own types, as most values are: nothing is built."""
     kind = type(value)

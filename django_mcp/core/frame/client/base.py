@@ -42,7 +42,7 @@ from django_mcp.core.frame.client.log_levels import LEAST_SEVERE, LEVELS, LogRat
 from django_mcp.core.protocol import jsonrpc, limits
 from django_mcp.core.protocol.errors import InvalidParams, MissingClientCapability
 from django_mcp.core.protocol.revisions import Feature
-from django_mcp.core.protocol.texts import resolved
+from django_mcp.core.protocol.texts import encodable, resolved
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -134,10 +134,8 @@ class Client(ABC):
             return
         if self._rate_limiter is not None and not self._rate_limiter.take():
             return
-        content = message if data is None else data
-        if type(content) is not str:
-            content = _sendable(content)
-        params = {"level": name, "logger": logger or self._server.name, "data": content}
+        content = _sendable(message if data is None else data)
+        params = {"level": name, "logger": encodable(logger or self._server.name), "data": content}
         self._send("notifications/message", params)
 
     def progress(
@@ -159,7 +157,7 @@ class Client(ABC):
         if total is not None and -MAX_PROGRESS <= total <= MAX_PROGRESS:
             params["total"] = total
         if message is not None and "message" in self._revision.fields["progress"]:
-            params["message"] = message if type(message) is str else str(message)
+            params["message"] = encodable(str(message))
         return params
 
     def notify(self, method: str, params: Json | None = None) -> None:
@@ -425,10 +423,12 @@ def progress_token(meta: Json) -> str | int:
 
 def _sendable(value: Any) -> Any:
     """``value`` as JSON-compatible objects, or else as a string: logging never fails."""
+    if type(value) is str:
+        return encodable(value)
     try:
         return jsonable(value)
     except UnserializableResult:
-        return str(value)
+        return encodable(str(value))
 
 
 current_frame: ContextVar[Frame | None] = ContextVar("django_mcp.frame", default=None)

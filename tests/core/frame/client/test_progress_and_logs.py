@@ -287,3 +287,20 @@ async def test_log_data_without_a_json_form_is_sent_as_a_string(
 
     assert "isError" not in result
     assert [log["data"] for log in client.logs] == ["no JSON"]
+
+
+async def test_text_with_a_lone_surrogate_is_sent_with_an_escape(client_for: ClientFor) -> None:
+    server = Server("desk", notify_lists_on_initialize=False)
+
+    @server.tool
+    def notify(frame: Frame) -> None:
+        for data in ("caf\udce9", {"file": "caf\udce9"}):
+            frame.client.log("info", data=data, logger="caf\udce9")
+        frame.client.progress(1, message="caf\udce9")
+
+    async with client_for(server) as client:
+        result = await client.call_tool("notify")
+
+    assert "isError" not in result
+    assert [log["data"] for log in client.logs] == ["caf\\udce9", "{'file': 'caf\\udce9'}"]
+    assert client.progress[0].get("message", "caf\\udce9") == "caf\\udce9"
