@@ -39,7 +39,9 @@ _ANNOTATION = "x-mcp-header"
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_PARAM_NAME = re.compile(r"[A-Za-z0-9-]+")
+"""Other characters of header names get lost: proxies drop names with underscores, and CGI and WSGI
+turn hyphens into them."""
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,256}")
 _NUMBER = re.compile(r"-?[0-9]{1,32}(?:\.[0-9]{1,32})?")
 
@@ -258,7 +260,7 @@ def _param_header(location: walk.Location, schema: Json) -> ParamHeader:
         problem = "is not on a property: move it to one reached by properties alone"
         raise _misplaced(location, problem)
     token = schema[_ANNOTATION]
-    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not _PARAM_NAME.fullmatch(token):
         raise _misplaced(location, "is no header name: use letters, digits and hyphens")
     if schema.get("type") not in ("string", "integer", "boolean"):
         remedy = "leave an optional one out of required instead of allowing null"
