@@ -78,6 +78,21 @@ async def in_session(server: Server, session_id: str | None, headers: dict[str, 
     )
 
 
+@pytest.mark.parametrize("method", ["POST", "GET"])
+async def test_query_string_that_is_not_utf_8_is_refused(method: str, settings: Settings) -> None:
+    """For a program, and for a browser that asks for the page of the server."""
+    use(settings, FIRST_MIDDLEWARE=[])
+    server = make_server("django_mcp.auth.django_session.DjangoSessionAuthentication")
+    headers = {"accept": "text/html"} if method == "GET" else {}
+    scope, body = scope_of("tools/list", {}, at("one", None, **headers))
+
+    changes = {"method": method, "query_string": b"a=\xff"}
+    reply = await perform(endpoint(server), {**scope, **changes}, body)
+
+    assert reply.status == 400
+    assert "The query string is not valid UTF-8" in reply.body.decode()
+
+
 async def test_authenticator_finds_the_users_of_the_schema() -> None:
     """With equal tokens and equal primary keys, and with the cache of both."""
     server = make_server(samples.SchemaTokens())

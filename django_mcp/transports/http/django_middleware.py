@@ -31,7 +31,7 @@ from django_mcp.runtime import pools, private, request_scope
 from django_mcp.runtime.around import chain, tenants
 from django_mcp.runtime.around.chain import MiddlewareChain
 from django_mcp.runtime.django_types import requests as django_requests
-from django_mcp.transports.http.request import HeaderPairs, HttpError, Send
+from django_mcp.transports.http.request import HeaderPairs, HttpError, Send, django_request
 
 if TYPE_CHECKING:
     from django_mcp.transports.http.exchange import HttpExchange
@@ -218,10 +218,7 @@ class View:
 
 
 def _request(http: HttpExchange, principal: Principal) -> DjangoRequest:
-    try:
-        request = django_requests.of_scope(http.scope)
-    except UnicodeDecodeError:
-        raise HttpError(400, "The query string is not valid UTF-8") from None
+    request = django_request(http.scope)
     _set_caller(request, http, principal)
     http.scope[django_requests.SCOPE_KEY] = request  # type: ignore[index]
     return request

@@ -24,12 +24,16 @@ from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.server import Server
 from django_mcp.runtime import request_scope
 from django_mcp.runtime.around import django_handler, tenants
-from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import cors, django_middleware, long_lived_stream
 from django_mcp.transports.http.django_middleware import NOBODY, DjangoMiddleware, View
 from django_mcp.transports.http.exchange import HttpExchange
-from django_mcp.transports.http.request import WAITING_THREAD, HttpError, check_host
+from django_mcp.transports.http.request import (
+    WAITING_THREAD,
+    HttpError,
+    check_host,
+    django_request,
+)
 
 if TYPE_CHECKING:
     from django_mcp.transports.http.session.handler import SessionHttp
@@ -158,7 +162,7 @@ async def _within(
 
 async def _find_tenant(scope: Any) -> None:
     """Set the tenant of a request: authenticators depend on it."""
-    scope[TENANT_KEY] = await tenants.aof_request(django_requests.of_scope(scope))
+    scope[TENANT_KEY] = await tenants.aof_request(django_request(scope))
 
 
 async def post(exchange: HttpExchange) -> OpenStream | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
+from django.core.handlers.asgi import ASGIRequest
 from django.core.signals import setting_changed
 
 from django_mcp import conf
@@ -15,6 +16,7 @@ from django_mcp.auth.resource import request_origin
 from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.core.protocol import origins
 from django_mcp.core.protocol.headers import RequestHeaders, trimmed
+from django_mcp.runtime.django_types import requests as django_requests
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -66,6 +68,14 @@ def check_host(headers: RequestHeaders, scope: Scope, origin: bytes | None = Non
     error = _origin_error(host, origin, own_origin)
     if error is not None:
         raise HttpError(403, error)
+
+
+def django_request(scope: Scope) -> ASGIRequest:
+    """The request for functions of Django; raises HttpError for an invalid query string."""
+    try:
+        return django_requests.of_scope(scope)
+    except UnicodeDecodeError:
+        raise HttpError(400, "The query string is not valid UTF-8") from None
 
 
 JSON = b"application/json"

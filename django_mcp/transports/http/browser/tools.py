@@ -24,11 +24,10 @@ from django_mcp.core.protocol.schema import parameters
 from django_mcp.core.protocol.schema.examples import example_of
 from django_mcp.core.protocol.schema.parameters import Parameter
 from django_mcp.runtime.around import tenants
-from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import django_middleware
 from django_mcp.transports.http.exchange import HttpExchange
-from django_mcp.transports.http.request import HttpError
+from django_mcp.transports.http.request import HttpError, django_request
 from django_mcp.transports.loop_exchange import LoopExchange
 
 WRAPPED = re.compile(r"(?<=[^\s:])\n(?=[^\W\d_])")
@@ -111,7 +110,7 @@ async def caller_of(request: HttpExchange) -> Principal | None:
     if not has_site_users(request):
         return None
     if tenants.function() is not None:
-        tenant = await tenants.aof_request(django_requests.of_scope(request.scope))
+        tenant = await tenants.aof_request(django_request(request.scope))
         request.scope[TENANT_KEY] = tenant  # type: ignore[index]
     session = Authentication((DjangoSessionAuthentication(),), request.authentication.resource)
     middleware = django_middleware.get()
