@@ -150,8 +150,10 @@ class SessionEngine:
         server = exchange.server
         session = session._replace(initialized=True)
         try:
-            frame = await handle.prepare(frames.in_session(exchange, message, session), self.site)
-            frame = await call_hook(server.init, session.client_info, frame=frame)
+            frame = frames.in_session(exchange, message, session)
+            async with asyncio.timeout(conf.get().handler_timeout):
+                frame = await handle.prepare(frame, self.site)
+                frame = await call_hook(server.init, session.client_info, frame=frame)
             # Not before, so that no stream sends notifications while the hook runs.
             await self.site.commit(session.id, session.principal, [INITIALIZED, *frame.changes])
             if not server.notify_lists_on_initialize:
@@ -171,9 +173,11 @@ class SessionEngine:
         if not server.has_hook("handle_notification"):
             return
         try:
-            frame = await handle.prepare(frames.in_session(exchange, message, session), self.site)
+            frame = frames.in_session(exchange, message, session)
             hook = server.handle_notification
-            frame = await call_hook(hook, message.method, message.params, frame=frame)
+            async with asyncio.timeout(conf.get().handler_timeout):
+                frame = await handle.prepare(frame, self.site)
+                frame = await call_hook(hook, message.method, message.params, frame=frame)
             if frame.changes:
                 await self.site.commit(session.id, session.principal, frame.changes)
                 await self.site.publish(server, session.id, frame.changes)

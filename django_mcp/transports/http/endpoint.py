@@ -205,10 +205,11 @@ def _listener(exchange: HttpExchange, frame: Frame) -> OpenStream:
     """The stream of notifications which a client asks for; raises HttpError."""
     if not exchange.accepts_stream:
         raise HttpError(406, "Accept text/event-stream to listen")
-    exchange.listens = True
 
     async def listen() -> None:
-        await exchange.answer(await handle.answer(frame, site.get()))
+        with exchange.opening():
+            response = await handle.answer(frame, site.get())
+        await exchange.answer(response)
 
     return listen
 

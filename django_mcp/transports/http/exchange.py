@@ -132,10 +132,10 @@ class HttpExchange(LoopExchange):
     """The revision of the message, once it is known."""
     request_id: RequestId | None = None
     """The id of the message, once it is parsed."""
-    listens = False
-    """Whether it is a request to listen: its progress and logs are not sent (SUB-08)."""
     waiting_handler: Hashable = None
     """The key of a handler which may run on the thread of a WSGI server, if it is fast."""
+    _is_opening = False
+    """Whether it counts as a call, up to the start of the session or the stream that it opens."""
     _in_flight: CallsInFlight
     _has_responded = False
     """Whether a message for the ASGI server was sent: an error is then raised for it."""
@@ -349,6 +349,28 @@ class HttpExchange(LoopExchange):
         if self._waiting is not None:
             self._waiting.cancel()
 
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Count as a call that opens a session or a stream; raises as ``begin``.
+
+        Nothing is sent for it meanwhile: that would begin the response, without the id of the
+        session, or before the acknowledgement (SUB-08).
+        """
+        self.accepts_stream = False
+        # Middleware may run what follows in another task than what has read the body.
+        self.task = asyncio.current_task(self.loop)
+        self.begin()
+        self._is_opening = True
+        try:
+            yield
+        finally:
+            self._has_opened()
+
+    def _has_opened(self) -> None:
+        if self._is_opening:
+            self._is_opening = False
+            self.stop()
+
     def tick(self) -> None:
         """Check the time limit and the client; wait for a disconnect from the second tick on."""
         self._ticks += 1
@@ -416,7 +438,7 @@ class HttpExchange(LoopExchange):
     # Messages of a handler.
 
     def write(self, message: dict[str, Any], /) -> None:
-        if self.accepts_stream and not self.listens:
+        if self.accepts_stream:
             event = sse.event(jsonrpc.encode(message))
             if self._is_here():
                 self._enqueue(event)
@@ -520,6 +542,7 @@ class HttpExchange(LoopExchange):
         stream = ListenStream(self, frame, wanted)
         with stream.open_within(open_streams.MAX_STREAMS, TooManyStreams()):
             self._stream = stream
+            self._has_opened()
             await stream.serve()
 
     async def _end_stream(self, last: bytes) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp import Frame
 from django_mcp.pubsub import announcements
 from django_mcp.transports.http import open_streams, sse_response
 from tests.constants import SetConstants
@@ -14,6 +15,7 @@ from tests.event_loops import unblocked
 from tests.spec import spec
 from tests.transports.http.session.streams import NameHeaderAuthentication, has_no_output
 from tests.transports.sample_server import Desk
+from tests.waiting import SECONDS
 from tests.wire.asgi import AsgiClient
 from tests.wire.messages import STATELESS
 
@@ -182,6 +184,53 @@ async def test_listen_stream_is_not_limited_by_the_handler_timeout(
             await asyncio.wait_for(stream.wait_closed(), 0.2)
         await desk.server.anotify_tools_list_changed()
         assert (await stream.message())["method"] == "notifications/tools/list_changed"
+
+
+@pytest.fixture
+def undecided(desk: Desk) -> asyncio.Event:
+    """Is set once it is asked who may read ``desk://slow``, which nobody answers."""
+    asked = asyncio.Event()
+
+    async def permission(frame: Frame) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    desk.server.register_resource("desk://slow", lambda: "", permission=permission)
+    return asked
+
+
+async def test_listen_request_that_is_not_accepted_in_time_fails(
+    desk: Desk, undecided: asyncio.Event, configure: Any
+) -> None:
+    configure(HANDLER_TIMEOUT=0.05)
+    peer = peer_of(desk)
+    reply = await peer.post(peer.listen(id=1, resourceSubscriptions=["desk://slow"]))
+    assert (reply.json()["id"], reply.json()["error"]["code"]) == (1, -32603)
+
+
+async def test_listen_request_is_a_running_one_until_it_is_accepted(
+    desk: Desk, undecided: asyncio.Event, configure: Any
+) -> None:
+    configure(MAX_IN_FLIGHT=1)
+    peer = peer_of(desk)
+    async with peer.open_post(peer.listen(id=1, resourceSubscriptions=["desk://slow"])):
+        await undecided.wait()
+        assert (await peer.post(peer.request("tools/list"))).status == 429
+    async with peer.open_post(peer.listen(id=1)) as stream:
+        await stream.message()
+        assert (await peer.post(peer.request("tools/list"))).status == 200
+
+
+async def test_listen_request_of_a_client_that_leaves_is_not_accepted(
+    desk: Desk, undecided: asyncio.Event
+) -> None:
+    peer = peer_of(desk)
+    message = peer.listen(id=1, resourceSubscriptions=["desk://slow"])
+    async with peer.open_post(message) as stream, asyncio.timeout(SECONDS):
+        await undecided.wait()
+        stream.disconnect()
+        await stream.task
 
 
 async def test_listen_stream_beyond_the_limit_is_rejected(

@@ -17,6 +17,7 @@ from tests.by_hand.processes import call, migrate, worker
 from tests.event_loops import accelerated, outcome
 from tests.memory_stores import Configure
 from tests.spec import spec
+from tests.waiting import SECONDS
 from tests.wire.asgi import AsgiClient, Exchange
 from tests.wire.messages import META, NEWEST_SESSION, STATELESS, encoded
 
@@ -143,3 +144,35 @@ async def test_open_stream_reads_the_log_of_its_server_from_where_it_is() -> Non
         read = stores.NotingEventStore.read
 
     assert read == 0, f"{read} events were read again"
+
+
+# Hooks that never return.
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("on_initialize", None),
+        ("init", "notifications/initialized"),
+        ("handle_notification", "notifications/x"),
+    ],
+)
+async def test_request_whose_hook_hangs_is_answered(
+    name: str, method: str | None, configure: Configure
+) -> None:
+    configure(HANDLER_TIMEOUT=0.5)
+    server = Server("shop")
+
+    async def hang(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    hang.__name__ = name
+    server.hook(hang)
+    peer = AsgiClient(server, NEWEST_SESSION)
+
+    async with asyncio.timeout(SECONDS):
+        opened = await peer.initialize(ready=False)
+        if method is None:
+            assert opened.error["code"] == -32603
+        else:
+            assert (await peer.notify(method)).status == 202

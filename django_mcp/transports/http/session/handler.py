@@ -193,8 +193,10 @@ class SessionHttp:
         except McpError as error:
             await self._fail(error, frames.newest_session_revision(self.server), request.id)
             return
+        session_id = secrets.token_urlsafe(SESSION_ID_BYTES)
         try:
-            body, session = await _engine().open(frame, secrets.token_urlsafe(SESSION_ID_BYTES))
+            with exchange.opening():
+                body, session = await _engine().open(frame, session_id)
         except StoreFull as error:
             raise _full(error) from error
         if session is not None:
