@@ -185,7 +185,7 @@ def test_running_call_is_finished(stopped: Stopped, name: str) -> None:
 
 def test_call_that_takes_longer_than_the_timeout_receives_an_error(stopped: Stopped) -> None:
     (answer,) = (each for each in stopped.answers["long call"] if "id" in each)
-    assert answer["error"]["message"] == "Cancelled"
+    assert answer["error"]["message"] == "The server is stopping"
     assert stopped.at["long call"] >= SHUTDOWN_TIMEOUT - 0.5
 
 

@@ -20,7 +20,7 @@ from unittest import mock
 
 from django_mcp import ConfigurationError, registry
 from django_mcp.core.frame.client import input_requests
-from django_mcp.transports.connection.request import TIMED_OUT
+from django_mcp.transports.loop_exchange import TIMED_OUT
 from tests.fuzz.site import shop
 from tests.wire.asgi import AsgiClient, Exchange, Reply
 from tests.wire.messages import NEWEST_SESSION

@@ -54,7 +54,7 @@ def test_call_that_outlasts_the_stop_is_answered_with_an_error(name: str, tmp_pa
     with calling(GUNICORNS[name], "wait", tmp_path) as (running, answers):
         running.terminate()
         running.process.wait(TIMEOUT)
-    assert json.loads(answers[0])["error"]["message"] == "Cancelled"
+    assert json.loads(answers[0])["error"]["message"] == "The server is stopping"
 
 
 RELOADED = [

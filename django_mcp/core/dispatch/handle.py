@@ -35,7 +35,6 @@ from django_mcp.core.frame.transport import answering
 from django_mcp.core.protocol import jsonrpc, preencoded
 from django_mcp.core.protocol.errors import (
     AuthenticationRequired,
-    Cancelled,
     ClientError,
     InternalError,
     InvalidParams,
@@ -243,7 +242,7 @@ def encode_raised(frame: Frame, raised: BaseException) -> bytes:
             raise
         if exchange.task is not None:
             exchange.task.uncancel()
-        exchange.error = Cancelled()
+        exchange.error = exchange.cancelled()
         return jsonrpc.encode(jsonrpc.error(frame.message.id, frame.revision.error(exchange.error)))
     except Exception as error:
         frame.server.report(f"{quoted(frame.message.method)} failed", error)

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.core.frame.cancellation import Cancellation
+from django_mcp.core.protocol.errors import Cancelled
 
 if TYPE_CHECKING:
     import asyncio
@@ -62,6 +63,8 @@ class Exchange(Cancellation):
     """The task that answers it, up to the end of its response."""
     ended_by: str | None = None
     """The reason if the server ended it early: the response is an error."""
+    is_given_up = False
+    """Whether its client has cancelled it, and needs no response."""
     counted_as: str | None = None
     """The key of its caller, once calls are counted by caller."""
     is_bound_here = False
@@ -109,6 +112,10 @@ class Exchange(Cancellation):
             self.abandon_requests(reason)
             if self.task is not None:
                 self.task.cancel()
+
+    def cancelled(self) -> Cancelled:
+        """The error for a call that was ended, with the reason unless its client knows it."""
+        return Cancelled(None if self.is_given_up else self.ended_by)
 
     def abandon_requests(self, reason: str) -> None:
         """Give up the requests of the call: its client cannot respond any more."""

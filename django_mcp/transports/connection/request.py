@@ -21,9 +21,8 @@ from django_mcp.core.protocol.subscriptions import Filter
 from django_mcp.core.server.extensions import Serve
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
 from django_mcp.transports import subscription
-from django_mcp.transports.loop_exchange import LoopExchange
+from django_mcp.transports.loop_exchange import TIMED_OUT, LoopExchange
 
-TIMED_OUT = "The call took too long"
 WAIT_EVERY = 100
 """After so many messages a thread waits until there is room for more."""
 SESSION = ""

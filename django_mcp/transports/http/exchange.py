@@ -66,7 +66,7 @@ from django_mcp.transports.http.request import (
     accepts,
 )
 from django_mcp.transports.http.sse_response import StreamWriter
-from django_mcp.transports.loop_exchange import LoopExchange
+from django_mcp.transports.loop_exchange import TIMED_OUT, LoopExchange
 
 logger = logging.getLogger("django_mcp")
 
@@ -379,7 +379,7 @@ class HttpExchange(LoopExchange):
             self._waiting = self.loop.create_task(self._await_disconnect())
         limit = conf.get().handler_timeout
         if limit is not None and age >= limit:
-            self.end("The call took too long")
+            self.end(TIMED_OUT)
             return
         writer = self._writer
         if writer.silence > SILENT and self._lending is not None:

@@ -179,7 +179,7 @@ async def test_call_exceeding_the_handler_timeout_is_cancelled(
         error = await error_of(client.call_tool("wait"))
         assert (await client.call_tool("remembered")).text == "{}"
 
-    assert (error.code, error.message) == (-32603, "Cancelled")
+    assert (error.code, error.message) == (-32603, "The call took too long")
     assert desk.stopped.is_set()
 
 

@@ -185,7 +185,7 @@ async def test_running_call_is_cancelled_when_the_lifespan_ends(
     go_on.set()
     await living
 
-    assert response.error["message"] == "Cancelled"
+    assert response.error["message"] == "The server is stopping"
     assert ended == ["The server is stopping"]
     assert sent[-1] == {"type": "lifespan.shutdown.complete"}
 

@@ -280,7 +280,7 @@ async def test_call_that_times_out_is_answered_with_an_error(desk: Desk, configu
         await begin(pipe, "2025-11-25")
         call = pipe.send(pipe.call("work_silently"))
         answer = await pipe.message()
-        assert (answer["id"], answer["error"]["message"]) == (call, "Cancelled")
+        assert (answer["id"], answer["error"]["message"]) == (call, "The call took too long")
         assert desk.ended == ["cancelled"]
         await desk.server.anotify_tools_list_changed()
         assert {(await pipe.message())["method"] for _ in range(2)} == {INITIAL_NOTIFICATIONS[0]}

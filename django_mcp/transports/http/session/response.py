@@ -27,7 +27,7 @@ from django_mcp.core.frame.frame import Frame
 from django_mcp.core.frame.session import Session
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc, sse
-from django_mcp.core.protocol.errors import Cancelled, McpError
+from django_mcp.core.protocol.errors import McpError
 from django_mcp.core.protocol.jsonrpc import RequestId
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub import bus, session_messages
@@ -69,7 +69,6 @@ class SessionExchange(HttpExchange):
     | answered | its id is free; the response is being sent | nobody |
     """
 
-    is_given_up = False
     _log: StreamLog | None = None
     _requests: PendingRequests | None = None
     _released: asyncio.Future[None] | None = None
@@ -226,7 +225,7 @@ class SessionExchange(HttpExchange):
             return handle.encode_error(frame, error)
         try:
             if self.ended_by is not None:  # Before any handler.
-                return handle.encode_error(frame, Cancelled())
+                return handle.encode_error(frame, self.cancelled())
             return await engine.answer(frame)
         finally:
             self.has_ended = True

@@ -642,7 +642,7 @@ async def test_delete_closes_streams_and_cancels_calls(desk: Desk) -> None:
         rest = [event async for event in stream.events()]
         assert [event.data for event in rest if event.data] == []
         answer = await call.message()
-        assert answer["error"] == {"code": -32603, "message": "Cancelled"}
+        assert answer["error"] == {"code": -32603, "message": "The session has ended"}
     assert desk.ended == ["cancelled"]
     async with peer.open_get() as stream:
         assert await stream.status() == 404
