@@ -80,18 +80,22 @@ def test_handler_that_may_send_notifications_runs_in_the_pool(asked: dict[str, s
 
 
 def test_call_on_the_waiting_thread_leaves_nothing_to_the_garbage_collector() -> None:
-    with served(is_here) as call:
-        for _ in range(PROVEN + 1):
-            call()
+    def left_by(call: Call) -> int:
         gc.collect()
+        assert call()
+        return gc.collect()
+
+    with served(is_here) as call:
+        for _ in range(PROVEN):
+            call()
         gc.disable()
         try:
-            assert call()
-            left = gc.collect()
+            # Threads of earlier tests may end meanwhile; what a call leaves is there each time.
+            left = [left_by(call) for _ in range(3)]
         finally:
             gc.enable()
 
-    assert left == 0
+    assert min(left) == 0
 
 
 class Clock:

@@ -144,6 +144,7 @@ class TestInit:
             assert (await client.call_tool("own")).text == "The session's own"
 
     @in_sessions
+    @pytest.mark.parametrize("mcp_transport", ["memory", "http"])
     async def test_init_receives_request_headers(self, client_for: ClientFor) -> None:
         seen: list[str | None] = []
         server = Server("shop")
@@ -154,9 +155,8 @@ class TestInit:
 
         async with client_for(server, headers={"x-tenant": "acme"}) as client:
             await client.request("ping")
-            over_http = client.connection.name != "stdio"
 
-        assert seen == ["acme" if over_http else None]
+        assert seen == ["acme"]
 
     @in_sessions
     async def test_exception_in_init_closes_the_session_and_calls_handle_error(
