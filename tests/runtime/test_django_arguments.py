@@ -125,6 +125,23 @@ def test_row_is_listed_as_the_type_of_its_field() -> None:
     assert listed["c"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
 
 
+async def test_query_set_of_a_lookup_is_not_read_at_registration(server: Server) -> None:
+    # In an event loop, a query raises.
+    for pk in (1, 2):
+
+        def one_of(group: Any) -> str:
+            return str(group.name)
+
+        lookup = Lookup(Group.objects.filter(pk=pk))
+        one_of.__annotations__["group"] = Annotated[Group, lookup]
+        server.tool(name=f"one_of_{pk}")(one_of)
+
+    async with Client(server) as client:
+        assert await text(client, "one_of_1", group=1) == "staff"
+        assert await text(client, "one_of_2", group=2) == "guests"
+        assert await text(client, "one_of_2", group=1) == "error: There is no group 1"
+
+
 @pytest.mark.parametrize(
     ("field", "words"), [("user", "not unique"), ("nothing", "names 'nothing'")]
 )

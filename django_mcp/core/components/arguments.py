@@ -16,6 +16,7 @@ from base64 import b64decode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import EncodedBytes
@@ -49,7 +50,7 @@ class Lookup:
     default all rows. Other rows do not exist for the caller. ``field`` is unique.
     """
 
-    queryset: Any = None
+    queryset: Any = dataclass_field(default=None, repr=False)  # That of a query set has its rows.
     field: str = "pk"
 
 
