@@ -377,11 +377,26 @@ def _invoke(function: Callable[..., Any], frame_name: str | None) -> Invoke:
 
 # Docstrings, in the styles of Google, NumPy and reST.
 
-_MENTIONS_PARAMETERS = re.compile(
-    r"^[ \t]*(?:Args|Arguments|Params|Parameters|Keyword Args|Other Parameters)\b"
-    r"|^[ \t]*[:@](?:param|parameter|arg|argument|key|keyword)\b",
-    re.MULTILINE,
+_SECTIONS = re.compile(
+    r"""
+    # Google: a title with a colon, and the indented lines below it.
+    ^(?:Args|Arguments|Params|Parameters|Raises|Exceptions|Except|Returns):[ ]*
+    (?:\n(?:[ ].*)?(?=\n|\Z))+
+    # NumPy: an underlined title, and the lines up to the next one, or to a paragraph, which has no
+    # indented line below its first.
+    |^(?:(?:Other[ ])?(?:Parameters|Params|Arguments|Args)|Raises?|Returns?)[ ]*\n---+[ ]*
+    (?:\n(?!\S.*\n---|(?<=\n\n)\S.*$(?!\n[ ])).*)+
+    # reST and Epydoc: a field with the lines that continue it, indented ones after an empty line.
+    |^[:@](?:param|parameter|arg|argument|key|keyword|type|raises?|except|exception|returns?|rtype)
+    \b[^:\n]*:.*
+    (?:\n(?:(?![:@])\S.*|[ ]+\S.*|[ ]*(?=\n[ ]+\S)))*
+    """,
+    re.MULTILINE | re.VERBOSE,
 )
+"""The sections about parameters, exceptions and the result. A model needs the first two nowhere
+else: parameters are in the schema, and errors have messages of their own."""
+_OF_PARAMETERS = re.compile(r"(?:Other )?(?:Arg|Param)|[:@](?:param|arg|key)")
+"""The beginning of a section about parameters."""
 
 
 def documented(signature: Signature, own: str, of_method: str) -> tuple[Signature, str]:
@@ -397,17 +412,19 @@ def documented(signature: Signature, own: str, of_method: str) -> tuple[Signatur
 
 
 def _read_docstring(written: str, names: Collection[str]) -> tuple[str, Mapping[str, str]]:
-    """The text of a docstring without its section about parameters, and their descriptions.
+    """The text of a docstring without its sections about parameters, and their descriptions.
 
     One that describes none of ``names`` stays as it is.
     """
     docstring = inspect.cleandoc(written)
-    if not _MENTIONS_PARAMETERS.search(docstring):
+    sections = _SECTIONS.findall(docstring)
+    if not any(map(_OF_PARAMETERS.match, sections)):
         return docstring, {}
     # The import takes 37 ms, and few sites need it at their start.
     parser: Any = import_module("docstring_parser")
     try:
-        parsed = parser.parse(docstring)
+        # The parser takes the first line of a docstring for one without its indentation.
+        parsed = parser.parse("\n".join(["", *sections]))
     except parser.ParseError:
         return docstring, {}
     described = {
@@ -417,12 +434,8 @@ def _read_docstring(written: str, names: Collection[str]) -> tuple[str, Mapping[
     }
     if not described:
         return docstring, {}
-    # A model needs neither: parameters are in the schema, and errors have messages of their own.
-    dropped = (parser.common.DocstringParam, parser.common.DocstringRaises)
+    text = _SECTIONS.sub("", docstring).strip()
     returns = parsed.returns
-    kept = [each for each in parsed.meta if not isinstance(each, dropped)]
-    parsed.meta = [each for each in kept if each is not returns]
-    text = parser.compose(parsed).strip()
     if returns is not None and returns.description:
         text = f"{text}\n\nReturns: {' '.join(returns.description.split())}"
     return re.sub(r"\n{3,}", "\n\n", text), described

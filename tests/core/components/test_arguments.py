@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from contextlib import suppress
 from datetime import date
+from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -199,7 +200,86 @@ STYLES = {
 }
 
 
+WARNINGS = {
+    "google": """Delete a customer.
+
+    Args:
+        name: Whom to delete.
+
+            By name.
+        size: How many.
+
+    Ask the user first.
+
+    Warning:
+        It cannot be undone.
+
+    Attributes:
+        name: Something else.
+    Important: It deletes the orders too.
+
+    Raises:
+        ToolError: Of no use to a model.
+
+    Note:
+        Beware.
+    """,
+    "numpy": """Delete a customer.
+
+    Parameters
+    ----------
+    name : str
+        Whom to delete.
+
+        By name.
+    size : int
+        How many.
+
+    Ask the user first.
+    It cannot be undone.
+
+    Raises
+    ------
+    ToolError
+        Of no use to a model.
+
+    Warnings
+    --------
+    It deletes the orders too.
+    """,
+    "reST": """Delete a customer.
+
+    :param name: Whom to delete.
+
+        By name.
+    :type name: str
+    :param size: How
+        many.
+    :raises ToolError: Of no use to a model.
+
+    Ask the user first.
+
+    .. warning:: It cannot be undone.
+    """,
+}
+"""Docstrings with words for the model after the parameters."""
+
+
 class TestDocstrings:
+    @pytest.mark.parametrize("docstring", WARNINGS.values(), ids=WARNINGS)
+    def test_text_after_the_parameters_stays(self, docstring: str) -> None:
+        def delete(name: str, size: int = 1) -> None: ...
+
+        delete.__doc__ = docstring
+        tool = tool_component(delete)
+        listed = tool.input_schema["properties"]
+        descriptions = [listed[name]["description"] for name in ("name", "size")]
+        assert descriptions == ["Whom to delete. By name.", "How many."]
+        paragraphs = cleandoc(docstring).split("\n\n")
+        ask = next(number for number, text in enumerate(paragraphs) if text.startswith("Ask"))
+        kept = [text for text in paragraphs[ask:] if not text.startswith("Raises")]
+        assert tool.listed_description == "\n\n".join([paragraphs[0], *kept])
+
     @pytest.mark.parametrize("docstring", STYLES.values(), ids=STYLES)
     def test_parameters_are_described_in_the_schema(self, docstring: str) -> None:
         def find(name: str, own: Annotated[str, Field(description="Own")] = "") -> None: ...
