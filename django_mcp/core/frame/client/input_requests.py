@@ -144,6 +144,8 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
     """
     read_django_form = DJANGO_FORM_READER.get()(schema)
     fields = read_django_form() if read_django_form else schemas.input_of(schema, "a form")
+    # A form is flat, so that a large one takes little time as well.
+    validate = fields.validate_large or fields.validate
 
     def read(result: Json) -> ElicitResult[Any]:
         action = _action(result)
@@ -153,7 +155,7 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
         if not isinstance(content, dict):
             raise InvalidClientResponse("an accepted form has content")
         try:
-            return ElicitResult(action, fields.validate(content))
+            return ElicitResult(action, validate(content))
         except InvalidArguments as error:
             raise InvalidClientResponse(error.problems) from error
 

@@ -77,6 +77,10 @@ class Order(BaseModel):
     mail: str = Field(json_schema_extra={"format": "email"})
 
 
+class Comment(BaseModel):
+    text: str
+
+
 CHOICE = {
     "type": "object",
     "properties": {
@@ -197,6 +201,18 @@ async def test_elicitation_is_repeated_after_an_invalid_response(client_for: Cli
         assert (await client.call_tool("order")).text == "Ann: 3"
 
     assert len(user.received) == 3
+
+
+@pytest.mark.parametrize("mcp_version", [FORMS_ONLY, STATELESS])
+async def test_long_text_in_a_form_is_accepted(client_for: ClientFor) -> None:
+    server = shop()
+
+    @server.tool
+    async def comment(frame: Frame) -> int:
+        return len((await frame.client.aelicit("What was wrong?", Comment)).content.text)
+
+    async with client_for(server, elicitation=accepted(text="a" * 40_000)) as client:
+        assert (await client.call_tool("comment")).text == "40000"
 
 
 @spec("LIFE-14", "LIFE-15", "SAMP-01", "ELIC-01", "2026/ERR-05", "2026/META-03", "2026/MRTR-04")
