@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from django_mcp.core.components import schemas, serializers
-from django_mcp.core.components.invalid_arguments import InvalidArguments
+from django_mcp.core.components.invalid_arguments import InvalidArguments, LargeArguments
 from django_mcp.core.components.signature import is_async
 from django_mcp.core.dispatch import invocation
 from django_mcp.core.dispatch.invocation import HookHandler, Invocation
@@ -59,7 +59,7 @@ def _function(extension: Extension, method: Method) -> Run:
         if method.needs_declaration:
             extension.require(frame)
         sent = frame.message.params
-        arguments = validate({key: sent[key] for key in sent.keys() - OF_REQUESTS})
+        arguments = await validate({key: sent[key] for key in sent.keys() - OF_REQUESTS})
         if not method.runs_as_handler:
             return await method.call(*arguments, frame), frame
         handler = HookHandler(method.call, is_async(method.call), method.requests_input)
@@ -75,15 +75,20 @@ def _function(extension: Extension, method: Method) -> Run:
     return run
 
 
-def _validator(method: Method) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+def _validator(method: Method) -> Callable[[dict[str, Any]], Awaitable[tuple[Any, ...]]]:
     """Return a function that makes the arguments of a method; it raises InvalidParams."""
-    if method.params is None:
-        return lambda params: ()
-    schema = schemas.input_of(method.params, f"the method {method.name}", strict_numbers=True)
+    schema = None
+    if method.params is not None:
+        schema = schemas.input_of(method.params, f"the method {method.name}", strict_numbers=True)
 
-    def validate(params: dict[str, Any]) -> tuple[Any, ...]:
+    async def validate(params: dict[str, Any]) -> tuple[Any, ...]:
+        if schema is None:
+            return ()
         try:
-            return (schema.validate(params),)
+            try:
+                return (schema.validate(params),)
+            except LargeArguments:
+                return (await invocation.validate_large(schema, params),)
         except InvalidArguments as error:
             raise InvalidParams(f"Invalid params: {error}") from error
 

@@ -114,6 +114,14 @@ async def test_invalid_parameters_are_named(shop: Server) -> None:
             await client.request("receipts/send", {"to": "Ann", "copies": "many"})
 
 
+async def test_parameter_may_be_a_long_text(shop: Server) -> None:
+    name = "Ann" * 20_000
+    async with Client(shop) as client:
+        assert (await client.request("receipts/send", {"to": name}))["sent"] == name
+        with pytest.raises(ErrorResponse, match="Invalid params.*copies"):
+            await client.request("receipts/send", {"to": name, "copies": "many"})
+
+
 async def test_method_is_not_found_on_a_server_without_the_extension(shop: Server) -> None:
     async with Client(Server("other")) as client:
         with pytest.raises(ErrorResponse, match="Method not found"):
