@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from typing import Any, ParamSpec, TypeVar
 
+from django_mcp.core.concurrency.loops import CONTROL
 from django_mcp.core.concurrency.thread_pool import ThreadPool
 
 P = ParamSpec("P")
@@ -73,5 +74,9 @@ def _set_result(future: asyncio.Future[Any], result: Any) -> None:
 
 
 def _set_exception(future: asyncio.Future[Any], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
+    if future.done():
+        return
+    if isinstance(error, CONTROL):  # A future cannot hold it: see there.
+        cause, error = error, RuntimeError(f"A function raised {type(error).__name__}")
+        error.__cause__ = cause
+    future.set_exception(error)

@@ -38,7 +38,7 @@ from django_mcp.core.components.resource import (
 )
 from django_mcp.core.components.serializers import copied
 from django_mcp.core.components.tool import ToolComponent
-from django_mcp.core.concurrency.loops import running_loop
+from django_mcp.core.concurrency.loops import running_loop, without_control_exceptions
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.texts import resolved
@@ -148,7 +148,7 @@ class ComponentCollection:
         future.set_running_or_notify_cancel()
         error: BaseException | None = None
         try:
-            self._build_deferred()
+            without_control_exceptions(self._build_deferred)
         except BaseException as raised:
             error = raised
         with _STARTING:

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from django_mcp.core.concurrency.loop_executor import LoopExecutor
+from django_mcp.core.concurrency.loops import CONTROL
 from django_mcp.core.concurrency.thread_pool import NotStarted, ThreadPool
 from tests.waiting import SECONDS
 
@@ -28,6 +29,19 @@ async def test_results_and_exceptions_are_those_of_the_function(pool: ThreadPool
     assert await loop.run_in_executor(executor, divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         await loop.run_in_executor(executor, divmod, 7, 0)
+
+
+@pytest.mark.parametrize("error", CONTROL, ids=lambda error: error.__name__)
+async def test_exception_that_a_future_cannot_hold_is_a_runtime_error(
+    pool: ThreadPool, error: type[BaseException]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    running = asyncio.get_running_loop().run_in_executor(LoopExecutor(pool), fail)
+    with pytest.raises(RuntimeError, match=error.__name__) as caught:
+        await asyncio.wait_for(running, TIMEOUT)
+    assert isinstance(caught.value.__cause__, error)
 
 
 async def test_event_loop_copies_no_future(pool: ThreadPool) -> None:

@@ -101,11 +101,12 @@ async def test_first_lists_share_one_build_while_others_are_answered(
     assert build.count == 1
 
 
+@pytest.mark.parametrize("error", [ConfigurationError("No serializer"), StopIteration()])
 async def test_failed_build_is_tried_again_by_the_next_request(
-    server: Server, build: Build
+    server: Server, build: Build, error: Exception
 ) -> None:
     build.released.set()
-    build.error = ConfigurationError("The view has no serializer")
+    build.error = error
     async with connect(server, SESSION) as client:
         with pytest.raises(ErrorResponse):
             await client.list_tools()
