@@ -327,7 +327,8 @@ def _parameters(
     for parameter in parameters:
         _check_kind(parameter, where)
     # Arguments that a partial binds by name are fixed: a client cannot choose them.
-    bound = function.keywords if isinstance(function, functools.partial) else {}
+    partials = (layer for layer in layers(function) if isinstance(layer, functools.partial))
+    bound = {name for layer in partials for name in layer.keywords}
     return [
         parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
         for parameter in parameters

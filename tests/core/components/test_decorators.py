@@ -46,6 +46,16 @@ class Desk:
         return f"Hello {name}"
 
 
+def test_argument_bound_by_a_decorated_partial_is_fixed() -> None:
+    def add(a: int, b: int, c: int = 0) -> int:
+        return a + b + c
+
+    decorated = transaction.atomic(functools.partial(add, b=2))
+    assert [*tool_component(decorated, name="add").input_schema["properties"]] == ["a", "c"]
+    again = functools.partial(decorated, c=3)
+    assert [*tool_component(again, name="add").input_schema["properties"]] == ["a"]
+
+
 @pytest.mark.parametrize(
     "handler",
     [
