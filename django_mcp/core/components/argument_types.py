@@ -144,6 +144,14 @@ REFUSED: Mapping[str, str] = {
 """Why a kind is refused, and the remedy."""
 
 _NUMBERS = frozenset({"int", "float", "bool"})
+_NOT_IN_JSON = frozenset(
+    {
+        "complex", "counter", "dataclass", "date", "datetime", "decimal", "deque", "enum",
+        "fraction", "frozendict", "frozenset", "lax-or-strict", "model", "multi-host-url",
+        "ordered-dict", "set", "time", "timedelta", "tuple", "union", "url", "uuid",
+    }
+)  # fmt: skip
+"""Kinds of values that JSON writes in another way, which a strict schema would refuse."""
 _SCHEMA_OF_HASH: Mapping[str, str] = {
     "default": "schema",
     "nullable": "schema",
@@ -310,9 +318,12 @@ def prepared(
     strict_numbers: bool = False,
     fail_fast: bool = False,
     finite_numbers: bool = False,
+    is_key: bool = False,
 ) -> Any:
     """Return a core schema with these options; the same object if nothing changes.
 
+    What JSON has no values of is never strict, nor a number that ``is_key`` of an object, which is
+    a string: no argument would be valid.
     With ``strict_numbers``, a string is not accepted as a number, as the JSON Schema says. A schema
     behind a function that runs before it stays as it is: the function may return strings. With
     ``finite_numbers``, NaN and the infinities are refused.
@@ -323,6 +334,7 @@ def prepared(
             strict_numbers=strict_numbers,
             fail_fast=fail_fast,
             finite_numbers=finite_numbers,
+            is_key=is_key,
         )
         return core if inner is core[0] else (inner, *core[1:])
     kind = KNOWN.get(_type_of(core))
@@ -333,18 +345,21 @@ def prepared(
         changes["fail_fast"] = True
     if strict_numbers and _type_of(core) in _NUMBERS and "strict" not in core:
         changes["strict"] = True
+    is_foreign = _type_of(core) in (_NOT_IN_JSON | _NUMBERS if is_key else _NOT_IN_JSON)
+    if is_foreign and core.get("strict") is not False:
+        changes["strict"] = False
     if finite_numbers and _type_of(core) == "float":
         changes["allow_inf_nan"] = False
     for name in kind.inner:
         if name not in core:
             continue
-        # The keys of a JSON object are strings.
-        is_strict = strict_numbers and kind.keeps_numbers and name != "keys_schema"
+        is_of_key = is_key or name == "keys_schema"
         prepare = partial(
             prepared,
-            strict_numbers=is_strict,
+            strict_numbers=strict_numbers and kind.keeps_numbers and not is_of_key,
             fail_fast=fail_fast,
             finite_numbers=finite_numbers,
+            is_key=is_of_key,
         )
         prepared_member = _changed(core[name], prepare)
         if prepared_member is not core[name]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import EncodedBytes
@@ -148,7 +149,8 @@ FROM_BASE64 = Conversion("before", decode_base64)
 
 
 def converting(core: Any) -> Any:
-    """Return a core schema that converts bytes and the values of types in ``CONVERSIONS``."""
+    """Return a core schema that converts bytes, members of enums in a Literal, and the values of
+    types in ``CONVERSIONS``."""
     if isinstance(core, list | tuple):
         return type(core)(map(converting, core))
     if not isinstance(core, dict):
@@ -161,12 +163,28 @@ def converting(core: Any) -> Any:
         name: member if name in NO_SCHEMAS else converting(member) for name, member in core.items()
     }
     kind = str(core.get("type"))
-    conversion = FROM_BASE64 if kind == "bytes" else CONVERSIONS.get().get(kind)
+    if kind == "literal":
+        conversion = _to_members(core["expected"])
+    else:
+        conversion = FROM_BASE64 if kind == "bytes" else CONVERSIONS.get().get(kind)
     # An author's choice about time zones stays.
     if conversion is None or "tz_constraint" in core:
         return changed
     convert = {"type": "no-info", "function": conversion.function}
     return {"type": f"function-{conversion.moment}", "function": convert, "schema": changed}
+
+
+def _to_members(choices: Sequence[Any]) -> Conversion | None:
+    """Converts the values of the members of enums among the choices of a Literal."""
+    # With the types of their values, which tell 1 from True.
+    members = {(type(m.value), m.value): m for m in choices if isinstance(m, Enum)}
+    if not members:
+        return None
+
+    def convert(value: Any) -> Any:
+        return value if isinstance(value, dict | list) else members.get((type(value), value), value)
+
+    return Conversion("before", convert)
 
 
 NO_SCHEMAS = frozenset(

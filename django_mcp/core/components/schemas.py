@@ -15,7 +15,6 @@ from types import new_class
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError, core_schema
@@ -277,7 +276,7 @@ def _plain_type(kind: Any, spelled: str) -> _Plain | None:
         schema = adapter.json_schema(schema_generator=UntitledJsonSchema)
         lax = _Prepared.of(core, spelled, strict_numbers=False)
         strict = _Prepared.of(core, spelled, strict_numbers=True)
-    except (PydanticUserError, SchemaError, NameError, TypeError, KeyError, ConfigurationError):
+    except (RuntimeError, SchemaError, NameError, TypeError, KeyError, ConfigurationError):
         return None  # With a model, the message about it names the parameter.
     return _Plain(lax, strict, schema, is_required=True, kinds=kinds)
 
@@ -307,7 +306,7 @@ def _input_of_fields(fields: Mapping[str, _Plain], strict_numbers: bool) -> Inpu
         _typed_dict(complete, required),
         any(part.has_chosen_hash for part in parts.values()),
     )
-    converted = {"bytes", *CONVERSIONS.get()}
+    converted = {"bytes", "literal", *CONVERSIONS.get()}
     if not all(converted.isdisjoint(field.kinds) for field in fields.values()):
         prepared = prepared.map(converting)
     validation = _Validation(prepared, tuple(fields), optional_names(schema))
@@ -495,7 +494,7 @@ def supported_types(what: str, *annotations: Any) -> Iterator[None]:
         raise ConfigurationError(f"{what} cannot be sent or received as JSON: {problem}")
     try:
         yield
-    except (PydanticUserError, SchemaError, NameError, TypeError) as error:
+    except (RuntimeError, SchemaError, NameError, TypeError) as error:
         raise ConfigurationError(
             f"{what} has a type without a JSON form: use types of Python, dataclasses or pydantic "
             f"models; objects of Django are on the Frame. pydantic says: {error}"

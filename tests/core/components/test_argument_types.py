@@ -8,6 +8,9 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
@@ -332,6 +335,62 @@ def test_type_that_a_later_pydantic_adds_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(argument_types, "KNOWN", known)
     with pytest.raises(ConfigurationError, match="'uuid' of pydantic, whose cost is not known"):
         input_of(list[UUID])
+
+
+class Color(Enum):
+    RED = "red"
+    NONE = None
+    FIRST = 1
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    value: Any
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "value"),
+    [
+        (date, "2024-01-31", date(2024, 1, 31)),
+        (date | int, "2024-01-31", date(2024, 1, 31)),
+        (UUID, str(UUID(int=1)), UUID(int=1)),
+        (Decimal, 1.5, Decimal("1.5")),
+        (Color, "red", Color.RED),
+        (tuple[int, ...], [1], (1,)),
+        (set[int], [1], {1}),
+        (deque[int], [1], deque([1])),
+        (Counter[str], {"a": 1}, Counter("a")),
+        (dict[int, int], {"1": 1}, {1: 1}),
+        (PurePath, "a", PurePath("a")),
+    ],
+)
+def test_strict_type_takes_what_json_has(annotation: Any, given: Any, value: Any) -> None:
+    model = create_model("Input", __base__=Strict, value=(annotation, ...))
+    assert input_of(model).validate({"a": {"value": given}})["a"].value == value
+    if not isinstance(annotation, UnionType):
+        strict = input_of(Annotated[annotation, Field(strict=True)])
+        assert strict.validate({"a": given}) == {"a": value}
+
+
+def test_strict_number_is_no_string() -> None:
+    model = create_model("Input", __base__=Strict, value=(int, ...))
+    with pytest.raises(InvalidArguments):
+        input_of(model).validate({"a": {"value": "1"}})
+
+
+def test_strict_that_pydantic_cannot_apply_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Unable to apply constraint 'strict'"):
+        input_of(Annotated[Literal["a"], Field(strict=True)])
+
+
+@pytest.mark.parametrize("annotation", [Literal[Color.RED, Color.NONE, Color.FIRST, "x"], Color])
+def test_member_of_an_enum_is_given_as_its_value(annotation: Any) -> None:
+    schema = input_of(list[annotation])
+    assert schema.validate({"a": ["red", None, 1]}) == {"a": [Color.RED, Color.NONE, Color.FIRST]}
+    for other in ("RED", 2, [], {}):
+        with pytest.raises(InvalidArguments):
+            schema.validate({"a": [other]})
 
 
 def test_few_wrong_arguments_are_all_described() -> None:
