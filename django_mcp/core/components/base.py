@@ -10,6 +10,7 @@ from types import NoneType
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args
 
 from django_mcp.core.protocol import texts
+from django_mcp.core.protocol.content import Icon
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.headers import SCOPE_EXPECTED, is_scope
 from django_mcp.core.protocol.texts import resolved
@@ -85,6 +86,24 @@ def checked_policy(where: str, policy: Any) -> WhenDenied | None:
 def listed(option: str, names: Any) -> tuple[str, ...]:
     """Return the names of an option; raises ConfigurationError for a string in place of a list."""
     return texts.listed(option, names, ConfigurationError)
+
+
+def listed_icons(where: str, icons: Any) -> tuple[Json, ...]:
+    """Return the icons of a declaration as they are listed; raises ConfigurationError."""
+    if not isinstance(icons, Iterable) or isinstance(icons, str | Mapping):
+        raise ConfigurationError(
+            f'The icons of {where} are {icons!r}: write a list, such as ["https://…"]'
+        )
+    listed_as = []
+    for icon in icons:
+        try:
+            listed_as.append(Icon.of(icon).to_protocol())
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"One of the icons of {where} is {icon!r}: write a URI with https: or data:, an "
+                f"Icon or a dict ({error})"
+            ) from error
+    return tuple(listed_as)
 
 
 SIMILARITY = 0.85

@@ -27,6 +27,7 @@ from django_mcp.core.components.base import (
     check_names,
     checked_policy,
     explain,
+    listed_icons,
     scope_names,
 )
 from django_mcp.core.components.schemas import InputSchema
@@ -205,15 +206,13 @@ class ComponentSource:
         return schemas.input_of_signature(self.signature, strict_numbers=strict_numbers), call
 
     def common(self) -> dict[str, Any]:
-        with explain(self.where):
-            icons = tuple(Icon.of(icon).to_protocol() for icon in self.get("icons") or ())
         description = self.raw("description")
         scopes = self.get("scopes") or ()
         options = self._options_of_extensions()
         return {
             "title": self.get("title"),
             "description": self.docstring if description is None else description,
-            "icons": icons,
+            "icons": listed_icons(self.where, self.get("icons") or ()),
             "meta": self._meta(options),
             "options": options,
             "permission": self._permission(),

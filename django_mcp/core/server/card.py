@@ -13,7 +13,6 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from django_mcp.core.protocol.content import Icon
 from django_mcp.core.protocol.texts import resolved
 
 if TYPE_CHECKING:
@@ -96,11 +95,6 @@ def problems(server: Server) -> Iterator[str]:
     website = info.get("websiteUrl")
     if website is not None and not _is_url(website):
         yield f"its website is {website!r}: write a URL with https://"
-    for icon in info.get("icons") or ():
-        try:
-            Icon.of(icon)
-        except (AttributeError, ValueError) as error:
-            yield f"one of its icons is {icon!r}: {error}"
     repository = info.get("repository")
     if repository is not None and _repository(repository) is None:
         yield (
@@ -184,6 +178,6 @@ def _identity(server: Server, name: str) -> dict[str, Any]:
         "version": str(info["version"]),
         "websiteUrl": info.get("websiteUrl"),
         "repository": _repository(info.get("repository")),
-        "icons": [Icon.of(icon).to_protocol() for icon in info.get("icons") or ()] or None,
+        "icons": info.get("icons") or None,
     }
     return {member: value for member, value in members.items() if value is not None}

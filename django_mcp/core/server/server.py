@@ -15,6 +15,7 @@ from django_mcp.core.components.base import (
     ConfigurationError,
     WhenDenied,
     checked_policy,
+    listed_icons,
     scope_names,
 )
 from django_mcp.core.components.prompt import PromptComponent, PromptOptions, prompt_component
@@ -44,6 +45,7 @@ from django_mcp.core.server.options import (
 if TYPE_CHECKING:
     from django_mcp.core.auth.base import Authenticator
     from django_mcp.core.frame.frame import Frame
+    from django_mcp.core.protocol.content import Icon
     from django_mcp.core.protocol.errors import Json, McpError
     from django_mcp.core.protocol.jsonrpc import Request
 
@@ -94,7 +96,7 @@ class Server(Hooks):
         path: str | None = None,
         instructions: str | Callable[[], str] | None = None,
         description: str | None = None,
-        icons: Sequence[Json] = (),
+        icons: Sequence[Icon | str | Json] = (),
         website_url: str | None = None,
         repository: str | Json | None = None,
         authenticators: Sequence[Authenticator | str] | None = None,
@@ -115,7 +117,7 @@ class Server(Hooks):
     ) -> None:
         super().__init__()
         self._make_parts(name, version, capabilities)
-        self.describe(title=title, description=description, icons=[*icons] or None)
+        self.describe(title=title, description=description, icons=icons or None)
         self.describe(websiteUrl=website_url, repository=repository)
         self.path = f"/{name}" if path is None else path
         self.instructions = instructions
@@ -396,6 +398,9 @@ class Server(Hooks):
 
     def describe(self, **members: Any) -> None:
         """Set members of the server information; those which are None are left out."""
+        if members.get("icons") is not None:
+            icons = listed_icons(f"the Server {self.name!r}", members["icons"])
+            members = {**members, "icons": [*icons]}
         self.info |= {name: value for name, value in members.items() if value is not None}
         self.plans = {}
         self._info_by_version.clear()

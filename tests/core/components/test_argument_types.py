@@ -388,7 +388,8 @@ def test_strict_that_pydantic_cannot_apply_is_refused() -> None:
 def test_member_of_an_enum_is_given_as_its_value(annotation: Any) -> None:
     schema = input_of(list[annotation])
     assert schema.validate({"a": ["red", None, 1]}) == {"a": [Color.RED, Color.NONE, Color.FIRST]}
-    for other in ("RED", 2, [], {}):
+    others: tuple[Any, ...] = ("RED", 2, [], {})
+    for other in others:
         with pytest.raises(InvalidArguments):
             schema.validate({"a": [other]})
 

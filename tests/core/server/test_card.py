@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from django.utils.translation import gettext_lazy
 
-from django_mcp import Server
+from django_mcp import ConfigurationError, Icon, Server
+from django_mcp.core.components.tool import tool_component
 from django_mcp.core.server import card
+from django_mcp.testing import Client
 from tests.core.server.card_schemas import errors_of_card, errors_of_registry
 from tests.rows import rows
 
@@ -116,8 +118,6 @@ def test_namespace_is_the_host_in_reverse(name: str, url: str, expected: str) ->
         ({"website_url": "/shop"}, "write a URL with https://"),
         ({"website_url": "javascript:alert(1)"}, "write a URL with https://"),
         ({"website_url": "https://[/"}, "write a URL with https://"),
-        ({"icons": [{"src": "/icon.png"}]}, "src of an icon"),
-        ({"icons": [7]}, "one of its icons is 7"),
         ({"repository": "https://git.example.com/shop"}, "name of the service"),
         ({"repository": {"url": "https://git.example.com/shop"}}, "name of the service"),
         ({"repository": {"url": "x", "source": "git"}}, "name of the service"),
@@ -127,6 +127,34 @@ def test_namespace_is_the_host_in_reverse(name: str, url: str, expected: str) ->
 def test_server_without_valid_card_has_a_remedy(options: dict[str, Any], remedy: str) -> None:
     (problem,) = card.problems(Server("shop", **{**FULL, **options}))
     assert remedy in problem
+
+
+@pytest.mark.parametrize(
+    "icon", [Icon("https://example.com/a.png"), "https://example.com/a.png"], ids=["Icon", "URI"]
+)
+async def test_icon_may_be_an_icon_or_a_uri(icon: Any) -> None:
+    server = Server("shop", description="Orders.", icons=[icon])
+    listed = [{"src": "https://example.com/a.png"}]
+    async with Client(server, version="2025-11-25") as client:
+        assert client.initialize_result["serverInfo"]["icons"] == listed
+    assert card.describe(server, URL)["icons"] == listed
+
+
+@rows(
+    ("icons", "remedy"),
+    [
+        ([{"src": "/icon.png"}], "src of an icon"),
+        ([7], "is 7: write a URI"),
+        ("https://example.com/a.png", r'write a list, such as \["https:'),
+        ({"src": "https://example.com/a.png"}, "write a list"),
+        (7, "write a list"),
+    ],
+)
+def test_icons_that_cannot_be_listed_are_refused(icons: Any, remedy: str) -> None:
+    with pytest.raises(ConfigurationError, match=remedy):
+        Server("shop", icons=icons)
+    with pytest.raises(ConfigurationError, match=remedy):
+        tool_component(lambda: None, name="show", icons=icons)
 
 
 @pytest.mark.parametrize("name", ["日本", "!", "s" * 101])
