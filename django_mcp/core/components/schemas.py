@@ -112,9 +112,17 @@ def input_of_signature(
     whole = _input_of(parameters, signature.where, strict_numbers)
     for parameter in signature.parameters:
         if parameter.description is not None:
-            listed = whole.schema["properties"][parameter.name]
+            listed = whole.schema["properties"].get(_listed_name(parameter), {})
             listed.setdefault("description", parameter.description)
     return whole
+
+
+def _listed_name(parameter: Parameter) -> str:
+    """The name of a parameter in the schema: the alias of its field, if it has one."""
+    for declared in (parameter.default, *getattr(parameter.annotation, "__metadata__", ())):
+        if isinstance(declared, FieldInfo) and isinstance(declared.validation_alias, str):
+            return declared.validation_alias
+    return parameter.name
 
 
 @cache

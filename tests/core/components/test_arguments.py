@@ -9,7 +9,7 @@ from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from django_mcp.core.components.invalid_arguments import InvalidArguments, LargeArguments
 from django_mcp.core.components.prompt import prompt_component
@@ -290,6 +290,26 @@ class TestDocstrings:
         assert listed["name"]["description"] == "A part of the name."
         assert listed["own"]["description"] == "Own"
         assert tool.description == "Find products.\n\nMore words.\n\nReturns: The names."
+
+    def test_parameter_with_an_alias_is_described(self) -> None:
+        def find(
+            name: Annotated[str, Field(alias="from")],
+            size: int = Field(1, validation_alias="count"),
+            other: int = Field(1, validation_alias=AliasChoices("another", "other")),
+        ) -> None:
+            """Find.
+
+            :param name: A name.
+            :param size: A size.
+            :param other: Another.
+            """
+
+        tool = tool_component(find)
+        listed = tool.input_schema["properties"]
+        assert listed["from"]["description"] == "A name."
+        assert listed["count"]["description"] == "A size."
+        given = {"name": "a", "size": 2, "other": 3}
+        assert tool.validate_input({"from": "a", "count": 2, "other": 3}) == given
 
     def test_prompt_lists_the_descriptions(self) -> None:
         def find(name: str) -> str:
