@@ -6,7 +6,7 @@ while another one adds to it. What is kept of a list is kept until a component c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import NamedTuple
 
@@ -66,10 +66,13 @@ class ComponentsOfKind:
         self._sorted = InOrder(self.by_key)
         self._selected: dict[tuple[Selection | None, bool], InOrder] = {}
 
-    def declare(self, declared: Mapping[str, Component]) -> None:
-        """Replace the declared components."""
+    def declare(self, change: Callable[[Mapping[str, Component]], Mapping[str, Component]]) -> None:
+        """Replace the declared components by what ``change`` makes of them.
+
+        No other thread changes them meanwhile.
+        """
         with _CHANGING:
-            self.declared = declared
+            self.declared = change(self.declared)
             self.by_key = self._switched_on()
 
     def switch_off(self, keys: frozenset[str]) -> bool:

@@ -182,7 +182,7 @@ class ComponentCollection:
                 self._deferred = self._deferred[len(to_build) :]
             except BaseException:
                 for kind, declared in before.items():
-                    self._all[kind].declare(declared)
+                    self._all[kind].declare(lambda _, former=declared: former)
                 raise
             finally:
                 self._is_building = False
@@ -216,7 +216,7 @@ class ComponentCollection:
         check_options(component)
         components = self._all[component.kind]
         components.is_used = True
-        components.declare({**components.declared, component.key: component})
+        components.declare(lambda declared: {**declared, component.key: component})
         self.clear_descriptors()
         for extension in extensions.INSTALLED.all:
             if extension.add_to is not None:
@@ -240,7 +240,9 @@ class ComponentCollection:
         components = self._kinds[kind]
         if key not in components.declared:
             return False
-        components.declare({at: item for at, item in components.declared.items() if at != key})
+        components.declare(
+            lambda declared: {at: item for at, item in declared.items() if at != key}
+        )
         self.clear_descriptors()
         self._server.notifications.component_changed(kind)
         return True

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -57,3 +60,18 @@ def test_object_of_a_class_is_made_once_for_each_server() -> None:
     assert shop.state(Notes) == ["open"]
     assert shop.state(Marks) == []
     assert Server("shop").state(Notes) == []
+
+
+def test_tools_that_threads_register_at_once_are_all_there() -> None:
+    server = Server("shop")
+    names = [f"tool_{number}" for number in range(400)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            deque(pool.map(server.register_tool, names), maxlen=0)
+            assert {tool.name for tool in server.components.of_kind("tool")} == {*names}
+            assert all(pool.map(server.unregister_tool, names))
+    finally:
+        sys.setswitchinterval(interval)
+    assert not server.components.of_kind("tool")
