@@ -16,6 +16,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from heapq import merge, nlargest
+from itertools import pairwise
 from math import log
 from operator import itemgetter
 from threading import Lock
@@ -47,7 +48,13 @@ dropped: some tens of megabytes."""
 MAX_WORDS = 32
 """Words of a query that count."""
 
-WORD = re.compile(r"[^\W\d_]+|\d+")
+UNSPACED = (
+    r"\u1100-\u11ff\u3005\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\u3130-\u318f\u3400-\u4dbf"
+    r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""Han, Kana and Hangul, in which words stand together without spaces, or with their particles."""
+WORD = re.compile(rf"[{UNSPACED}]+|[^\W\d_{UNSPACED}]+|\d+")
+OF_UNSPACED = re.compile(f"[{UNSPACED}]")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _STOP = (
     "a about am an and any anyone are as at be been but by can could did do does for from had has "
@@ -95,10 +102,21 @@ UNASKED = 0.6
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text or a name, in the form for comparisons."""
+    """Return the words of a text or a name, in the form for comparisons.
+
+    Where no spaces tell words apart, each pair of characters is a word.
+    """
     words = WORD.findall(CAMEL.sub(" ", text))
+    if not text.isascii():
+        words = [part for word in words for part in _parts(word)]
     stems = [stem(word) for word in map(str.lower, words) if word not in STOP_WORDS]
     return [CANONICAL.get(word, word) for word in stems]
+
+
+def _parts(word: str) -> Sequence[str]:
+    if len(word) < 3 or OF_UNSPACED.match(word) is None:
+        return (word,)
+    return ["".join(pair) for pair in pairwise(word)]
 
 
 class Texts(NamedTuple):

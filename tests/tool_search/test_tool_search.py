@@ -294,6 +294,26 @@ def test_questions_in_words_find_the_right_tool_among_the_first_five(
     assert len(hits) >= fewest, questions.keys() - {*hits}
 
 
+@pytest.mark.parametrize(
+    ("description", "queries"),
+    [
+        ("PDF請求書を検索する", ["請求書", "pdf", "請求書の検索", "検索"]),
+        ("查询客户的发票", ["发票", "客户发票"]),
+        ("コーヒーを注文します", ["コーヒー", "注文"]),
+        ("청구서를 검색합니다", ["청구서", "청구서가 어디에 있어요?"]),
+    ],
+)
+def test_languages_without_spaces_between_words_are_searched(
+    description: str, queries: list[str]
+) -> None:
+    server = Server("office")
+    for name, text in (("first", "倉庫"), ("second", description), ("third", "창고 管理")):
+        server.tool(name=name, description=text)(lambda: None)
+    for query in queries:
+        tools = [tool.name for part in index_of(server).ranked(query) for tool in part]
+        assert tools == ["second"], query
+
+
 def test_tool_that_deletes_ranks_first_only_if_that_is_asked() -> None:
     server = Server("office")
     for verb in ("delete", "close", "archive"):
