@@ -338,8 +338,10 @@ def file_names(schema: Mapping[str, Any]) -> list[str]:
 
 CONTAINERS = frozenset(
     {
-        "list_type", "tuple_type", "set_type", "frozen_set_type", "dict_type", "mapping_type",
-        "model_type", "model_attributes_type", "dataclass_type", "iterable_type",
+        "list_type", "tuple_type", "named_tuple_type", "arguments_type", "deque_type", "set_type",
+        "frozen_set_type", "sequence_str", "iterable_type", "dict_type", "frozen_dict_type",
+        "ordered_dict_type", "counter_type", "mapping_type", "model_type", "model_attributes_type",
+        "dataclass_type",
     }
 )  # fmt: skip
 """Errors of pydantic where a list or an object is expected."""

@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, Protocol, TypedDict, cast, get_args, get_origin
+from types import NoneType
+from typing import Annotated, Any, Literal, Protocol, TypedDict, cast, get_args, get_origin
 from weakref import WeakSet
 
 from django_mcp.core.components import schemas
@@ -478,9 +479,19 @@ def line_of(declared: Any) -> int:
 
 
 def choices_of(annotation: Any) -> tuple[str, ...]:
-    """The values of a Literal or an Enum, as strings; none for any other annotation."""
-    if get_origin(annotation) is Literal:
-        return tuple(str(value) for value in get_args(annotation))
+    """The values of a Literal or an Enum, as strings; none for any other annotation.
+
+    A description, or None beside them, changes nothing.
+    """
+    origin, members = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return choices_of(members[0])
+    if origin in signatures.UNIONS:
+        of_members = [choices_of(member) for member in members if member is not NoneType]
+        return sum(of_members, ()) if all(of_members) else ()
+    if origin is Literal:
+        values = (each.value if isinstance(each, Enum) else each for each in members)
+        return tuple(str(value) for value in values if value is not None)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return tuple(str(member.value) for member in annotation)
     return ()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date
+from enum import Enum
 from inspect import cleandoc
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, Optional
 
 import pytest
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
@@ -14,6 +17,16 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 from django_mcp.core.components.invalid_arguments import InvalidArguments, LargeArguments
 from django_mcp.core.components.prompt import prompt_component
 from django_mcp.core.components.tool import tool_component
+
+
+class Pair(NamedTuple):
+    number: int
+    text: str
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
 
 
 class Inner(BaseModel):
@@ -74,6 +87,12 @@ class TestJsonInStrings:
             (set[str], '["a"]', {"a"}),
             (tuple[int, str], '[1, "a"]', (1, "a")),
             (list[int] | int, "[3]", [3]),
+            (Sequence[int], "[1]", [1]),
+            (deque[int], "[1]", deque([1])),
+            (Pair, '[1, "a"]', Pair(1, "a")),
+            (OrderedDict[str, int], '{"a": 1}', OrderedDict(a=1)),
+            (Counter[str], '{"a": 1}', Counter("a")),
+            (Mapping[str, int], '{"a": 1}', {"a": 1}),
         ],
     )  # fmt: skip
     def test_string_is_parsed_where_a_container_is_expected(
@@ -422,6 +441,33 @@ def test_parameters_may_have_any_names_that_python_has() -> None:
     values = {"copy": 1, "arg_copy": 2, "arg_copy_": 3, "_x": 4, "__x": 5}
     assert [*component.input_schema["properties"]] == [*values, "model_config"]
     assert component.validate_input(values) == {**values, "model_config": 6}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "values"),
+    [
+        (Literal["red", "blue"], ["red", "blue"]),
+        (Color, ["red", "blue"]),
+        (Literal[Color.RED, "x"], ["red", "x"]),
+        (Annotated[Literal["red", "blue"], Field(description="A color")], ["red", "blue"]),
+        (Literal["red"] | None, ["red"]),
+        (Literal["red", None], ["red"]),
+        (Optional[Color], ["red", "blue"]),  # noqa: UP045 - as authors write it
+        (
+            Annotated[Color | Literal["x"] | None, Field(description="A color")],
+            ["red", "blue", "x"],
+        ),
+        (Color | str, None),
+        (str, None),
+    ],
+)
+def test_choices_of_an_argument_are_suggested(annotation: Any, values: list[str] | None) -> None:
+    def paint(color: Any) -> str:
+        return ""
+
+    paint.__annotations__["color"] = annotation
+    completer = prompt_component(paint).complete.get("color")
+    assert (completer and completer.invoke("", {}, None)) == values
 
 
 def test_values_to_complete_may_be_listed() -> None:
