@@ -224,12 +224,16 @@ def sample(
 ) -> InputRequest[SamplingResult]:
     """Request a message from the client's model (sampling).
 
-    ``messages`` is a user's text, or messages of the specification; ValueError for other content.
+    ``messages`` is a user's text, or messages of the specification. Raises ValueError for anything
+    else, and for an unknown option.
     Options: system_prompt, temperature, stop_sequences, model_preferences, include_context,
     metadata, tools, tool_choice.
     """
     if isinstance(messages, str) or is_text(messages):
         messages = [{"role": "user", "content": {"type": "text", "text": str(messages)}}]
+    if unknown := options.keys() - SAMPLING_OPTIONS.keys():
+        possible = ", ".join(SAMPLING_OPTIONS)
+        raise ValueError(f"There is no option {min(unknown)!r} of sampling: there are {possible}")
     params = {SAMPLING_OPTIONS[name]: value for name, value in options.items()}
     uses_tools = _uses_tools(messages) or bool(params.keys() & {"tools", "toolChoice"})
     return InputRequest(
@@ -264,9 +268,14 @@ def _uses_tools(messages: Sequence[Json]) -> bool:
 
 def _blocks(message: Json) -> Sequence[Json]:
     """The content of a message; ValueError if no revision has it in sampling (SAMP-03)."""
-    content = message["content"]
+    content = message.get("content") if isinstance(message, Mapping) else None
     blocks = content if isinstance(content, list) else [content]
     for block in blocks:
+        if not isinstance(block, Mapping):
+            raise ValueError(
+                f"{message!r} is no message: write a text, or a list of messages such as "
+                '{"role": "user", "content": {"type": "text", "text": "…"}}'
+            )
         if block.get("type") not in NEWEST.sampling_blocks:
             types = ", ".join(sorted(NEWEST.sampling_blocks))
             raise ValueError(
@@ -290,7 +299,10 @@ SAMPLING_OPTIONS: Mapping[str, str] = {
 
 def _sampling_result(result: Json) -> SamplingResult:
     content = result.get("content")
-    if not isinstance(content, (dict, list)) or not isinstance(result.get("role"), str):
+    blocks = content if isinstance(content, list) else [content]
+    texts = [block.get("text", "") if isinstance(block, dict) else None for block in blocks]
+    are_blocks = all(isinstance(text, str) for text in texts)
+    if not are_blocks or not isinstance(result.get("role"), str):
         raise InvalidClientResponse("a sampled message has a role and content")
     return SamplingResult(
         result["role"], content, str(result.get("model", "")), result.get("stopReason")
@@ -309,6 +321,8 @@ def _roots(result: Json) -> list[Root]:
     for item in listed:
         if not isinstance(item, dict) or not str(item.get("uri", "")).startswith("file://"):
             raise InvalidClientResponse("every root has a file:// URI")
+        if not isinstance(item.get("name", ""), str):
+            raise InvalidClientResponse("the name of a root is a text")
     return [Root(item["uri"], item.get("name")) for item in listed]
 
 

@@ -9,7 +9,14 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from django_mcp import ClientError, Frame, McpError, Server, UrlElicitationRequired
+from django_mcp import (
+    ClientError,
+    Frame,
+    McpError,
+    Server,
+    UrlElicitationRequired,
+    input_requests,
+)
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
@@ -532,14 +539,36 @@ async def test_include_context_is_sent_when_the_client_declares_it(client_for: C
 
 
 @spec("SAMP-12", "2026/SMP-03")
-async def test_sampling_is_repeated_after_an_invalid_response(client_for: ClientFor) -> None:
-    model = RecordingResponder({"role": "assistant"}, sampling_result("Well."))
+@pytest.mark.parametrize(
+    "content", [None, {"type": "text", "text": 5}, [{"type": "text", "text": "a"}, "b"]]
+)
+async def test_sampling_is_repeated_after_an_invalid_response(
+    client_for: ClientFor, content: Any
+) -> None:
+    invalid = {"role": "assistant", "model": "m", "content": content}
+    model = RecordingResponder(invalid, sampling_result("Well."))
 
     async with client_for(studio(), sampling=model) as client:
         result = await client.call_tool("think", {"messages": [message(TEXT)]})
 
     assert result.text.startswith("Well.")
     assert len(model.received) == 2
+
+
+@pytest.mark.parametrize(
+    ("messages", "options", "remedy"),
+    [
+        ([{"role": "user", "content": "hi"}], {}, "is no message: write a text"),
+        ([{"role": "user"}], {}, "is no message: write a text"),
+        ({"role": "user", "content": TEXT}, {}, "is no message: write a text"),
+        ("hi", {"top_p": 1}, "no option 'top_p' of sampling: there are system_prompt"),
+    ],
+)
+def test_sampling_request_of_anything_else_names_the_remedy(
+    messages: Any, options: dict[str, Any], remedy: str
+) -> None:
+    with pytest.raises(ValueError, match=remedy):
+        input_requests.sample(messages, max_tokens=5, **options)
 
 
 # Roots.
