@@ -182,7 +182,7 @@ class ComponentCollection:
                 self._deferred = self._deferred[len(to_build) :]
             except BaseException:
                 for kind, declared in before.items():
-                    self._all[kind].declare(lambda _, former=declared: former)
+                    self._all[kind].declare(lambda _, former=declared: former)  # type: ignore[misc]
                 raise
             finally:
                 self._is_building = False

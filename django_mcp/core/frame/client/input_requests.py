@@ -269,7 +269,7 @@ def _uses_tools(messages: Sequence[Json]) -> bool:
 def _blocks(message: Json) -> Sequence[Json]:
     """The content of a message; ValueError if no revision has it in sampling (SAMP-03)."""
     content = message.get("content") if isinstance(message, Mapping) else None
-    blocks = content if isinstance(content, list) else [content]
+    blocks: list[Any] = content if isinstance(content, list) else [content]
     for block in blocks:
         if not isinstance(block, Mapping):
             raise ValueError(
