@@ -185,6 +185,19 @@ class ComponentSource:
         given = self.options.get(option)
         return getattr(self.instance, option, None) if given is None else given
 
+    def flag(self, option: str) -> bool | None:
+        """An option that is True or False; raises ConfigurationError for anything else."""
+        return cast("bool | None", self.checked(option, bool, "write True or False"))
+
+    def checked(self, option: str, kind: type, remedy: str) -> Any:
+        """An option of one type, or None; raises ConfigurationError with the remedy."""
+        value = self.get(option)
+        # A bool is an int, but no number of anything.
+        is_one = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if value is None or is_one:
+            return value
+        raise ConfigurationError(f"{option} of {self.where} is {value!r}: {remedy}")
+
     def input_model(self, option: str) -> Any:
         """The declared input: ``option``, else the class ``Input`` inside the class, else None."""
         declared = self.get(option)
@@ -222,7 +235,7 @@ class ComponentSource:
             "cache": self._cache(),
             "order": self._order(),
             "group": self._group(),
-            "requests_input": bool(self.get("requests_input")),
+            "requests_input": bool(self.flag("requests_input")),
             "module": self.module,
             "find_line": self.find_line,
         }
@@ -323,7 +336,7 @@ class ComponentSource:
             declared = self.get("annotations")
             annotations = declared if isinstance(declared, Mapping) else {}
             is_annotated = annotations.get("readOnlyHint") is True
-            is_read = self.reads_only or self.get("read_only") or is_annotated
+            is_read = self.reads_only or self.flag("read_only") or is_annotated
             return ViewPermission(permission, self.name(), "GET" if is_read else "POST")
         is_named = isinstance(permission, str) and ("." in permission or permission in USER_CHECKS)
         if callable(permission) and signatures.is_for_views(permission):

@@ -31,6 +31,9 @@ VERSION = re.compile(r"[0-9a-f]{12}", re.ASCII)
 """The last part of the URI of a version: the beginning of a hash of the contents."""
 
 
+NUMBER_OF_BYTES = "write a number of bytes"
+
+
 class Resource(ComponentAttributes):
     """A resource written as a class: derive from it, give ``uri`` and write ``read``.
 
@@ -185,7 +188,10 @@ def resource_component(
     name = source.get("name")
     if name is None and source.instance is None:
         name = source.default_name
-    own = {"uri": uri, "name": str(name or basename(uri)), "size": source.get("size")}
+    size = source.checked("size", int, NUMBER_OF_BYTES)
+    if size is not None and size < 0:
+        raise ConfigurationError(f"size of {source.where} is {size!r}: {NUMBER_OF_BYTES}")
+    own = {"uri": uri, "name": str(name or basename(uri)), "size": size}
     return ResourceComponent(**own, **_fields(source, ()))
 
 
@@ -222,10 +228,11 @@ def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
     if annotations is not None:
         with explain(source.where):
             annotations = Annotations.of(annotations).to_protocol()
+    mime_type = source.checked("mime_type", str, 'write a media type, such as "text/csv"')
     return {
-        "mime_type": source.get("mime_type"),
+        "mime_type": mime_type,
         "model": source.get("model"),
-        "listed_mime_type": source.get("mime_type") or expected_type,
+        "listed_mime_type": mime_type or expected_type,
         "input": schemas.input_of_signature(signature, more=more),
         "annotations": annotations,
         "complete": source.completers(names, signature.parameters),

@@ -196,9 +196,6 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         output = outputs.output_of(declared, source.where)
     elif (returned := outputs.structured_type(source.signature.returns)) is not None:
         output = outputs.output_of_type(returned, source.where)
-    hint = source.get("search_hint")
-    if hint is not None and not isinstance(hint, str):
-        raise ConfigurationError(f"The search_hint of {source.where} is {hint!r}: write some words")
     return ToolComponent(
         name=source.name(),
         complete=source.completers(arguments.schema.get("properties", ())),
@@ -206,9 +203,9 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         output=output,
         annotations=_annotations(source) or None,
         param_headers=param_headers,
-        always_load=bool(source.get("always_load"))
+        always_load=bool(source.flag("always_load"))
         or any(OPTIONS.of(ToolComponent.kind)[name].always_load for name in common["options"]),
-        search_hint=hint,
+        search_hint=source.checked("search_hint", str, "write some words"),
         handler=call.handler,
         invoke=call.invoke,
         is_async=call.is_async,
@@ -245,7 +242,7 @@ def _annotations(source: ComponentSource) -> dict[str, Any]:
             f"The annotations of {source.where} are no JSON: {error}"
         ) from error
     for option, member in HINTS.items():
-        hint = source.get(option)
+        hint = source.flag(option)
         annotated = annotations.get(member)
         if annotated is not None and not isinstance(annotated, bool):
             raise ConfigurationError(
@@ -274,11 +271,7 @@ def _with_host_meta(
             f"max_result_chars of {source.where} is {characters!r}: write a number of at most "
             f"{MAX_RESULT_CHARS:,}"
         )
-    interaction = options["requires_user_interaction"]
-    if interaction is not None and not isinstance(interaction, bool):
-        raise ConfigurationError(
-            f"requires_user_interaction of {source.where} is {interaction!r}: write True or False"
-        )
+    source.flag("requires_user_interaction")
     host_meta = {HOST_META[option]: value for option, value in options.items() if value}
     if files := file_names(schema):
         host_meta[FILE_PARAMS] = files

@@ -255,6 +255,18 @@ class TestResourceTemplate:
 
 class TestConfigurationErrors:
     @spec("RES-13", "2026/RES-08")
+    @pytest.mark.parametrize(
+        ("options", "remedy"),
+        [
+            ({"size": "5"}, "number of bytes"),
+            ({"size": -5}, "number of bytes"),
+            ({"size": True}, "number of bytes"),
+            ({"mime_type": 5}, "write a media type"),
+        ],
+    )
+    def test_option_of_another_type_is_rejected(self, options: Any, remedy: str) -> None:
+        assert remedy in configuration_error(notes, "shop://notes", **options)
+
     def test_uri_without_a_scheme_is_rejected(self) -> None:
         assert "with its scheme" in configuration_error(notes, "notes")
         assert "with its scheme" in configuration_error(notes)

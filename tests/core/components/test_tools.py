@@ -403,6 +403,12 @@ class TestConfigurationErrors:
             ({"order": 10**9}, "smaller integer"),
             ({"order": "first"}, "smaller integer"),
             ({"complete": {"colour": greet}}, "none of its arguments"),
+            ({"read_only": "no"}, "read_only of"),
+            ({"destructive": 1}, "write True or False"),
+            ({"idempotent": []}, "write True or False"),
+            ({"open_world": "yes"}, "write True or False"),
+            ({"requests_input": "yes"}, "write True or False"),
+            ({"always_load": 1}, "write True or False"),
         ],
     )
     def test_invalid_option_is_rejected_with_a_remedy(self, options: Any, remedy: str) -> None:
