@@ -67,6 +67,8 @@ SEPARATOR = "\n"
 
 def scope_names(where: str, scopes: str | Iterable[str]) -> frozenset[str]:
     """Return the scopes of a declaration; a string names several, separated by spaces."""
+    if not isinstance(scopes, Iterable):
+        raise ConfigurationError(f"The scopes of {where} are {scopes!r}: write a list of them")
     names = frozenset(scopes.split() if isinstance(scopes, str) else scopes)
     for name in names:
         if not is_scope(name):

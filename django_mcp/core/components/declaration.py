@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import NoneType
-from typing import Annotated, Any, Literal, Protocol, TypedDict, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, NewType, Protocol, TypedDict, cast, get_args, get_origin
 from weakref import WeakSet
+
+from pydantic_core import to_json
 
 from django_mcp.core.components import schemas
 from django_mcp.core.components import signature as signatures
@@ -37,7 +39,7 @@ from django_mcp.core.ports import Port
 from django_mcp.core.protocol import meta
 from django_mcp.core.protocol.content import Icon
 from django_mcp.core.protocol.errors import Json
-from django_mcp.core.protocol.texts import similar
+from django_mcp.core.protocol.texts import is_text, json_fallback, similar
 
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """The names of tools that clients accept (specification, server/tools, "Tool Names")."""
@@ -177,7 +179,7 @@ class ComponentSource:
         if not callable(declared):
             return declared
         # A class is a value, a pydantic model for instance; so is a type like list[float].
-        is_type = isinstance(declared, type) or get_origin(declared) is not None
+        is_type = isinstance(declared, type | NewType) or get_origin(declared) is not None
         return declared if is_type else declared()
 
     def raw(self, option: str) -> Any:
@@ -221,6 +223,8 @@ class ComponentSource:
 
     def common(self) -> dict[str, Any]:
         description = self.raw("description")
+        if callable(description):
+            signatures.check_text(description, f"The description of {self.where}")
         scopes = self.get("scopes") or ()
         options = self._options_of_extensions()
         return {
@@ -262,16 +266,22 @@ class ComponentSource:
             for name in (dir(self.instance) if self.instance else ())
             if name.startswith("complete_")
         }
-        for argument, function in {**methods, **(self.get("complete") or {})}.items():
+        declared = self.checked("complete", Mapping, 'write {"argument": …}') or {}
+        for argument, function in {**methods, **declared}.items():
             if argument not in names:
                 raise ConfigurationError(
                     f"{self.where} completes {argument!r}, which is none of its arguments "
                     f"({', '.join(names) or 'it has none'})"
                 )
-            is_list = isinstance(function, list | tuple)
-            completers[argument] = (
-                _choice_completer(tuple(map(str, function))) if is_list else completer(function)
-            )
+            if isinstance(function, list | tuple):
+                completers[argument] = _choice_completer(tuple(map(str, function)))
+            elif callable(function):
+                completers[argument] = completer(function)
+            else:
+                raise ConfigurationError(
+                    f"{self.where} completes {argument!r} by {function!r}: give a list of values, "
+                    "or a function that returns one"
+                )
         return completers
 
     def _options_of_extensions(self) -> dict[str, Any]:
@@ -304,13 +314,15 @@ class ComponentSource:
             raise ConfigurationError(f"The meta of {self.where} is {value!r}: give a dict")
         with explain(self.where):
             meta.check_keys(value)
+        with explain(f"The meta of {self.where} is no JSON"):
+            to_json(value, inf_nan_mode="null", fallback=_json_or_text)
         return {**described, **value} if described else value
 
     def _cache(self) -> CacheHint | None:
         value = self.get("cache")
         if value is None or isinstance(value, CacheHint):
             return value
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and {*value} <= {"ttl_ms", "scope"} and "ttl_ms" in value:
             return CacheHint(**value)
         raise ConfigurationError(f"The cache of {self.where} is {value!r}: give a CacheHint")
 
@@ -352,6 +364,11 @@ class ComponentSource:
         raise ConfigurationError(
             f"The permission of {self.where} is {permission!r}: write {signatures.PERMISSIONS}"
         )
+
+
+def _json_or_text(value: Any) -> Any:
+    """What JSON has instead of ``value``; a lazy translation has no language yet."""
+    return "" if is_text(value) else json_fallback(value)
 
 
 def read(

@@ -14,10 +14,18 @@ from functools import cache, lru_cache, partial
 from types import new_class
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import SchemaError, core_schema
+from pydantic_core import PydanticSerializationError, SchemaError, core_schema
 
 from django_mcp.core import private
 from django_mcp.core.components import argument_size, argument_types, serializers
@@ -49,6 +57,8 @@ from django_mcp.core.protocol.schema import compiler
 from django_mcp.core.protocol.schema.shapes import accepts_null
 from django_mcp.core.protocol.schema.steps import MAX_STEPS, TooManySteps
 
+UNSUPPORTED = (RuntimeError, SchemaError, PydanticSerializationError)
+"""What pydantic raises for a type without a schema, or a default or an example that is no JSON."""
 STEPS_IN_LOOP = 1_000
 """Steps of validation by a JSON Schema that take the event loop some milliseconds."""
 MAX_REPAIRS = 4
@@ -284,7 +294,7 @@ def _plain_type(kind: Any, spelled: str) -> _Plain | None:
         schema = adapter.json_schema(schema_generator=UntitledJsonSchema)
         lax = _Prepared.of(core, spelled, strict_numbers=False)
         strict = _Prepared.of(core, spelled, strict_numbers=True)
-    except (RuntimeError, SchemaError, NameError, TypeError, KeyError, ConfigurationError):
+    except (*UNSUPPORTED, NameError, TypeError, KeyError, ConfigurationError):
         return None  # With a model, the message about it names the parameter.
     return _Plain(lax, strict, schema, is_required=True, kinds=kinds)
 
@@ -380,13 +390,14 @@ def _takes_null(schema: Json, name: str) -> bool:
 
 
 def input_of(declared: Any, where: str, *, strict_numbers: bool = False) -> InputSchema:
-    if isinstance(declared, type) and issubclass(declared, BaseModel):
+    is_model = isinstance(declared, type) and issubclass(declared, BaseModel)
+    if is_model and not issubclass(declared, RootModel):
         return _declared_model(declared, strict_numbers)
     if isinstance(declared, Mapping):
         return _declared_schema(declared, where)
     raise ConfigurationError(
-        f"The input of {where} is declared as {declared!r}: give a pydantic model or a dict "
-        "with a JSON Schema"
+        f"The input of {where} is declared as {declared!r}: give a pydantic model with fields, or "
+        "a dict with a JSON Schema"
     )
 
 
@@ -502,7 +513,7 @@ def supported_types(what: str, *annotations: Any) -> Iterator[None]:
         raise ConfigurationError(f"{what} cannot be sent or received as JSON: {problem}")
     try:
         yield
-    except (RuntimeError, SchemaError, NameError, TypeError) as error:
+    except (*UNSUPPORTED, NameError, TypeError) as error:
         raise ConfigurationError(
             f"{what} has a type without a JSON form: use types of Python, dataclasses or pydantic "
             f"models; objects of Django are on the Frame. pydantic says: {error}"

@@ -233,12 +233,32 @@ def check_permission(permission: Callable[..., Any], where: str) -> None:
     try:
         parameters.bind(None)
     except TypeError as error:
+        if inspect.ismethod(permission) and inspect.isfunction(permission.__func__):
+            remedy += ". In a class, write permission = staticmethod(…) around a function"
         raise ConfigurationError(
             f"The permission of {where} is called with the Frame alone ({error}): {remedy}"
         ) from None
     first = next(iter(parameters.parameters.values()))
     if first.name in CALLERS and not _is_annotated(first):
         raise ConfigurationError(f"The permission of {where} takes {first.name}: {remedy}")
+
+
+def check_text(function: Callable[..., Any], what: str) -> None:
+    """Raise ConfigurationError for a function that does not return a text without arguments.
+
+    ``what`` begins the message.
+    """
+    remedy = "write def, and no parameters, since it is called for each list"
+    if is_async(function):
+        raise ConfigurationError(f"{what} is async: {remedy}")
+    try:
+        parameters = inspect.signature(function)
+    except (TypeError, ValueError):  # Of a builtin.
+        return
+    try:
+        parameters.bind()
+    except TypeError as error:
+        raise ConfigurationError(f"{what} takes arguments ({error}): {remedy}") from None
 
 
 def is_frame(annotation: Any) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NewType
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, RootModel
 
 from django_mcp.core.components.base import CacheHint, ConfigurationError
 from django_mcp.core.components.invalid_arguments import InvalidArguments
@@ -360,7 +360,7 @@ class TestHandWrittenSchema:
         assert "cannot be used" in configuration_error(
             greet, input_schema={"type": "object", "$ref": "#/x"}
         )
-        assert "give a pydantic model or a dict" in configuration_error(
+        assert "give a pydantic model with fields, or a dict" in configuration_error(
             greet, input_schema="object"
         )
 
@@ -387,6 +387,14 @@ class TestSortOrder:
         assert all(isinstance(part, str) for tool in tools for part in sort_key(tool))
 
 
+def may_greet(frame: Any) -> bool:
+    return True
+
+
+async def adescribe() -> str:
+    return "Greet."
+
+
 class TestConfigurationErrors:
     @spec("2026/CCH-02", "2026/CCH-03")
     @pytest.mark.parametrize(
@@ -403,6 +411,17 @@ class TestConfigurationErrors:
             ({"order": 10**9}, "smaller integer"),
             ({"order": "first"}, "smaller integer"),
             ({"complete": {"colour": greet}}, "none of its arguments"),
+            ({"complete": 5}, 'write {"argument": …}'),
+            ({"complete": ["name"]}, 'write {"argument": …}'),
+            ({"complete": {"name": "xyz"}}, "give a list of values"),
+            ({"complete": {"name": 5}}, "give a list of values"),
+            ({"scopes": 5}, "write a list"),
+            ({"cache": {"ttl": 1}}, "give a CacheHint"),
+            ({"cache": {"scope": "public"}}, "give a CacheHint"),
+            ({"meta": {"a/b": object()}}, "is no JSON"),
+            ({"description": lambda language: "Greet."}, "takes arguments"),
+            ({"description": adescribe}, "is async"),
+            ({"input_schema": RootModel[list[int]]}, "a pydantic model with fields"),
             ({"read_only": "no"}, "read_only of"),
             ({"destructive": 1}, "write True or False"),
             ({"idempotent": []}, "write True or False"),
@@ -427,6 +446,24 @@ class TestConfigurationErrors:
         self, options: Any, remedy: str
     ) -> None:
         assert remedy in configuration_error(greet, **options)
+
+    def test_function_as_a_permission_in_a_class_is_rejected_with_a_remedy(self) -> None:
+        class Greet(Tool):
+            permission = may_greet
+
+            def execute(self) -> None: ...
+
+        class Guarded(Tool):
+            permission = staticmethod(may_greet)
+
+            def execute(self) -> None: ...
+
+        assert "staticmethod" in configuration_error(Greet)
+        assert tool_component(Guarded).permission is may_greet
+
+    def test_output_schema_may_be_a_new_type(self) -> None:
+        tool = tool_component(greet, output_schema=NewType("Count", int))
+        assert tool.output_schema == {"type": "integer"}
 
     def test_object_that_is_not_a_tool_is_rejected(self) -> None:
         class NoTool:
