@@ -25,6 +25,7 @@ from django_mcp.core.components.resource import (
     TemplateComponent,
     resource_component,
 )
+from django_mcp.core.components.signature import check_text
 from django_mcp.core.components.tool import ToolComponent, ToolOptions, tool_component
 from django_mcp.core.protocol.revisions import REVISIONS, Revision, Statefulness
 from django_mcp.core.protocol.texts import resolved
@@ -116,10 +117,13 @@ class Server(Hooks):
         view_middleware: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
+        _checked(name, "capabilities", capabilities, Mapping, "a dict")
         self._make_parts(name, version, capabilities)
         self.describe(title=title, description=description, icons=icons or None)
         self.describe(websiteUrl=website_url, repository=repository)
         self.path = f"/{name}" if path is None else path
+        if callable(instructions):
+            check_text(instructions, f"The function instructions of the Server {name!r}")
         self.instructions = instructions
         self.authenticators = _checked_list(name, "authenticators", authenticators)
         self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
@@ -128,7 +132,7 @@ class Server(Hooks):
         self.view_middleware = _dotted_paths(name, view_middleware)
         self.when_denied = checked_policy(f"the Server {name!r}", when_denied)
         self.middleware = _checked_list(name, "middleware", middleware) or ()
-        self.cache = cache
+        self.cache = _checked(name, "cache", cache, CacheHint, "a CacheHint")
         self.page_size = checked_number(f"page_size of the Server {name!r}", page_size, least=1)
         self.notify_lists_on_initialize = notify_lists_on_initialize
         self.serialize_requests = serialize_requests
@@ -394,6 +398,12 @@ class Server(Hooks):
     @middleware.setter
     def middleware(self, middleware: Iterable[Middleware]) -> None:
         self._middleware = tuple(middleware)
+        for function in self._middleware:
+            if not callable(function):
+                raise ConfigurationError(
+                    f"The Server {self.name!r} has the middleware {function!r}: give async "
+                    "functions of the Frame and of the function that goes on"
+                )
         self.plans = {}
 
     def describe(self, **members: Any) -> None:
@@ -466,10 +476,18 @@ def server_of(frame: Frame) -> Server:
 def _group_scopes(
     name: str, scopes: Mapping[str, str | Iterable[str]] | None
 ) -> Mapping[str, frozenset[str]] | None:
+    _checked(name, "group_scopes", scopes, Mapping, "a dict of the scopes by group")
     if scopes is None:
         return None
     where = f"group_scopes of the Server {name!r}"
     return {group: scope_names(where, needed) for group, needed in scopes.items()}
+
+
+def _checked(name: str, option: str, given: Any, kind: type, what: str) -> Any:
+    """Return an option of a type, or None."""
+    if given is None or isinstance(given, kind):
+        return given
+    raise ConfigurationError(f"{option} of the Server {name!r} is {given!r}: write {what}")
 
 
 def _checked_list(name: str, option: str, given: Any) -> Any:
@@ -478,7 +496,7 @@ def _checked_list(name: str, option: str, given: Any) -> Any:
         raise ConfigurationError(
             f"{option} of the Server {name!r} is the string {given!r}: write a list, [{given!r}]"
         )
-    return given
+    return _checked(name, option, given, Iterable, "a list")
 
 
 def _dotted_paths(name: str, paths: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -487,4 +505,5 @@ def _dotted_paths(name: str, paths: Sequence[str] | None) -> tuple[str, ...] | N
             f"view_middleware of the Server {name!r} is the string {paths!r}: give a list of "
             "dotted paths"
         )
+    _checked(name, "view_middleware", paths, Iterable, "a list of dotted paths")
     return None if paths is None else tuple(paths)

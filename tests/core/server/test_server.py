@@ -6,10 +6,11 @@ import inspect
 import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from django_mcp import Server
+from django_mcp import ConfigurationError, Server
 from django_mcp.core.server.in_process import InProcessCalls
 from django_mcp.core.server.notifications import Notifications
 
@@ -60,6 +61,38 @@ def test_object_of_a_class_is_made_once_for_each_server() -> None:
     assert shop.state(Notes) == ["open"]
     assert shop.state(Marks) == []
     assert Server("shop").state(Notes) == []
+
+
+async def aexplain() -> str:
+    return "Ask first."
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"middleware": [5]}, "give async functions"),
+        ({"middleware": print}, "write a list"),
+        ({"middleware": "shop.middleware"}, "write a list"),
+        ({"authenticators": 5}, "write a list"),
+        ({"view_middleware": 5}, "write a list of dotted paths"),
+        ({"group_scopes": ["orders"]}, "write a dict of the scopes by group"),
+        ({"capabilities": "tools"}, "write a dict"),
+        ({"cache": 5}, "write a CacheHint"),
+        ({"scopes": 5}, "write a list"),
+        ({"instructions": aexplain}, "is async: write def"),
+        ({"instructions": lambda frame: "Ask first."}, "takes arguments"),
+    ],
+)
+def test_invalid_option_is_refused_with_a_remedy(options: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(ConfigurationError, match=remedy):
+        Server("shop", **options)
+
+
+def test_hook_that_is_called_on_any_thread_is_not_async() -> None:
+    async def handle_error(message: str, error: BaseException | None) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="write def, not async def"):
+        Server("shop").hook(handle_error)
 
 
 def test_tools_that_threads_register_at_once_are_all_there() -> None:
