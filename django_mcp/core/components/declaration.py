@@ -513,7 +513,8 @@ def choices_of(annotation: Any) -> tuple[str, ...]:
 
     A description, or None beside them, changes nothing.
     """
-    origin, members = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    members = get_args(annotation)
     if origin is Annotated:
         return choices_of(members[0])
     if origin in signatures.UNIONS:

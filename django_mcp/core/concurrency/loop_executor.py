@@ -77,6 +77,7 @@ def _set_exception(future: asyncio.Future[Any], error: BaseException) -> None:
     if future.done():
         return
     if isinstance(error, CONTROL):  # A future cannot hold it: see there.
-        cause, error = error, RuntimeError(f"A function raised {type(error).__name__}")
-        error.__cause__ = cause
+        replacement = RuntimeError(f"A function raised {type(error).__name__}")
+        replacement.__cause__ = error
+        error = replacement
     future.set_exception(error)
