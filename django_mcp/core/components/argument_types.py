@@ -324,18 +324,14 @@ def prepared(
 
     What JSON has no values of is never strict, nor a number that ``is_key`` of an object, which is
     a string: no argument would be valid.
+
     With ``strict_numbers``, a string is not accepted as a number, as the JSON Schema says. A schema
     behind a function that runs before it stays as it is: the function may return strings. With
     ``finite_numbers``, NaN and the infinities are refused.
     """
+    prepare = partial(prepared, fail_fast=fail_fast, finite_numbers=finite_numbers)
     if isinstance(core, tuple):  # A member of a union, with its label.
-        inner = prepared(
-            core[0],
-            strict_numbers=strict_numbers,
-            fail_fast=fail_fast,
-            finite_numbers=finite_numbers,
-            is_key=is_key,
-        )
+        inner = prepare(core[0], strict_numbers=strict_numbers, is_key=is_key)
         return core if inner is core[0] else (inner, *core[1:])
     kind = KNOWN.get(_type_of(core))
     if kind is None:
@@ -354,14 +350,9 @@ def prepared(
         if name not in core:
             continue
         is_of_key = is_key or name == "keys_schema"
-        prepare = partial(
-            prepared,
-            strict_numbers=strict_numbers and kind.keeps_numbers and not is_of_key,
-            fail_fast=fail_fast,
-            finite_numbers=finite_numbers,
-            is_key=is_of_key,
-        )
-        prepared_member = _changed(core[name], prepare)
+        is_strict = strict_numbers and kind.keeps_numbers and not is_of_key
+        change = partial(prepare, strict_numbers=is_strict, is_key=is_of_key)
+        prepared_member = _changed(core[name], change)
         if prepared_member is not core[name]:
             changes[name] = prepared_member
     return {**core, **changes} if changes else core

@@ -223,8 +223,7 @@ class ComponentSource:
 
     def common(self) -> dict[str, Any]:
         description = self.raw("description")
-        if callable(description):
-            signatures.check_text(description, f"The description of {self.where}")
+        signatures.check_text(description, f"The description of {self.where}")
         scopes = self.get("scopes") or ()
         options = self._options_of_extensions()
         return {

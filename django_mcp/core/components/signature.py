@@ -243,16 +243,18 @@ def check_permission(permission: Callable[..., Any], where: str) -> None:
         raise ConfigurationError(f"The permission of {where} takes {first.name}: {remedy}")
 
 
-def check_text(function: Callable[..., Any], what: str) -> None:
-    """Raise ConfigurationError for a function that does not return a text without arguments.
+def check_text(text: Any, what: str) -> None:
+    """Raise ConfigurationError if ``text`` is a function that takes arguments, or is async.
 
     ``what`` begins the message.
     """
+    if not callable(text):
+        return
     remedy = "write def, and no parameters, since it is called for each list"
-    if is_async(function):
+    if is_async(text):
         raise ConfigurationError(f"{what} is async: {remedy}")
     try:
-        parameters = inspect.signature(function)
+        parameters = inspect.signature(text)
     except (TypeError, ValueError):  # Of a builtin.
         return
     try:

@@ -117,13 +117,11 @@ class Server(Hooks):
         view_middleware: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        _checked(name, "capabilities", capabilities, Mapping, "a dict")
         self._make_parts(name, version, capabilities)
         self.describe(title=title, description=description, icons=icons or None)
         self.describe(websiteUrl=website_url, repository=repository)
         self.path = f"/{name}" if path is None else path
-        if callable(instructions):
-            check_text(instructions, f"The function instructions of the Server {name!r}")
+        check_text(instructions, f"The function instructions of the Server {name!r}")
         self.instructions = instructions
         self.authenticators = _checked_list(name, "authenticators", authenticators)
         self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
@@ -142,6 +140,7 @@ class Server(Hooks):
         created.add(self)  # Not before: one with an invalid option is no server.
 
     def _make_parts(self, name: str, version: str | None, capabilities: Json | None) -> None:
+        _checked(name, "capabilities", capabilities, Mapping, "a dict")
         self.name = name
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
         self._info_by_version: dict[str, dict[str, Any]] = {}
