@@ -85,12 +85,22 @@ class _Builder:
         for name in sorted(configured - {*declaration.OPERATIONS}):
             with problems.noted():
                 raise ConfigurationError(f"{self._where} has options for {name!r}: no operation")
+        for name, options in self._toolset.options.items():
+            # Resources and related rows need the permission, too, and not the tool alone.
+            with problems.noted():
+                if "permission" in options:
+                    raise ConfigurationError(
+                        f"{self._where}.options has a permission for {name!r}: write "
+                        f"permissions = {{{name!r}: …}}"
+                    )
         components: list[Component] = []
         for name in self._declared.operations:
             with problems.noted():
                 components.append(self._tool(name, BUILDERS[name](self)))
         problems.raise_all()
-        if "get" in self._declared.operations and self._toolset.uri_scheme != "":
+        # A resource is read at once: no call of it waits for an approval.
+        waits = self._toolset.options.get("get", {}).get("approval") is not None
+        if "get" in self._declared.operations and self._toolset.uri_scheme != "" and not waits:
             components.append(self._template())
         return components
 

@@ -52,6 +52,7 @@ from tests.toolsets.toolsets import tickets
         ({"write_fields": ["number"]}, "have no default: set it in perform_create"),
         ({"form_class": forms.ModelForm}, "has both form_class and write_fields"),
         ({"options": {"publish": {}}}, "options for 'publish': no operation"),
+        ({"options": {"get": {"permission": "superuser"}}}, "write permissions = {'get': …}"),
         ({"permissions": {"view": None}}, "options for 'view': no operation"),
         ({"model": "Ticket"}, "give a model"),
         ({"page_size": 0}, "page_size is 0: write 1 or more"),
@@ -222,3 +223,10 @@ def test_group_is_that_of_all_components_unless_options_have_another(desk_app: A
     assert groups.pop("delete_ticket") == "cleaning"
     assert {*groups.values()} == {"tickets"}
     assert "ticket" in groups
+
+
+def test_operation_that_needs_an_approval_has_no_resource(desk_app: Any) -> None:
+    server = Server("desk")
+    options = {"get": {"approval": "toolset_desk.view_ticket"}}
+    tickets(desk_app, options=options).__mcp_register__(server)
+    assert not [each for each in server.components.all() if each.kind == "resource_template"]
