@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import yaml
 from django.contrib.auth.models import User
 from django.test import Client as Browser
 from pytest_django import Settings
@@ -139,6 +140,20 @@ def test_caller_with_a_token_of_the_package_counts_where_the_author_says_so(
         assert client.list_tools() == []
     with SyncClient(other, user=users["agent"], scopes=["read"]) as client:
         assert client.call_tool("notes_read", {"id": 1}).structured["text"] == "Tea"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("schemes", "user"), [([], ""), (["key"], ""), (["login"], "agent"), ([SESSION], "agent")]
+)
+def test_optional_security_makes_a_user_only_of_callers_who_count_for_it(
+    server: Server, users: dict[str, User], schemes: list[str], user: str
+) -> None:
+    document = yaml.safe_load(plain_views.DOCUMENT)
+    document["paths"]["/ping"]["get"]["security"] = [{"login": []}, {}]
+    openapi_tools(document, include=["get_ping"], authenticated_by=schemes, server=server)
+    with SyncClient(server, user=users["agent"], scopes=["read"]) as client:
+        assert client.call_tool("get_ping", {"with": "x"}).structured["user"] == user
 
 
 def test_paths_are_resolved_by_the_urlconf_that_is_given(

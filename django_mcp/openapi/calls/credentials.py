@@ -104,7 +104,10 @@ class DocumentCredentials:
 
     @property
     def _counts_as_logged_in(self) -> bool:
-        is_by_name = self.security is not None and self._accepts(self.authenticated_by)
+        # Operations without security, or with an optional one, say nothing about these callers.
+        is_by_name = any(
+            needed and needed <= self.authenticated_by for needed in self.security or ()
+        )
         return is_by_name or (
             SESSION in self.authenticated_by and self._accepts(self.session_schemes)
         )
