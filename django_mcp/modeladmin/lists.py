@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 from urllib.parse import parse_qsl
 
 from django.contrib.admin.utils import label_for_field
 from django.contrib.admin.views.main import ChangeList
-from django.core.exceptions import FieldError
+from django.core.exceptions import FieldDoesNotExist, FieldError, PermissionDenied
 from django.db import DataError
+from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
 
 from django_mcp.core.protocol.errors import ToolError
@@ -66,6 +67,7 @@ def visit_list(
     """Open a list; raises ToolError for filters, an ordering or a page that it does not have."""
     if any("\0" in part for part in map(str, query.values())):
         raise ToolError("A null character matches nothing.")
+    _check_filters(call, model_admin, query.keys() - RESERVED)
     try:
         visit = call.visit(model_admin, "changelist_view", query=query, page_size=size)
     except (ValueError, DataError) as error:
@@ -89,7 +91,7 @@ def filter_query(filters: Filters) -> dict[str, Any]:
     query: dict[str, Any] = {}
     for name, value in filters.items():
         if name in RESERVED:
-            raise ToolError(f"{name}: this is no filter; see the filters of the model.")
+            raise no_filter(name)
         if isinstance(value, list):
             query[name] = ",".join(map(str, value)) if name.endswith("__in") else value
         elif isinstance(value, bool):
@@ -97,6 +99,79 @@ def filter_query(filters: Filters) -> dict[str, Any]:
         else:
             query[name] = "" if value is None else str(value)
     return query
+
+
+def no_filter(name: str) -> ToolError:
+    return ToolError(f"{name[:80]}: this is no filter; see the filters of the model.")
+
+
+def _check_filters(call: Call, model_admin: AnyModelAdmin, names: Set[str]) -> None:
+    """Raise ToolError for a filter by a value that neither the list nor a page of it shows.
+
+    Django lets a list be filtered by any field of its model, so that a caller could find it out.
+    """
+    own, paths = _filters_of_list(call.request, model_admin)
+    fields = {name: _fields_on_path(model_admin.opts, name) for name in names - own}
+    if secret := [name for name in fields if any(map(values.is_hash, fields[name]))]:
+        raise no_filter(secret[0])
+    by_field = {name: [each.name for each in path] for name, path in fields.items() if path}
+    shown = {*paths, model_admin.opts.pk.name}
+    others = [name for name, path in by_field.items() if not _is_within(path, shown)]
+    if not others:
+        return
+    on_page = _names_on_page(call, model_admin)
+    for name in others:
+        if not _is_within(by_field[name], on_page):
+            raise no_filter(name)
+
+
+def _filters_of_list(
+    request: HttpRequest, model_admin: AnyModelAdmin
+) -> tuple[set[str], Iterable[str]]:
+    """Return the parameters of filters that are classes, and the other fields of a list."""
+    parameters = set()
+    paths = [values.column_name(each) for each in columns_of(request, model_admin)]
+    paths += [] if model_admin.date_hierarchy is None else [model_admin.date_hierarchy]
+    for each in model_admin.get_list_filter(request):
+        name: Any = each[0] if isinstance(each, list | tuple) else each
+        if isinstance(name, type):
+            parameters.add(str(getattr(name, "parameter_name", "")))
+        else:
+            paths.append(getattr(name, "name", name))
+    return parameters, paths
+
+
+def _fields_on_path(model_options: Any, name: str) -> list[Any]:
+    """Return the fields of models that the name of a filter begins with."""
+    fields: list[Any] = []
+    for part in name.split(LOOKUP_SEP):
+        try:
+            field = model_options.pk if part == "pk" else model_options.get_field(part)
+        except FieldDoesNotExist:
+            break
+        fields.append(field)
+        if not getattr(field, "path_infos", None):
+            break
+        model_options = field.path_infos[-1].to_opts
+    return fields
+
+
+def _is_within(path: Sequence[str], shown: Collection[str]) -> bool:
+    """Whether a path is shown, or a relation that it leads over; Django limits related fields."""
+    parts = (LOOKUP_SEP.join(path[:length]) for length in range(1, len(path) + 1))
+    return any(part in shown for part in parts)
+
+
+def _names_on_page(call: Call, model_admin: AnyModelAdmin) -> Collection[str]:
+    """Return the names of the values on the page of one of the objects; of none without objects."""
+    obj = model_admin.get_queryset(call.request).first()
+    if obj is None:
+        return ()
+    try:
+        visit = call.visit(model_admin, "change_view", str(obj.pk))
+        return values.of_form(visit.required("adminform")).keys()
+    except (PermissionDenied, ToolError):
+        return ()
 
 
 def columns_of(request: HttpRequest, model_admin: AnyModelAdmin) -> list[Any]:

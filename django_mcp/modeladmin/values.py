@@ -90,6 +90,11 @@ def _is_password(name: str, obj: Any) -> bool:
     return last == "password" and isinstance(obj, AbstractBaseUser)
 
 
+def is_hash(field: Any) -> bool:
+    """Whether a field of a model is the hash of a password."""
+    return field.name == "password" and issubclass(field.model, AbstractBaseUser)
+
+
 def of_field(field: Any, obj: Any, value: Any) -> Any:
     """Return the value of a field of a model."""
     if isinstance(getattr(field, "remote_field", None), ManyToManyRel):
