@@ -25,7 +25,7 @@ from django_mcp.pubsub import revocations
 from django_mcp.routing import endpoint
 from django_mcp.testing import Client
 from django_mcp.toolsets import ModelToolset
-from example_site.helpdesk.models import Customer
+from example_site.helpdesk.models import Customer, Ticket
 from tests.around.requests import post
 from tests.contrib.approvals import till
 from tests.contrib.url_elicitation.pages_of_tests import PAID_BY_BANK as PAID
@@ -78,6 +78,32 @@ async def test_toolset_answers_with_what_it_wrote(ann: User, replica: str) -> No
         assert not deleted.is_error
     assert not await Customer.objects.using(PRIMARY).aexists()
     assert not await Customer.objects.using(replica).aexists()
+
+
+async def test_related_toolset_with_a_database_of_its_own_limits_rows_of_another(
+    ann: User, replica: str
+) -> None:
+    class OfPrimary(Customers):
+        def get_queryset(self, frame: Frame) -> Any:
+            return Customer.objects.using(PRIMARY).filter(city="Riga")
+
+    class Tickets(ModelToolset):
+        model = Ticket
+        fields = ("pk", "customer__name")
+
+        def get_queryset(self, frame: Frame) -> Any:
+            return Ticket.objects.using(replica).all()
+
+    for name, city in {"Alder": "Riga", "Hidden": "Oslo"}.items():
+        email = f"{name}@example.com"
+        customer = await Customer.objects.using(replica).acreate(name=name, email=email, city=city)
+        await Ticket.objects.using(replica).acreate(customer=customer, subject=name)
+    server = Server("tickets")
+    OfPrimary.__mcp_register__(server)
+    Tickets.__mcp_register__(server)
+    async with Client(server, user=ann) as client:
+        listed = (await client.call_tool("list_tickets")).structured
+    assert [row["customer__name"] for row in listed["items"]] == ["Alder", None]
 
 
 class CustomerForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -96,7 +96,8 @@ def keys(queryset: QuerySet[Any]) -> QuerySet[Any]:
     """Return the keys of the rows, marked as a limit of rows."""
     if not queryset.query.distinct_fields:
         queryset = queryset.order_by()
-    subquery = queryset.values("pk")
+    # It runs in the database of the query around it, whatever database the site has chosen.
+    subquery = queryset.using(None).values("pk")
     setattr(subquery.query, ROW_LIMIT, True)
     return subquery
 
@@ -117,7 +118,7 @@ def is_everything(query: Query) -> bool:
 
 def related_rows(queryset: QuerySet[Any], using: str) -> QuerySet[Any] | None:
     """Return the keys of visible related rows; None if there are none."""
-    rows = keys(queryset.using(using))
+    rows = keys(queryset)
     try:
         rows.query.get_compiler(using).as_sql()
     except EmptyResultSet:
