@@ -13,11 +13,13 @@ from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import ValidationError
 from django.db.models import F, OrderBy, Q
 from pydantic_core import to_jsonable_python
 
 from django_mcp.core.protocol import cursors
 from django_mcp.core.protocol.errors import InvalidParams, ToolError
+from django_mcp.runtime.django_types.field_types import iso_duration
 from django_mcp.toolsets.declaration import Column, Declaration
 from django_mcp.toolsets.queries.paths import SEPARATOR
 from django_mcp.toolsets.queries.references import VisibleRows
@@ -90,7 +92,7 @@ def _beyond(name: str, term: Term, value: Any) -> Q | None:
 
 def encode(frame: Frame, values: Sequence[Any], bound_to: Any) -> str:
     """Return the cursor after a row with these values, for this caller and this request."""
-    texts = [json.dumps(to_jsonable_python(value)) for value in values]
+    texts = [json.dumps(to_jsonable_python(iso_duration(value))) for value in values]
     sign = partial(frame.server.sign, PURPOSE, frame.principal.key)
     return cursors.encode(PURPOSE, texts, lambda text: sign(text, bound_to))
 
@@ -105,7 +107,7 @@ def decode(frame: Frame, cursor: str, ordering: Sequence[Term], bound_to: Any) -
             None if value is None else term.column.path.field.to_python(value)
             for term, value in zip(ordering, parsed, strict=True)
         ]
-    except (InvalidParams, ValueError) as error:
+    except (InvalidParams, ValueError, ValidationError) as error:
         raise ToolError(
             "The cursor does not belong to this request: repeat it with the arguments that "
             "returned the cursor, or begin without one"

@@ -260,7 +260,7 @@ def test_rows_of_a_toolset_meet_their_output_schemas(ajv: Any, thing: Any) -> No
     rows = results[0][1].structured["items"]
     assert [row["price"] for row in rows] == ["0.0000000000", "0.0000001234"]
     assert [row["weight"] for row in rows] == [None, 0.0]
-    assert [row["takes"] for row in rows] == ["PT1.5S", "-PT5S"]
+    assert [row["takes"] for row in rows] == ["P0DT00H00M01.500000S", "-P0DT00H00M05S"]
     # What was written can be sent as it is, and times with an offset are those of the site.
     with SyncClient(server_of(thing), user=user) as client:
         at = {"made": "2026-03-01T12:00:00+02:00"}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.test.utils import CaptureQueriesContext
+from django.utils.dateparse import parse_duration
 
 from django_mcp.testing import Client
 from tests.toolsets.conftest import Caller, Desk, ToolFailed
-from tests.toolsets.toolsets import customers, tickets
+from tests.toolsets.toolsets import customers, meetings, tickets
 
 
 @pytest.fixture
@@ -296,3 +298,24 @@ def test_permissions_of_the_model_hide_tools(call: Any) -> None:
         "list_customers",
     ]
     assert async_to_sync(names)("toolset_desk.delete_ticket") == ["delete_ticket"]
+
+
+def test_long_durations_are_paged_over_and_written_back(desk: Desk) -> None:
+    models = desk.models
+    team = models.Team.objects.first()
+    section = models.Section.objects.create(number=1, name="First", team=team)
+    day = date(2026, 5, 1)
+    lengths = [timedelta(days=-400, seconds=1), timedelta(days=1), timedelta(days=400)]
+    for length in lengths:
+        name = f"of-{length.days}"
+        models.Meeting.objects.create(slug=name, start=day, end=day, section=section, length=length)
+    lists = {"fields": ["pk", "length"], "filter_fields": {}, "write_fields": ["length"]}
+    call = desk.serve(meetings(models, ordering_fields=["length"], **lists))
+    rows: list[Any] = []
+    page: dict[str, Any] = {"next_cursor": None}
+    for _ in lengths:
+        cursor = {"cursor": page["next_cursor"]} if rows else {}
+        page = call("list_meetings", ordering=["length"], limit=1, **cursor)
+        rows += page["items"]
+    assert [parse_duration(row["length"]) for row in rows] == lengths
+    assert call("update_meeting", **rows[-1]) == rows[-1]

@@ -34,6 +34,7 @@ from django import forms
 from django.core.exceptions import FieldDoesNotExist
 from django.db import connections, models, router
 from django.utils.choices import CallableChoiceIterator, flatten_choices
+from django.utils.duration import duration_iso_string
 from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from pydantic import AfterValidator, Field, FiniteFloat
@@ -101,6 +102,11 @@ def _digits(value: Any) -> Any:
     return format(value, "f") if isinstance(value, Decimal) else value
 
 
+def iso_duration(value: Any) -> Any:
+    """A duration without years, which neither ISO 8601 gives a length nor Django reads."""
+    return duration_iso_string(value) if isinstance(value, timedelta) else value
+
+
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
@@ -151,7 +157,14 @@ TYPES: Mapping[str, FieldType] = {
         _string("uri", str, format="uri"),
         _simple("date", DATE, {**STRING, "format": "date"}),
         _string("time", TIME, SHORT),
-        _string("duration", DURATION, SHORT, description="Such as P2DT3H30M, or 2 03:30:00"),
+        FieldType(
+            name="duration",
+            annotation=DURATION,
+            value=STRING,
+            argument={**STRING, "description": "Such as P2DT3H30M, or 2 03:30:00"},
+            sent=SHORT,
+            write=iso_duration,
+        ),
         _simple("uuid", UUID, {**STRING, "format": "uuid"}),
         _string("address", ADDRESS, SHORT),
         _simple("json", Any, {}, Any),

@@ -213,6 +213,7 @@ class Meeting(models.Model):
     kind = models.CharField(max_length=20, choices=[("talk", "Talk")], default="talk")
     start = models.DateField()
     end = models.DateField()
+    length = models.DurationField(null=True, blank=True)
     section = models.ForeignKey(Section, on_delete=models.CASCADE, to_field="number")
     guests = models.ManyToManyField(Section, related_name="visits", blank=True)
 
