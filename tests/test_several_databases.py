@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from django import forms
+from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connections, transaction
 
 from django_mcp import Frame, Server, ToolError
 from django_mcp.auth.token import TokenAuthentication, digest_of
@@ -20,6 +22,7 @@ from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.contrib.url_elicitation import pages
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.forms import form_tool
+from django_mcp.modeladmin import admin_tools
 from django_mcp.models import McpSession, McpTask
 from django_mcp.pubsub import revocations
 from django_mcp.routing import endpoint
@@ -104,6 +107,44 @@ async def test_related_toolset_with_a_database_of_its_own_limits_rows_of_another
     async with Client(server, user=ann) as client:
         listed = (await client.call_tool("list_tickets")).structured
     assert [row["customer__name"] for row in listed["items"]] == ["Alder", None]
+
+
+async def test_admin_with_a_database_of_its_own_has_its_transaction_there(
+    ann: User, replica: str, settings: Any
+) -> None:
+    are_atomic = []
+
+    class OfOther(ModelAdmin):  # type: ignore[type-arg]
+        """As the documentation of Django has it."""
+
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).using(replica)
+
+        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+            are_atomic.append(connections[replica].in_atomic_block)
+            obj.save(using=replica)
+
+        def delete_model(self, request: Any, obj: Any) -> None:
+            are_atomic.append(connections[replica].in_atomic_block)
+            obj.delete(using=replica)
+
+    settings.ALLOWED_HOSTS = ["till.example"]
+    ann.is_staff = True
+    await ann.asave()
+    site = AdminSite("other")
+    site.register(Customer, OfOther)
+    server = Server("other")
+    admin_tools(site, server=server, prefix="")
+    model = "helpdesk.Customer"
+    async with Client(server, user=ann) as client:
+        (await client.call("add", model=model, values=ALDER)).assert_ok()
+        customer = await Customer.objects.using(replica).aget()
+        target = {"model": model, "pk": customer.pk}
+        (await client.call("change", **target, values={"city": "Oslo"})).assert_ok()
+        preview = json.loads((await client.call("delete", **target)).text)
+        (await client.call("delete", **target, confirm=preview["confirm"])).assert_ok()
+    assert are_atomic == [True] * 3
+    assert not await Customer.objects.using(replica).aexists()
 
 
 class CustomerForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from django import forms
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import ValidationError
-from django.db import router, transaction
+from django.db import transaction
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.core.protocol.errors import ToolError
@@ -49,7 +49,7 @@ def run(
     if answer is not None:
         return answer
     call = call.refreshed()
-    using = router.db_for_write(model_admin.model)
+    using = changes.database_of(call, model_admin)
     with transaction.atomic(using=using):
         changes.lock(model_admin, pks, using)
         previews.check_unchanged(preview, _preview(call, model_admin, action, pks, query))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import connections, router, transaction
+from django.db import connections, transaction
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.core.protocol.errors import ToolError
@@ -40,8 +40,7 @@ def get(call: Call, label: str, pk: str) -> dict[str, Any]:
 def add(call: Call, label: str, given: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """Add an object."""
     model_admin = call.find_to_write(label)
-    using = router.db_for_write(model_admin.model)
-    with transaction.atomic(using=using):
+    with transaction.atomic(using=database_of(call, model_admin)):
         return _save(call, model_admin, "add_view", None, given, rows)
 
 
@@ -54,10 +53,15 @@ def change(call: Call, label: str, pk: str, given: Mapping[str, Any], rows: Rows
         if name in given:
             # A browser would save the object as another one, over whatever has this key.
             raise ToolError(f"{name}: {KEY_CHANGED}")
-    using = router.db_for_write(model_admin.model)
+    using = database_of(call, model_admin)
     with transaction.atomic(using=using):
         lock(model_admin, [pk], using)
         return _save(call, model_admin, "change_view", pk, given, rows)
+
+
+def database_of(call: Call, model_admin: AnyModelAdmin) -> str:
+    """Return the database that an admin writes to: that of its query set, else of the router."""
+    return model_admin.get_queryset(call.request).select_for_update().db
 
 
 def lock(model_admin: AnyModelAdmin, pks: Sequence[Any], using: str) -> None:
@@ -98,7 +102,7 @@ def delete(call: Call, label: str, pk: str, confirm: str | None, may_ask: bool) 
     if answer is not None:
         return answer
     call = call.refreshed()
-    using = router.db_for_write(model_admin.model)
+    using = database_of(call, model_admin)
     with transaction.atomic(using=using):
         lock(model_admin, [pk], using)
         previews.check_unchanged(preview, _deletion_preview(call, model_admin, pk))
