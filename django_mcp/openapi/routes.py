@@ -91,17 +91,29 @@ class Route:
         with other arguments.
         """
         try:
-            path = f"/{self._resolver.reverse(self.callback, **arguments)}"
+            values = {name: self._value(name, given) for name, given in arguments.items()}
+            path = f"/{self._resolver.reverse(self.callback, **values)}"
             match = get_resolver(self.urlconf).resolve(unquote(path))
-        except (NoReverseMatch, Resolver404):
+        except (NoReverseMatch, Resolver404, ValueError):
             return None
-        is_same = match.func is self.callback
-        for name, given in arguments.items():
-            converter = self.converters.get(name)
-            value = match.kwargs.get(name)
-            text = str(value if converter is None else converter.to_url(value))
-            is_same = is_same and text == str(given)
+        is_same = match.func is self.callback and all(
+            self._text(name, match.kwargs.get(name)) == self._text(name, value)
+            for name, value in values.items()
+        )
         return (path, match) if is_same else None
+
+    def _value(self, name: str, given: Any) -> Any:
+        """Return an argument as the view takes it; raises ValueError where it does not fit."""
+        converter = self.converters.get(name)
+        if converter is None:
+            return given
+        if re.fullmatch(converter.regex, str(given)) is None:
+            raise ValueError(name)
+        return converter.to_python(str(given))
+
+    def _text(self, name: str, value: Any) -> str:
+        converter = self.converters.get(name)
+        return str(value if converter is None else converter.to_url(value))
 
 
 def routes_of(view_class: Any) -> Iterator[Route]:

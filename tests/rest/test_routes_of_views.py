@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
 from django.core.checks import CheckMessage, run_checks
 from django.urls import include, path, re_path
+from django.urls.converters import REGISTERED_CONVERTERS, get_converters
 from rest_framework import serializers, views, viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
@@ -140,6 +142,38 @@ def test_variable_twice_in_a_url_is_explained(routed: Any, server: Server) -> No
     (reason,) = availability.missing(server).values()
     assert "has the argument 'pk' twice" in reason
     assert "teams/<pk>/replies/<pk>/" in reason
+
+
+class DayConverter:
+    """As the documentation of Django has it: the view takes another type."""
+
+    regex = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+
+    def to_python(self, value: str) -> date:
+        return date.fromisoformat(value)
+
+    def to_url(self, value: date) -> str:
+        return value.isoformat()
+
+
+@pytest.mark.django_db
+def test_argument_of_a_path_is_read_by_its_converter(
+    routed: Any, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REGISTERED_CONVERTERS, "day", DayConverter())
+    cached: Any = get_converters
+    cached.cache_clear()
+    by_day = path("days/<day:day>/", include(routed(Replies).urls))
+    router = routed(Replies, by_day)
+    rest_tools(router, actions=["pin"], server=server)
+    cached.cache_clear()
+
+    with SyncClient(server) as client:
+        pinned = client.call_tool("reply_pin", {"id": 3, "day": "2026-05-01"})
+        assert pinned.structured == {"pinned": {"day": "2026-05-01", "pk": "3"}}
+        for day in ("2026-02-30", "today"):
+            result = client.call_tool("reply_pin", {"id": 3, "day": day})
+            result.assert_error("Not found")
 
 
 @pytest.mark.django_db
