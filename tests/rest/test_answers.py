@@ -13,6 +13,7 @@ from rest_framework import serializers, viewsets
 
 from django_mcp import ConfigurationError, Server
 from django_mcp.core.components.tool import ToolComponent
+from django_mcp.openapi.calls import responses
 from django_mcp.rest import rest_tool, rest_tools
 from django_mcp.testing import CallResult, SyncClient
 from example_site.helpdesk import demo
@@ -235,3 +236,20 @@ def test_own_parameter_of_a_view_is_kept(server: Server, settings: Any) -> None:
     assert isinstance(component, ToolComponent)
     assert component.input_schema["properties"]["fields"]["description"] == "Of the view"
     assert "Members of rows" not in json.dumps(component.input_schema)
+
+
+def test_streamed_response_is_put_together_once() -> None:
+    class Part(bytes):
+        """It counts the bytes that a concatenation of the parts before it copies."""
+
+        copied = 0
+
+        def __radd__(self, before: bytes) -> bytes:
+            Part.copied += len(before)
+            return bytes(before) + bytes(self)
+
+    parts = [Part(b"ab") for _ in range(100)]
+    assert responses.bounded(parts, 200) == b"ab" * 100
+    assert Part.copied == 0
+    with pytest.raises(responses.TooLarge):
+        responses.bounded(parts, 199)

@@ -130,15 +130,17 @@ class TooLarge(ToolError):
 
 
 def bounded(parts: Iterable[bytes], max_bytes: int) -> bytes:
-    content = b""
+    content = []
+    size = 0
     for part in parts:
-        content += part
-        if len(content) > max_bytes:
+        content.append(part)
+        size += len(part)
+        if size > max_bytes:
             raise TooLarge(
                 f"The response has more than {max_bytes} bytes: ask for less, by a filter or by "
                 "smaller pages."
             )
-    return content
+    return b"".join(content)
 
 
 def media_type_of(response: HttpResponseBase) -> str:
