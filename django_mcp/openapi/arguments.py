@@ -66,7 +66,8 @@ class Arguments:
         members: list[Parameter] = [Parameter(name, {}) for name in fixed]
         values = {**arguments, **fixed}
         if self.filters is not None:
-            values |= self.filters.unfolded(arguments.get(filters.FILTERS) or {})
+            given = arguments.get(filters.FILTERS) or {}
+            values |= self.filters.unfolded(given, self.definitions)
             members += self.filters.members.values()
         return parameters.encode([*self.query, *members], values)
 

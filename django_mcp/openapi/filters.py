@@ -49,12 +49,16 @@ class Folded:
         )
         return {"type": "object", "description": "\n".join([introduction, *lines])}
 
-    def unfolded(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values by parameter; raises ToolError for unknown and invalid ones."""
+    def unfolded(self, values: Mapping[str, Any], definitions: Schema) -> dict[str, Any]:
+        """Return the values by parameter; raises ToolError for unknown and invalid ones.
+
+        ``definitions`` has the schemas that those of the parameters refer to.
+        """
         problems = []
         for name, value in values.items():
             if name in self.members:
-                validator = compiler.compile(self.members[name].schema)
+                schema = {**self.members[name].schema, "$defs": definitions}
+                validator = compiler.compile(schema)
                 problems.append(validator.problems(value, name=name))
             else:
                 near = similar(name, self.members)

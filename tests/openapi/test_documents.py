@@ -156,6 +156,21 @@ def test_optional_security_makes_a_user_only_of_callers_who_count_for_it(
         assert client.call_tool("get_ping", {"with": "x"}).structured["user"] == user
 
 
+def test_folded_filter_may_refer_to_a_schema(server: Server) -> None:
+    document = yaml.safe_load(plain_views.DOCUMENT)
+    document["components"]["schemas"]["Word"] = {"type": "string", "enum": ["a", "b"]}
+    names = [f"{field}__{lookup}" for field in "abcdefghi" for lookup in ("is", "not", "in")]
+    schema = {"$ref": "#/components/schemas/Word"}
+    of_ping = document["paths"]["/ping"]["get"]["parameters"]
+    of_ping += [{"name": name, "in": "query", "schema": schema} for name in names]
+    openapi_tools(document, include=["get_ping"], server=server)
+    with SyncClient(server) as client:
+        arguments = {"with": "x", "filters": {"a__is": "b"}}
+        assert client.call_tool("get_ping", arguments).structured["pong"] == "x"
+        result = client.call_tool("get_ping", {"with": "x", "filters": {"a__is": "c"}})
+        result.assert_error("a__is")
+
+
 def test_paths_are_resolved_by_the_urlconf_that_is_given(
     server: Server, settings: Settings
 ) -> None:
