@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django_mcp.core.components.base import ConfigurationError
@@ -54,6 +54,12 @@ class Combination:
             raise ConfigurationError(
                 f"its tool has another action {action!r} already: leave one of them out, or "
                 "declare it without one_tool_per_view"
+            )
+        if ACTION in component.input_schema["properties"]:
+            raise ConfigurationError(
+                f"the action {action!r} has an argument {ACTION!r} of its own, with which one tool "
+                "of several actions chooses between them: leave the action out, or declare it "
+                "without one_tool_per_view"
             )
         if own := options.keys() - self._options.keys() - OF_ACTIONS:
             raise ConfigurationError(
@@ -109,22 +115,30 @@ class Combination:
 
     def _schema(self) -> Schema:
         """The arguments of all actions; each action validates its own besides."""
-        variants: dict[str, list[Schema]] = {}
-        definitions: Schema = {}
-        for member in self._members.values():
-            definitions |= member.input_schema.get("$defs", {})
-            for name, of_one in member.input_schema["properties"].items():
-                of_any = {key: it for key, it in of_one.items() if key != "default"}
-                if of_any not in variants.setdefault(name, []):
-                    variants[name].append(of_any)
-        properties = {
-            name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-            for name, schemas in variants.items()
-        }
+        schemas = [member.input_schema for member in self._members.values()]
+        properties = [
+            {name: {key: it for key, it in of_one.items() if key != "default"}}
+            for schema in schemas
+            for name, of_one in schema["properties"].items()
+        ]
         schema: Schema = {
             "type": "object",
-            "properties": {ACTION: {"enum": [*self._members]}, **properties},
+            "properties": {ACTION: {"enum": [*self._members]}, **_merged(properties)},
             "required": [ACTION],
             "additionalProperties": False,
         }
+        definitions = _merged(schema.get("$defs", {}) for schema in schemas)
         return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _merged(members: Iterable[Schema]) -> Schema:
+    """Return the schemas of several objects by name; where they differ, one of them is enough."""
+    variants: dict[str, list[Schema]] = {}
+    for schemas in members:
+        for name, schema in schemas.items():
+            if schema not in variants.setdefault(name, []):
+                variants[name].append(schema)
+    return {
+        name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+        for name, schemas in variants.items()
+    }

@@ -20,6 +20,7 @@ from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.django_session import DjangoSessionAuthentication
 from django_mcp.auth.ninja import NinjaAuthentication
 from django_mcp.core.protocol.errors import ToolError
+from django_mcp.core.protocol.schema import compiler
 from django_mcp.openapi import availability, openapi_tools
 from django_mcp.openapi.calls.credentials import SESSION
 from django_mcp.openapi.parameters import Parameter, encode, headers, of_openapi
@@ -154,6 +155,30 @@ def test_optional_security_makes_a_user_only_of_callers_who_count_for_it(
     openapi_tools(document, include=["get_ping"], authenticated_by=schemes, server=server)
     with SyncClient(server, user=users["agent"], scopes=["read"]) as client:
         assert client.call_tool("get_ping", {"with": "x"}).structured["user"] == user
+
+
+@pytest.mark.parametrize("methods", [("patch", "post"), ("post", "patch")])
+def test_one_tool_accepts_a_part_of_an_object_where_one_of_its_actions_does(
+    server: Server, methods: tuple[str, str]
+) -> None:
+    document = yaml.safe_load(plain_views.DOCUMENT)
+    nested = {"type": "object", "properties": {"note": {"$ref": "#/components/schemas/Note"}}}
+    operation = {
+        "tags": ["notes"],
+        "security": [],
+        "requestBody": {"content": {"application/json": {"schema": nested}}},
+        "responses": {"200": {"description": "Yes"}},
+    }
+    document["paths"] = {
+        url: {method: {**operation, "operationId": method}}
+        for url, method in zip(("/notes/", "/ping"), methods, strict=True)
+    }
+    openapi_tools(document, read_only=False, one_tool_per_view=True, server=server)
+    (tool,) = server.components.of_kind("tool")
+    validator = compiler.compile(tool.descriptor()["inputSchema"])
+    assert validator.problems({"action": "patch", "note": {"done": True}}) == ""
+    assert validator.problems({"action": "post", "note": {"text": "Tea", "done": True}}) == ""
+    assert "text" in validator.problems({"action": "post", "note": {"text": 1}})
 
 
 def test_folded_filter_may_refer_to_a_schema(server: Server) -> None:

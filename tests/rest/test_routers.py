@@ -299,6 +299,33 @@ def test_one_tool_for_each_view_takes_an_action(
     assert closed["structuredContent"] == {"status": "closed"}
 
 
+class StepSerializer(ReplySerializer):
+    action = serializers.CharField(write_only=True)
+
+    class Meta(ReplySerializer.Meta):
+        fields = ("id", "text", "action")  # type: ignore[assignment]
+
+
+class StepViewSet(ReplyViewSet):
+    serializer_class = StepSerializer
+
+
+def test_argument_that_would_choose_the_action_is_reported(
+    server: Server, monkeypatch: pytest.MonkeyPatch, db: None
+) -> None:
+    router = SimpleRouter()
+    router.register("steps", StepViewSet, basename="step")
+    monkeypatch.setattr(urls, "urlpatterns", router.urls)
+    rest_tools(
+        router, actions=["list", "create"], read_only=False, one_tool_per_view=True, server=server
+    )
+
+    tool: Any = server.components.find("tool", "steps")
+    assert tool.input_schema["properties"]["action"] == {"enum": ["list"]}
+    (reason,) = availability.missing(server).values()
+    assert "the action 'create' has an argument 'action' of its own" in reason
+
+
 def test_action_validates_its_own_arguments(
     server: Server, router: SimpleRouter, call: Call, users: Users
 ) -> None:
