@@ -290,12 +290,15 @@ def field_value(field: forms.Field, value: Any) -> Any:
 
 
 def parsed_datetime(text: str) -> Any:
+    field = forms.DateTimeField()
     try:
-        parsed = forms.DateTimeField().to_python(text)
-        return None if parsed is None else dates.to_site(parsed)
+        parsed = field.to_python(text)
+        value = None if parsed is None else dates.to_site(parsed)
+        field.prepare_value(value)  # As its widget will, in the current time zone.
+        return value
     except ValidationError as error:
         raise ToolError(f"{text[:40]!r}: {' '.join(error.messages)}") from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ToolError(f"{text[:40]!r}: {error}") from error
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from django.contrib.admin.utils import label_for_field
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import FieldDoesNotExist, FieldError, PermissionDenied
-from django.db import DataError
+from django.db import DataError, OperationalError
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
 
@@ -70,8 +70,12 @@ def visit_list(
     _check_filters(call, model_admin, query.keys() - RESERVED)
     try:
         visit = call.visit(model_admin, "changelist_view", query=query, page_size=size)
-    except (ValueError, DataError) as error:
-        if query.keys() <= {"_facets", "o", "p"}:
+    except (ValueError, OverflowError, DataError, OperationalError) as error:
+        # SQLite reports a wrong pattern like a database that is down.
+        is_of_site = isinstance(error, OperationalError) and not any(
+            name.endswith("regex") for name in query
+        )
+        if is_of_site or query.keys() <= {"_facets", "o", "p"}:
             raise
         # Some values are refused by the database alone.
         raise ToolError("The list cannot be filtered by these values.") from error
@@ -92,13 +96,21 @@ def filter_query(filters: Filters) -> dict[str, Any]:
     for name, value in filters.items():
         if name in RESERVED:
             raise no_filter(name)
-        if isinstance(value, list):
-            query[name] = ",".join(map(str, value)) if name.endswith("__in") else value
-        elif isinstance(value, bool):
-            query[name] = "1" if value else "0"
+        if not isinstance(value, list):
+            query[name] = _parameter(value)
+        elif not value:
+            raise ToolError(f"{name[:80]}: give at least one value.")
         else:
-            query[name] = "" if value is None else str(value)
+            texts = [*map(_parameter, value)]
+            query[name] = ",".join(texts) if name.endswith("__in") else texts
     return query
+
+
+def _parameter(value: Any) -> str:
+    """Return a value as a link of the admin has it."""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return "" if value is None else str(value)
 
 
 def no_filter(name: str) -> ToolError:

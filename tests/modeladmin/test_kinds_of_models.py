@@ -271,3 +271,8 @@ def test_null_character_is_looked_for_nowhere(ask: Ask, root: User, shelf: Any) 
     assert found["options"] == []
     result = ask(root, "change", pk=str(shelf.pk), values={"keeper": "a\0"})
     result.assert_error("keeper: no object has the label")
+
+
+def test_time_that_no_time_zone_has_is_an_error(ask: Ask, root: User, shelf: Any) -> None:
+    result = ask(root, "change", pk=str(shelf.pk), values={"moment": "0001-01-01T00:00:00+14:00"})
+    result.assert_error("0001-01-01T00:00:00+14:00")

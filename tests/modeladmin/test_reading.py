@@ -92,12 +92,25 @@ def test_search_orders_and_pages(ask: Ask, root: User, acme: Customer) -> None:
         ({"filters": {"nothing": "1"}}, "no such filter or page"),
         ({"filters": {"o": "1"}}, "this is no filter"),
         ({"filters": {"status": "\0"}}, "null character"),
+        ({"filters": {"status__exact": []}}, "status__exact: give at least one value"),
+        ({"filters": {"id": [{"a": 1}]}}, "no such filter or page"),
+        ({"filters": {"subject__regex": "("}}, "cannot be filtered by these values"),
+        ({"model": "auth.User", "filters": {"last_login__year": 2**31}}, "cannot be filtered"),
     ],
 )
 def test_what_the_list_does_not_have_is_an_error(
     ask: Ask, root: User, ticket: Ticket, arguments: dict[str, Any], problem: str
 ) -> None:
-    ask(root, "search", model=TICKET, **arguments).assert_error(problem)
+    ask(root, "search", **{"model": TICKET, **arguments}).assert_error(problem)
+
+
+@pytest.mark.parametrize("name", ["subject__isnull", "customer__isnull"])
+@pytest.mark.parametrize("values", [[False], [0], [None]])
+def test_values_of_a_list_are_read_as_single_ones(
+    ask: Ask, root: User, ticket: Ticket, name: str, values: list[Any]
+) -> None:
+    (row,) = read(ask(root, "search", model=TICKET, filters={name: values}))["rows"]
+    assert row["pk"] == ticket.pk
 
 
 def test_unknown_model_is_an_error_with_the_nearest_name(ask: Ask, root: User) -> None:
