@@ -13,7 +13,7 @@ from django.utils.text import slugify
 from pydantic import TypeAdapter, ValidationError
 
 from django_mcp.core.components.base import Component, ConfigurationError, Problems
-from django_mcp.core.components.declaration import line_of
+from django_mcp.core.components.declaration import line_of, snake_case
 from django_mcp.core.components.outputs import OutputSchema
 from django_mcp.core.components.resource import resource_component
 from django_mcp.core.components.serializers import encoded
@@ -72,7 +72,10 @@ class _Builder:
         self._where = f"{type(toolset).__module__}.{type(toolset).__qualname__}"
         self._options = toolset.model._meta
         self._declared = declaration.read(toolset)
-        self._name = toolset.name or _identifier(self._options.verbose_name_raw)
+        written = str(self._options.verbose_name_raw)
+        # Letters beyond ASCII would be left out of the name of a tool.
+        readable = written if written.isascii() else snake_case(toolset.model.__name__)
+        self._name = toolset.name or _identifier(readable)
         plural: Any = self._options.verbose_name_plural
         is_english = isinstance(plural, str) and plural.isascii()
         default_plural = _identifier(plural) if is_english else f"{self._name}s"

@@ -10,7 +10,7 @@ from django import forms
 from django_mcp import ConfigurationError, Server, registry
 from django_mcp.toolsets import ModelToolset
 from tests.toolsets.conftest import Desk, ToolFailed
-from tests.toolsets.toolsets import tickets
+from tests.toolsets.toolsets import customers, tickets
 
 
 @pytest.mark.parametrize(
@@ -230,3 +230,18 @@ def test_operation_that_needs_an_approval_has_no_resource(desk_app: Any) -> None
     options = {"get": {"approval": "toolset_desk.view_ticket"}}
     tickets(desk_app, options=options).__mcp_register__(server)
     assert not [each for each in server.components.all() if each.kind == "resource_template"]
+
+
+@pytest.mark.parametrize("verbose_name", ["Größe", "заказ"])
+def test_verbose_name_beyond_ascii_names_no_tools(
+    desk_app: Any, monkeypatch: pytest.MonkeyPatch, verbose_name: str
+) -> None:
+    for attribute in ("verbose_name", "verbose_name_raw"):
+        monkeypatch.setattr(desk_app.Customer._meta, attribute, verbose_name)
+    monkeypatch.setattr(desk_app.Customer._meta, "verbose_name_plural", f"{verbose_name}s")
+    server = Server("desk")
+    customers(desk_app).__mcp_register__(server)
+    names = {component.name for component in server.components.all()}
+    assert names == {"list_customers", "get_customer", "customer"}
+    tool: Any = server.components.find("tool", "get_customer")
+    assert tool.title == f"Get {verbose_name}"
