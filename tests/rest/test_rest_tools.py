@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 from django.test import Client as Browser
+from django.urls import get_script_prefix, set_script_prefix
+from pytest_django import Settings
 from rest_framework import serializers
 
 from django_mcp import Server
@@ -81,6 +83,21 @@ def test_list_is_that_of_the_api(
         assert result.text.splitlines() == ["Not found.", response.json()["detail"]]
     else:
         assert result["structuredContent"] == response.json()
+
+
+def test_urls_in_answers_have_the_prefix_of_the_site(
+    tickets: list[Ticket], users: Users, call: Call, settings: Settings
+) -> None:
+    settings.FORCE_SCRIPT_NAME = "/sub"
+    before = get_script_prefix()
+    set_script_prefix("/sub/")
+    try:
+        expected = over_http(users.staff, "/api/tickets/?page_size=1").json()
+        result = call("ticket_list", user=users.staff, page_size=1)
+    finally:
+        set_script_prefix(before)
+    assert "/sub/api/tickets/" in expected["next"]
+    assert result["structuredContent"] == expected
 
 
 @pytest.mark.parametrize("user", Users._fields)

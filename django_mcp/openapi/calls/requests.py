@@ -22,7 +22,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.core.files.uploadhandler import FileUploadHandler
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, QueryDict
-from django.urls import ResolverMatch, get_resolver
+from django.urls import ResolverMatch, get_resolver, get_script_prefix
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp import conf
@@ -146,7 +146,8 @@ def build(
 ) -> ToolRequest:
     """Return the request of a call, by default of an anonymous one.
 
-    The body is bytes, or a form that is handed to the view without encoding it.
+    The path is below the prefix of the site, which URLs in the answer have. The body is bytes, or
+    a form that is handed to the view without encoding it.
     """
     if form is not None:
         content_type = form.content_type
@@ -155,18 +156,22 @@ def build(
     sent = {**(headers or {}), **caller.headers, "host": host_of(frame), "accept": accept}
     if content_type:
         sent |= {"content-type": content_type, "content-length": str(len(body))}
+    prefix = get_script_prefix().rstrip("/")
+    path_info = unquote(path)
     scope: Any = {
         "type": "http",
         "http_version": "1.1",
         "method": method.upper(),
         "scheme": scheme_of(frame),
-        "path": unquote(path),
-        "raw_path": path.encode(),
+        "path": f"{prefix}{path_info}",
+        "raw_path": f"{prefix}{path}".encode(),
+        "root_path": prefix,
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
         "client": (address_of(frame), 0),
     }
     request = ToolRequest(scope, io.BytesIO(body))
+    request.path_info = path_info
     request.resolver_match = match
     request.mcp_frame = frame
     # No browser sends this request: there is nothing to forge.
