@@ -31,8 +31,13 @@ from django.db import router
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from django_mcp import ConfigurationError, Frame, InvalidParams, Server
-from django_mcp.core.components import schemas
-from django_mcp.core.components.base import Permission, listed, scope_names
+from django_mcp.core.components import schemas, serializers
+from django_mcp.core.components.base import (
+    Permission,
+    UnserializableResult,
+    listed,
+    scope_names,
+)
 from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.protocol.errors import Json
 from django_mcp.extensions import Component
@@ -248,13 +253,20 @@ class Event(Generic[ValueT]):
         return outbox.emit(self, value, event_id=id, using=using)
 
     def dump(self, value: Any) -> dict[str, Any]:
-        """Return a payload as JSON; raises ValueError for one that does not match its schema."""
+        """Return a payload as JSON; raises ValueError for one that does not match its schema.
+
+        Other values that JSON lacks, such as NaN or half of a surrogate pair, raise it as well.
+        """
         assert self._adapter is not None
         validated = self._adapter.validate_python(value, from_attributes=True)
         dumped = self._adapter.dump_python(validated, mode="json", by_alias=True)
         if not isinstance(dumped, dict):
             raise ValueError(f"The payload of the event {self.name} is no object")
-        return dumped
+        try:
+            plain: dict[str, Any] = serializers.jsonable(dumped)
+        except UnserializableResult as error:
+            raise ValueError(f"The payload of the event {self.name} is no JSON: {error}") from error
+        return plain
 
     def store(self, instance: Any, event_id: str) -> str:
         """Return the fields of an object that is deleted, encrypted; ``restore`` reads them."""

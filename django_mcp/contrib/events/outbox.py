@@ -40,8 +40,13 @@ def emit(event: Event, value: Any, *, event_id: str | None, using: str | None) -
     if not interest.HERE.has(key):
         return None
     event_id = event_id or uuid4().hex
-    if len(event_id) > EVENT_ID_LENGTH:
-        raise ValueError(f"The id of an event has at most {EVENT_ID_LENGTH} characters")
+    # Webhooks have it in a header.
+    is_sendable = event_id.isascii() and event_id.isprintable() and event_id == event_id.strip()
+    if not is_sendable or len(event_id) > EVENT_ID_LENGTH:
+        raise ValueError(
+            f"The id of an event has at most {EVENT_ID_LENGTH} printable characters of ASCII, and "
+            f"no space at its ends, such as a primary key: {event_id!r} has others"
+        )
     occurrence = Occurrence(
         event_id=event_id,
         server=event.server.name,

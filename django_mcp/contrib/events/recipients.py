@@ -7,7 +7,6 @@ follow, and at last its queryset.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError, ProgrammingError
 from django.db.models import Model
 from django.utils import timezone
+from pydantic_core import from_json
 
 from django_mcp import (
     AuthenticationRequired,
@@ -136,7 +136,9 @@ def _data(
 ) -> Any:
     event = component.event
     if event.model is None:
-        return event.of_payload(arguments, json.loads(occurrence.data), frame)
+        # Rows of former versions may have NaN, or half of a surrogate pair.
+        payload = from_json(occurrence.data, allow_inf_nan=False)
+        return event.of_payload(arguments, payload, frame)
     if event.on == "deleted":
         instance = event.restore(occurrence.data, occurrence.event_id)
     else:

@@ -80,7 +80,7 @@ class Outcome(NamedTuple):
 
     is_accepted: bool
     error: str = ""
-    """One of LastError, or "" for a body that is too large: it was not sent."""
+    """One of LastError, or "" for a message that cannot be sent: its body is too large."""
     is_final: bool = False
     """Whether a further attempt is pointless."""
     retry_after: float = 0.0
@@ -90,7 +90,8 @@ class Outcome(NamedTuple):
 
 def send(url: str, keys: Sequence[str], subscription_id: str, message: Message) -> Outcome:
     """Make one attempt; it blocks. ``keys`` are the secrets: each of them signs."""
-    if len(message.body) > MAX_BODY:
+    # Rows of former versions may have an id that no header can have.
+    if len(message.body) > MAX_BODY or not (message.id.isascii() and message.id.isprintable()):
         return Outcome(False, is_final=True)
     headers = {
         "Content-Type": "application/json",

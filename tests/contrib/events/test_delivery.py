@@ -257,6 +257,19 @@ async def test_body_that_is_too_large_is_not_sent(
     assert (await row()).failed_since is None
 
 
+@pytest.mark.parametrize("name", ["заказ-5", "a\nb"])
+async def test_stored_event_with_an_id_that_no_header_can_have_is_not_sent(
+    server: Server, noted: Event, ann: User, receiver: FakeReceiver, name: str
+) -> None:
+    await subscribed(server, ann, receiver)
+    await emit(noted, "one", "two")
+    await Occurrence.objects.filter(data__contains="one").aupdate(event_id=name)
+    await delivery.run()
+
+    assert texts(receiver) == ["two"]
+    assert await statuses() == [("abandoned", 0, ""), ("delivered", 1, "")]
+
+
 async def test_subscription_for_which_nothing_succeeds_is_suspended(
     server: Server, noted: Event, ann: User, receiver: FakeReceiver
 ) -> None:

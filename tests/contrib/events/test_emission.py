@@ -14,6 +14,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pydantic import BaseModel
 
 from django_mcp import ConfigurationError, Frame, Server
 from django_mcp.contrib.events import Event, event, interest, occurrences
@@ -145,6 +146,28 @@ def test_payload_is_checked_when_it_is_emitted(noted: Event) -> None:
     assert noted.emit({"desk": "a"}, id="n1") == "n1"
     assert noted.emit(Note(desk="a"))
     assert Occurrence.objects.count() == 2
+
+
+@pytest.mark.parametrize("name", ["заказ-5", "a\nb", " a", "\x00", "\udc80", "x" * 201])
+def test_id_that_no_header_can_have_is_refused(noted: Event, name: str) -> None:
+    interest.begin("desk", noted.name)
+    with pytest.raises(ValueError, match="printable characters of ASCII"):
+        noted.emit({"desk": "a"}, id=name)
+    assert not Occurrence.objects.exists()
+
+
+@pytest.mark.parametrize("value", [{"number": float("nan")}, {"extra": {"text": "\udc80"}}])
+def test_payload_that_is_no_json_is_refused(server: Server, value: dict[str, Any]) -> None:
+    class Measured(BaseModel):
+        number: float = 0
+        extra: dict[str, Any] = {}
+
+    measured = event("measured", payload=Measured, server=server)
+    measured.__mcp_register__(server)
+    interest.begin("desk", measured.name)
+    with pytest.raises(ValueError, match="The payload of the event measured is no JSON"):
+        measured.emit(value)
+    assert not Occurrence.objects.exists()
 
 
 def test_position_follows_the_order_of_commits(noted: Event) -> None:

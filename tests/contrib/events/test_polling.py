@@ -17,7 +17,7 @@ from django.utils import timezone
 from django_mcp import Frame, Server
 from django_mcp.contrib.events import Event, event, extension, interest
 from django_mcp.contrib.events.methods import polling
-from django_mcp.contrib.events.models import Counter, Interest
+from django_mcp.contrib.events.models import Counter, Interest, Occurrence
 from django_mcp.testing import Client, ErrorResponse
 from example_site.helpdesk.models import Customer, Ticket
 from tests.contrib.events.conftest import Note, TicketData, close, ticket
@@ -120,6 +120,18 @@ async def test_poll_that_was_away_while_nobody_was_interested_is_truncated_once(
     assert not first["truncated"]
     assert second["truncated"]
     assert not third["truncated"]
+
+
+async def test_stored_payload_that_is_no_json_is_passed_over(server: Server, noted: Event) -> None:
+    async with Client(server) as client:
+        first = await polled(client, "note.added", None)
+        for text in ("one", "two", "three"):
+            await sync_to_async(noted.emit)({"desk": "a", "text": text})
+        rows = Occurrence.objects.filter
+        await rows(data__contains="one").aupdate(data='{"desk": "a", "text": NaN}')
+        await rows(data__contains="two").aupdate(data='{"desk": "a", "text": "\\udc80"}')
+        second = await polled(client, "note.added", first["cursor"])
+    assert [each["data"]["text"] for each in second["events"]] == ["three"]
 
 
 @pytest.fixture
