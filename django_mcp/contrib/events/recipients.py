@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.db import InterfaceError, OperationalError, ProgrammingError
 from django.db.models import Model
 from django.utils import timezone
@@ -33,6 +33,7 @@ from django_mcp.contrib.events.declaration import KIND, EventComponent
 from django_mcp.contrib.events.errors import Forbidden, NotFound, Unsupported
 from django_mcp.contrib.events.models import Occurrence, Subscription
 from django_mcp.core.auth.base import Principal
+from django_mcp.core.dispatch.visibility import failures_of_permissions
 from django_mcp.core.protocol.errors import ServerBusy, UnknownGroup
 from django_mcp.core.protocol.jsonrpc import RequestInfo
 from django_mcp.core.protocol.revisions import NEWEST
@@ -49,6 +50,10 @@ REVOKED = "The access of the subscriber was revoked"
 
 AWAY = (OperationalError, InterfaceError, ProgrammingError, StoreUnavailable, ServerBusy)
 """Errors of a service that is away or busy, or not migrated. Rows stay due, for another attempt."""
+
+
+DEPLOYMENT = timedelta(hours=1)
+"""How long processes of the release before may run, which do not know events of the new one."""
 
 
 class Terminated(Exception):
@@ -74,13 +79,24 @@ async def find_event(frame: Frame, name: str, delivery: str) -> EventComponent:
 
 
 async def ask_again(frame: Frame, name: str, delivery: str) -> EventComponent:
-    """``find_event`` for a subscription that is open; raises Terminated."""
+    """``find_event`` for a subscription that is open; raises Terminated.
+
+    What a permission raises does not end it, because it may pass: it is raised.
+    """
+    failures: list[Exception] = []
+    token = failures_of_permissions.set(failures)
     try:
         return await find_event(frame, name, delivery)
     except (NotFound, Unsupported) as error:
-        raise Terminated(error) from error
-    except (AuthenticationRequired, InsufficientScope, UnknownGroup) as error:
-        raise Terminated(Forbidden(REVOKED)) from error
+        ended = Terminated(error)
+    except (AuthenticationRequired, InsufficientScope, UnknownGroup):
+        ended = Terminated(Forbidden(REVOKED))
+    finally:
+        failures_of_permissions.reset(token)
+    for failure in failures:
+        if not isinstance(failure, PermissionDenied):
+            raise failure
+    raise ended
 
 
 async def with_current_user(frame: Frame) -> Frame:
@@ -176,21 +192,21 @@ async def bodies(
             "The arguments of the event have changed",
             data={"feature": "arguments", "reason": "schema_changed"},
         )
-        raise Terminated(changed) from error
+        raise _end(subscription, changed) from error
     return await pools.run_hook(describe, component, arguments, frame, occurrences)
 
 
 async def frame_of(subscription: Subscription) -> Frame:
     """Return a Frame with the caller of a subscription as they are now; raises Terminated."""
-    server = registry.find(subscription.server)
-    if server is None:
-        raise Terminated(NotFound.of(KIND))
-    registry.make_ready(server)
+    server = _server_of(subscription)
     try:
         facts = subscription.caller_facts()
         stored = await calls.caller_of(subscription.user_key, facts)
+    except (CallerGone, ValueError) as error:
+        raise Terminated(Forbidden(REVOKED)) from error
+    try:
         principal = await reauthenticated(server, stored) or stored
-    except (CallerGone, ValueError, AuthenticationFailed) as error:
+    except AuthenticationFailed as error:
         raise Terminated(Forbidden(REVOKED)) from error
     exchange = LoopExchange(server, principal)
     exchange.may_start_tasks = False
@@ -213,6 +229,30 @@ async def frame_of(subscription: Subscription) -> Frame:
     )
     process = site.get().process
     return frame if process is None else await process(frame)
+
+
+def _server_of(subscription: Subscription) -> Server:
+    """Return the server of a subscription, which has its event; raises the error of ``_end``."""
+    server = registry.find(subscription.server)
+    if server is not None:
+        registry.make_ready(server)
+        key = (KIND, subscription.event)
+        if server.components.find(*key) or server.components.is_switched_off(*key):
+            return server
+    raise _end(subscription, NotFound.of(KIND))
+
+
+def _end(subscription: Subscription, error: McpError) -> Exception:
+    """Return Terminated; or LookupError, since another process may know what this one does not.
+
+    One of them has known it when the client subscribed.
+    """
+    if timezone.now() - subscription.refreshed_at > DEPLOYMENT:
+        return Terminated(error)
+    return LookupError(
+        f"This process does not know the event {subscription.event!r} of the MCP server "
+        f"{subscription.server!r}, or its arguments, to which a client has subscribed in another"
+    )
 
 
 async def reauthenticated(server: Server, principal: Principal) -> Principal | None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -379,6 +380,11 @@ def _at_hand(frame: Frame, component: Component) -> bool | None:
     return None
 
 
+failures_of_permissions: ContextVar[list[Exception] | None] = ContextVar(
+    "django_mcp.failures_of_permissions", default=None
+)
+"""Receives what permissions raise, for callers that have to tell it from a refusal."""
+
 Answer = bool | Awaitable[bool] | Exception
 """The answer of a permission: an awaitable that a function returned, or its exception."""
 
@@ -445,4 +451,7 @@ async def _settled(frame: Frame, component: Component, answer: Answer | None) ->
         kind = component.kind.replace("_", " ")
         described = f"The permission of the {kind} {component.name!r} failed: it is hidden"
         frame.server.report(described, error)
+        failures = failures_of_permissions.get()
+        if failures is not None:
+            failures.append(error)
         return False

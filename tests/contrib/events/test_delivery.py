@@ -12,11 +12,19 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db import OperationalError, transaction
 from django.utils import timezone
 
-from django_mcp import Server, registry
-from django_mcp.contrib.events import Event, delivery, occurrences, recipients, webhook_requests
+from django_mcp import Frame, Server, registry
+from django_mcp.contrib.events import (
+    Event,
+    delivery,
+    event,
+    occurrences,
+    recipients,
+    webhook_requests,
+)
 from django_mcp.contrib.events.models import (
     Delivery,
     DeliveryStatus,
@@ -30,7 +38,7 @@ from django_mcp.runtime import background
 from django_mcp.tasks import execution
 from django_mcp.testing import Client
 from example_site.helpdesk.models import Customer
-from tests.contrib.events.conftest import close, ticket
+from tests.contrib.events.conftest import PUBLIC, Note, close, ticket
 from tests.spec import spec
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -466,6 +474,57 @@ async def test_receiver_is_told_once_that_access_was_revoked(
     await emit(noted, "two")
     await delivery.run()
     assert len(receiver.controls) == 1
+
+
+async def test_permission_that_fails_does_not_end_the_subscription(
+    server: Server, ann: User, receiver: FakeReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors: list[Exception] = []
+
+    def permitted(frame: Frame) -> bool:
+        if errors:
+            raise errors.pop()
+        return True
+
+    guarded = event("note.added", payload=Note, permission=permitted, server=server)
+    guarded.__mcp_register__(server)
+    await subscribed(server, ann, receiver)
+    await emit(guarded, "one")
+    for error in (OperationalError("away"), KeyError("a mistake")):
+        errors.append(error)
+        await delivery.run()
+        assert (await row()).status == Status.ACTIVE
+        await change(next_attempt_at=None, lease_until=None)
+    await delivery.run()
+    assert texts(receiver) == ["one"]
+
+    errors.append(PermissionDenied())
+    await emit(guarded, "two")
+    await delivery.run()
+    assert [body["type"] for body in receiver.controls] == ["terminated"]
+
+
+@pytest.mark.parametrize("knows_server", [False, True])
+async def test_event_of_another_release_ends_after_the_time_of_a_deployment(
+    server: Server,
+    noted: Event,
+    ann: User,
+    receiver: FakeReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+    knows_server: bool,
+) -> None:
+    await subscribed(server, ann, receiver)
+    await emit(noted, "one")
+    known = {"desk": Server("desk", path="/desk", authenticators=PUBLIC)} if knows_server else {}
+    monkeypatch.setattr(registry.registered, "servers", known)
+    monkeypatch.setattr(registry.registered, "remembered", {})
+    await delivery.run()
+    assert (await row()).status == Status.ACTIVE
+
+    await change(next_attempt_at=None, refreshed_at=timezone.now() - timedelta(hours=2))
+    await delivery.run()
+    assert [body["error"]["code"] for body in receiver.controls] == [-32011]
+    assert (await row()).status == Status.ENDED
 
 
 async def test_end_that_nobody_hears_is_given_up(

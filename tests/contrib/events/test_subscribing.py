@@ -308,6 +308,9 @@ async def test_removed_event_and_changed_arguments_end_the_subscription(
         await subscribed(client)
     row = await Subscription.objects.aget()
     row.arguments = json.dumps({"table": 1})
+    with pytest.raises(LookupError, match="or its arguments"):
+        await bodies(row)
+    row.refreshed_at -= timedelta(hours=2)
     assert (await ended(row))["data"] == {"feature": "arguments", "reason": "schema_changed"}
     server.components.remove("event", noted.name)
     assert (await ended(row))["data"] == {"kind": "event"}
