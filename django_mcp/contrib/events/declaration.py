@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -272,8 +272,10 @@ class Event(Generic[ValueT]):
         """Return the fields of an object that is deleted, encrypted; ``restore`` reads them."""
         values = {}
         for field in instance._meta.concrete_fields:
-            value = field.value_from_object(instance)
-            values[field.attname] = None if value is None else field.value_to_string(instance)
+            # An object may have the text of a date, which is none before it is read again.
+            value = field.to_python(field.value_from_object(instance))
+            holder = SimpleNamespace(**{field.attname: value})
+            values[field.attname] = None if value is None else field.value_to_string(holder)
         return signing.encrypt(TABLE, event_id, "data", values)
 
     def restore(self, stored: str, event_id: str) -> Any:

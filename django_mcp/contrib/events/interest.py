@@ -54,11 +54,6 @@ class Interests:
             self.read()
         return key in self.polled or key in self.webhooks
 
-    @property
-    def is_any(self) -> bool:
-        """Whether anybody was interested in anything, as far as is remembered."""
-        return bool(self.polled or self.webhooks)
-
     def read(self) -> None:
         """Ask the tables, and remember the answer."""
         # Before the query: the answer may be older than its arrival.

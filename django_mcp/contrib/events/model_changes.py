@@ -1,9 +1,9 @@
 """Changes of models as events: objects that are created, saved or deleted, and conditions.
 
-A condition became true if it was false for the values that the object was loaded with. These are
-kept beside the object while somebody is interested in events. An object that was loaded before, or
-without some of its fields, is compared with its row, by one query. Fields that an object lacks are
-read before its row is deleted.
+A condition became true if it was false for the row. The row is read before it is saved, by one
+query while somebody is interested in the event: the values that an object was loaded with may have
+been changed in place, rolled back, or read again. Fields that an object lacks are read before its
+row is deleted.
 
 Django sends no signal for ``QuerySet.update`` and ``bulk_create``: such code calls ``emit``. A save
 in another database than the router names for writing, such as a copy for an archive, is not an
@@ -19,7 +19,7 @@ from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models, router
-from django.db.models.signals import post_delete, post_init, post_save, pre_delete, pre_save
+from django.db.models.signals import post_delete, post_save, pre_delete, pre_save
 
 from django_mcp.contrib.events import interest
 from django_mcp.contrib.events.declaration import Event
@@ -27,8 +27,8 @@ from django_mcp.core.components.base import ConfigurationError
 from django_mcp.pubsub.model_changes import family
 
 UID = "django_mcp.events"
-LOADED = "_mcp_event_values"
-"""The attribute of an object with the values that its row has, as far as is known."""
+FORMER = "_mcp_former_values"
+"""The attribute of an object that is being saved with the values of its row."""
 
 _observed: dict[type[models.Model], list[Event]] = {}
 """The events of each model, by the class that signals are sent for."""
@@ -48,7 +48,6 @@ def observe(event: Event) -> None:
         if event.on == "deleted":
             pre_delete.connect(_deleting, sender=sender, dispatch_uid=UID)
         if event.when is not None:
-            post_init.connect(_loaded, sender=sender, dispatch_uid=UID)
             pre_save.connect(_saving, sender=sender, dispatch_uid=UID)
         _observed.setdefault(sender, []).append(event)
 
@@ -64,30 +63,14 @@ def _wanted(sender: Any, using: str) -> list[Event]:
     ]
 
 
-def _loaded(sender: Any, instance: Any, **_: Any) -> None:
-    if interest.HERE.is_any and instance.pk is not None:
-        _remember(instance)
-
-
-def _remember(instance: Any) -> None:
-    present = instance.__dict__
-    present[LOADED] = {
-        field.attname: present[field.attname]
-        for field in instance._meta.concrete_fields
-        if field.attname in present and not _is_expression(present[field.attname])
-    }
-
-
 def _saving(sender: Any, instance: Any, using: str, raw: bool, **_: Any) -> None:
-    """Read the row of an object if its former values are unknown."""
+    """Read the row of an object for its conditions."""
+    instance.__dict__.pop(FORMER, None)  # Of a save that has failed.
     if raw or instance._state.adding or not any(event.when for event in _wanted(sender, using)):
         return
-    former = instance.__dict__.get(LOADED, {})
-    fields = instance._meta.concrete_fields
-    if all(f.attname in former for f in fields if f.attname in instance.__dict__):
-        return
+    names = [field.attname for field in instance._meta.concrete_fields]
     rows = sender._base_manager.using(using).filter(pk=instance.pk)
-    instance.__dict__[LOADED] = rows.values(*(f.attname for f in fields)).first() or {}
+    instance.__dict__[FORMER] = rows.values(*names).first()
 
 
 def _saved(
@@ -99,14 +82,11 @@ def _saved(
     update_fields: Any = None,
     **_: Any,
 ) -> None:
+    former = instance.__dict__.pop(FORMER, None)
     events = [] if raw else _wanted(sender, using)
-    if not events:
-        return
-    former = instance.__dict__.get(LOADED)
     before = None if created or not former else _with(instance, former)
-    has_conditions = any(event.when for event in events)
     row: dict[str, Any] = {}
-    if has_conditions:
+    if any(event.when for event in events):
         unsaved = _unsaved(instance, former or {}, update_fields)
         row = {**unsaved, **_computed(sender, instance, using)}
     for event in events:
@@ -117,22 +97,21 @@ def _saved(
             if not is_true or (before is not None and event.when(before)):
                 continue
         event.emit(instance, using=using)
-    if has_conditions:
-        _remember(instance)
-        instance.__dict__[LOADED].update(row)
 
 
-def _is_expression(value: Any) -> bool:
-    return hasattr(value, "resolve_expression")
+def _expressions(instance: Any) -> list[str]:
+    """Return the fields whose value the database has computed, and the object does not know."""
+    return [
+        field.attname
+        for field in instance._meta.concrete_fields
+        if hasattr(instance.__dict__.get(field.attname), "resolve_expression")
+    ]
 
 
 def _computed(sender: Any, instance: Any, using: str) -> dict[str, Any]:
     """Return the values in the row that the database has computed, and the object does not know."""
-    names = [
-        field.attname
-        for field in instance._meta.concrete_fields
-        if field.generated or _is_expression(instance.__dict__.get(field.attname))
-    ]
+    generated = [field.attname for field in instance._meta.concrete_fields if field.generated]
+    names = {*generated, *_expressions(instance)}
     if not names:
         return {}
     return sender._base_manager.using(using).filter(pk=instance.pk).values(*names).first() or {}
@@ -167,16 +146,20 @@ def _of_deletion(sender: Any, using: str) -> list[Event]:
 
 
 def _deleting(sender: Any, instance: Any, using: str, **_: Any) -> None:
-    """Read the deferred fields of an object while its row is there."""
-    deferred = instance.get_deferred_fields()
-    if deferred and _of_deletion(sender, using):
+    """Read the fields that an object lacks while its row is there."""
+    lacking = _lacking(instance)
+    if lacking and _of_deletion(sender, using):
         with suppress(ObjectDoesNotExist):  # Somebody else has deleted the row.
-            instance.refresh_from_db(using=using, fields=list(deferred))
+            instance.refresh_from_db(using=using, fields=lacking)
+
+
+def _lacking(instance: Any) -> list[str]:
+    return [*instance.get_deferred_fields(), *_expressions(instance)]
 
 
 def _deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:
     events = _of_deletion(sender, using)
     # The row of an object that lacks fields was gone before: that deletion was the event.
-    if events and not instance.get_deferred_fields():
+    if events and not _lacking(instance):
         for event in events:
             event.emit(instance, using=using)

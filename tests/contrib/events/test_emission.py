@@ -66,7 +66,7 @@ def test_answer_is_as_old_as_its_query(noted: Event, monkeypatch: pytest.MonkeyP
     assert interest.HERE.has(("desk", noted.name))
 
 
-def test_save_that_emits_costs_one_insert_more(
+def test_save_that_emits_costs_a_look_at_the_row_and_an_insert_more(
     remembered: None, closed: Event, customer: Customer, ann: User
 ) -> None:
     interest.begin("desk", closed.name)
@@ -74,7 +74,7 @@ def test_save_that_emits_costs_one_insert_more(
     row = Ticket.objects.get(pk=ticket(customer, ann).pk)
     row.status = Ticket.Status.CLOSED
     made = [sql for sql in queries(row.save) if not sql.startswith(("BEGIN", "COMMIT"))]
-    assert [sql.split()[0] for sql in made] == ["UPDATE", "INSERT"]
+    assert [sql.split()[0] for sql in made] == ["SELECT", "UPDATE", "INSERT"]
 
 
 def test_condition_is_an_event_once_when_it_becomes_true(
@@ -105,6 +105,30 @@ def test_field_that_is_not_saved_makes_no_condition_true(
     assert Occurrence.objects.count() == 0
     row.save(update_fields=["status"])
     assert Occurrence.objects.count() == 1
+
+
+def test_change_that_was_rolled_back_is_an_event_when_it_is_saved_again(
+    closed: Event, customer: Customer, ann: User
+) -> None:
+    interest.begin("desk", closed.name)
+    row = Ticket.objects.get(pk=ticket(customer, ann).pk)
+    with transaction.atomic():
+        close(row)
+        transaction.set_rollback(True)
+    close(row)
+    assert Occurrence.objects.count() == 1
+
+
+def test_condition_is_compared_with_what_others_have_saved(
+    closed: Event, customer: Customer, ann: User
+) -> None:
+    interest.begin("desk", closed.name)
+    row = Ticket.objects.get(pk=ticket(customer, ann, status="closed").pk)
+    Ticket.objects.filter(pk=row.pk).update(status="open")
+    before = Occurrence.objects.count()
+    row.refresh_from_db()
+    close(row)
+    assert Occurrence.objects.count() == before + 1
 
 
 def test_object_that_was_loaded_before_the_interest_is_compared_with_its_row(

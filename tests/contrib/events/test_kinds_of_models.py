@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +37,8 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
                 db_persist=True,
             )
             owners = models.ManyToManyField("self")
+            tags = models.JSONField(default=list)
+            opened = models.DateField(null=True)
 
             class Meta:
                 app_label = "helpdesk"
@@ -124,6 +127,15 @@ def test_generated_value_is_new_after_a_save_of_other_fields(server: Server, kin
     assert keys() == [str(row.pk)]
 
 
+def test_condition_compares_a_value_that_was_changed_in_place(server: Server, kinds: Any) -> None:
+    declared(server, kinds.account, when=lambda account: "large" in account.tags)
+    row = kinds.account.objects.get(pk=kinds.account.objects.create().pk)
+    row.tags.append("large")
+    row.save()
+    row.save()
+    assert keys() == [str(row.pk)]
+
+
 def test_event_of_a_proxy_happens_for_all_rows_of_its_table(server: Server, kinds: Any) -> None:
     declared(server, kinds.listed)
     rows = [kind.objects.create() for kind in (kinds.account, kinds.listed)]
@@ -150,6 +162,19 @@ def test_object_with_deferred_fields_is_deleted_with_all_its_values(
     occurrence = Occurrence.objects.get()
     restored = made.restore(occurrence.data, occurrence.event_id)
     assert (restored.balance, restored.doubled) == (21, 42)
+
+
+def test_object_with_the_text_of_a_date_and_an_expression_is_deleted_with_its_values(
+    server: Server, kinds: Any
+) -> None:
+    made = declared(server, kinds.account, on="deleted")
+    row = kinds.account.objects.create(opened="2026-01-31", balance=2)
+    row.balance = models.F("balance") + 1
+    row.save()
+    assert row.delete()[0] == 1
+    occurrence = Occurrence.objects.get()
+    restored = made.restore(occurrence.data, occurrence.event_id)
+    assert (restored.opened, restored.balance) == (date(2026, 1, 31), 3)
 
 
 def test_object_with_deferred_fields_whose_row_is_gone_is_no_event(
