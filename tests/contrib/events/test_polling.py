@@ -11,13 +11,14 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import ProgrammingError
+from django.db import ProgrammingError, connections, transaction
 from django.utils import timezone
 
 from django_mcp import Frame, Server
 from django_mcp.contrib.events import Event, event, extension, interest
 from django_mcp.contrib.events.methods import polling
 from django_mcp.contrib.events.models import Counter, Interest, Occurrence
+from django_mcp.runtime import context_managers
 from django_mcp.testing import Client, ErrorResponse
 from example_site.helpdesk.models import Customer, Ticket
 from tests.contrib.events.conftest import Note, TicketData, close, ticket
@@ -132,6 +133,37 @@ async def test_stored_payload_that_is_no_json_is_passed_over(server: Server, not
         await rows(data__contains="two").aupdate(data='{"desk": "a", "text": "\\udc80"}')
         second = await polled(client, "note.added", first["cursor"])
     assert [each["data"]["text"] for each in second["events"]] == ["three"]
+
+
+@pytest.mark.parametrize("middleware", [[], "all"])
+async def test_interest_is_committed_before_the_end_of_the_request(
+    server: Server, noted: Event, settings: Any, monkeypatch: pytest.MonkeyPatch, middleware: Any
+) -> None:
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "DJANGO_MIDDLEWARE": middleware}
+    begin = interest.begin
+    is_atomic: list[bool] = []
+
+    def observed(server: str, name: str) -> bool:
+        is_atomic.append(transaction.get_connection().in_atomic_block)
+        return begin(server, name)
+
+    monkeypatch.setattr(interest, "begin", observed)
+    async with Client(server, transport="http", sync_execution="threads") as client:
+        await polled(client, "note.added", None)
+    assert is_atomic == [False]
+
+
+def test_no_method_that_writes_has_the_transaction_of_a_request(server: Server) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for settings in connections.settings.values():
+            patch.setitem(settings, "ATOMIC_REQUESTS", True)
+        atomic = [
+            method.name
+            for method in extension.EVENTS.methods
+            if context_managers.transactions(server, method.call) is not None
+        ]
+    assert atomic == ["events/list"]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
+from django.db import connections, transaction
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -20,6 +21,7 @@ from django_mcp.extensions import list_components
 
 P = ParamSpec("P")
 T = TypeVar("T")
+M = TypeVar("M", bound=Callable[..., Any])
 
 MAX_EVENTS = 100
 """Events of one response to a poll."""
@@ -63,13 +65,21 @@ class StreamParams(PositionParams):
     pass
 
 
+def outside_transactions(method: M) -> M:
+    """Leave a method out of ATOMIC_REQUESTS, on all databases.
+
+    Others have to see an interest while the method waits for them. With DJANGO_MIDDLEWARE, its
+    queries are on the thread that would have the transaction, which would keep the counter locked.
+    """
+    for alias in connections:
+        method = transaction.non_atomic_requests(using=alias)(method)
+    return method
+
+
 async def in_thread(
     frame: Frame, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Run a function with queries on a thread, outside the transaction of the request.
-
-    The lock of the counter must not be held as long as a request takes.
-    """
+    """Run a function with queries on a thread."""
     running: Awaitable[T] = frame.exchange.run_hook(lambda: function(*args, **kwargs))
     return await running
 
@@ -90,6 +100,7 @@ async def list_events(params: ListParams, frame: Frame) -> Any:
     return {**page, "events": events}, after_list
 
 
+@outside_transactions
 async def poll(params: PollParams, frame: Frame) -> dict[str, Any]:
     """``events/poll``: the occurrences since a cursor."""
     component = await recipients.find_event(frame, params.name, "poll")

@@ -39,6 +39,7 @@ LIST_CHANGED = "notifications/events/list_changed"
 NOTIFICATIONS = (ACTIVE, EVENT, HEARTBEAT_METHOD, ERROR, TERMINATED, LIST_CHANGED)
 
 
+@polling.outside_transactions
 async def stream(params: StreamParams, frame: Frame) -> Serve:
     """Accept a stream; raises McpError for an invalid one."""
     component = await recipients.find_event(frame, params.name, "push")

@@ -26,6 +26,7 @@ from django_mcp.contrib.events.methods.polling import (
     Params,
     PositionParams,
     in_thread,
+    outside_transactions,
     position_of,
 )
 from django_mcp.contrib.events.models import Status, Subscription
@@ -89,6 +90,7 @@ class UnsubscribeParams(NamedParams):
     delivery: Address
 
 
+@outside_transactions
 async def subscribe(params: SubscribeParams, frame: Frame) -> dict[str, Any]:
     """``events/subscribe``: have events sent to a URL, or go on with it."""
     _require_principal(frame)
@@ -267,6 +269,7 @@ def _iso(moment: datetime | None) -> str | None:
     return aware.isoformat()
 
 
+@outside_transactions
 async def unsubscribe(params: UnsubscribeParams, frame: Frame) -> dict[str, Any]:
     """``events/unsubscribe``: end a subscription of the caller, whether the event exists or not."""
     _require_principal(frame)
