@@ -28,6 +28,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from django_mcp import conf
+from django_mcp.core.protocol import limits
 
 HEADERS = {"User-Agent": "django-mcp"}
 TIMEOUT = 10.0
@@ -77,8 +78,8 @@ class Response:
 
     def chunks(self, max_bytes: int) -> Iterator[bytes]:
         """Yield the body; raises OutboundError if it is larger, or shorter than announced."""
-        announced = self.headers.get("Content-Length", "")
-        if announced.isdigit() and int(announced) > max_bytes:
+        announced = limits.natural(self.headers.get("Content-Length", "")) or 0
+        if announced > max_bytes:
             raise OutboundError("too_large", f"The response has more than {max_bytes} bytes")
         size = 0
         while chunk := self.read(CHUNK):
@@ -86,7 +87,7 @@ class Response:
             if size > max_bytes:
                 raise OutboundError("too_large", f"The response has more than {max_bytes} bytes")
             yield chunk
-        if announced.isdigit() and size < int(announced):
+        if size < announced:
             raise OutboundError("invalid_response", "The response ends early")
 
 

@@ -276,6 +276,14 @@ def test_response_that_never_ends_is_given_up(host: Host, parts: tuple[bytes, by
     assert time.monotonic() - started < 3
 
 
+@pytest.mark.parametrize("length", ["²".encode("latin-1"), b"2" * 5000, b"-1"])
+def test_announced_size_that_is_no_number_is_ignored(host: Host, length: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: " + length
+    host.answer = lambda connection, _: connection.sendall(head + b"\r\n\r\nok")
+
+    assert fetch(host.url, max_bytes=100).content == b"ok"
+
+
 @pytest.mark.parametrize("head", [b"Content-Length: 1000000", b"X: y"])
 def test_body_that_is_too_large_is_not_read(host: Host, head: bytes) -> None:
     host.answer = lambda connection, _: connection.sendall(

@@ -195,6 +195,7 @@ def test_ended_event_loop_is_replaced() -> None:
             id="prefix",
         ),
         pytest.param({"SERVER_PORT": ""}, {"server": ("127.0.0.1", 0)}, id="no port"),
+        pytest.param({"SERVER_PORT": "9" * 5000}, {"server": ("127.0.0.1", 0)}, id="digits"),
         pytest.param({"SERVER_PROTOCOL": "HTTP/1.0"}, {"http_version": "1.0"}, id="version"),
     ],
 )

@@ -33,6 +33,7 @@ from django_mcp.admin.try_it.forms import (
 from django_mcp.admin.try_it.members import MISSING
 from django_mcp.admin.try_it.targets import TARGETS
 from django_mcp.core.auth.base import beginning_of
+from django_mcp.core.protocol.limits import natural
 from django_mcp.registry import Entry
 from django_mcp.runtime import pools
 from django_mcp.runtime.around import tenants
@@ -248,9 +249,9 @@ class TryPage:
     def _initial(self) -> Any:
         if self.conversation is not None:
             return self.target.values(self.conversation.params)
-        again = self.request.GET.get(AGAIN, "")
-        if again.isdecimal() and int(again) < len(self.tried):
-            return self.target.values(self.tried[int(again)].params)
+        again = natural(self.request.GET.get(AGAIN, ""))
+        if again is not None and again < len(self.tried):
+            return self.target.values(self.tried[again].params)
         return {} if self.as_json else MISSING
 
     @cached_property

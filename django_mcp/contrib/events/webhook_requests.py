@@ -22,7 +22,7 @@ from django_mcp import conf
 from django_mcp.contrib.events import errors
 from django_mcp.contrib.events.models import LastError
 from django_mcp.core.concurrency.thread_pool import ThreadPool
-from django_mcp.core.protocol import jsonrpc
+from django_mcp.core.protocol import jsonrpc, limits
 from django_mcp.core.protocol.errors import InvalidParams, Json, ServerBusy
 from django_mcp.outbound import OutboundError, Reason, check_url, fetch
 from django_mcp.runtime import pools
@@ -107,8 +107,7 @@ def send(url: str, keys: Sequence[str], subscription_id: str, message: Message) 
     if 200 <= reply.status < 300:
         return Outcome(True, answer=reply.content)
     kind = LastError.HTTP_5XX if reply.status >= 500 else LastError.HTTP_4XX
-    asked = reply.headers.get("Retry-After", "")
-    wait = float(asked) if asked.isdigit() and len(asked) < 7 else 0.0
+    wait = limits.natural(reply.headers.get("Retry-After", "")) or 0
     return Outcome(False, kind, is_final=reply.status in DROPPED, retry_after=wait)
 
 

@@ -20,6 +20,8 @@ MAX_VALUES = 100_000
 """JSON values of a message: processing one costs up to a microsecond and 200 bytes."""
 MAX_INTEGER = 2**63
 """Integers are less than it, and at least its negative, as in most languages."""
+MAX_DIGITS = 18
+"""Digits of a number in a header, a form or an id."""
 MAX_BATCH = 500
 """Messages of a batch."""
 MAX_QUOTED = 100
@@ -29,6 +31,11 @@ MAX_QUOTED = 100
 def too_long(name: str, most: int) -> str:
     """The error for text of more than ``most`` characters."""
     return f"{name} may have at most {most} characters"
+
+
+def natural(text: str) -> int | None:
+    """The number in ``text``, or None without one: ``int`` fails for "²", and for 5,000 digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None
 
 
 def cut(text: str) -> str:

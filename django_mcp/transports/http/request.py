@@ -16,6 +16,7 @@ from django_mcp.auth.resource import request_origin
 from django_mcp.core.frame.transport import HttpTransport
 from django_mcp.core.protocol import origins
 from django_mcp.core.protocol.headers import RequestHeaders, trimmed
+from django_mcp.core.protocol.limits import natural
 from django_mcp.runtime.django_types import requests as django_requests
 
 Scope = Mapping[str, Any]
@@ -151,8 +152,9 @@ def _query_params(scope: Scope) -> dict[str, str]:
 def _host_and_port(scope: Scope) -> tuple[str, int]:
     header = dict(_req_headers(scope)).get("host", "")
     host, colon, port = header.rpartition(":")
-    if colon and port.isdigit():
-        return host, int(port)
+    number = natural(port)
+    if colon and number is not None:
+        return host, number
     return header, 443 if scope.get("scheme") == "https" else 80
 
 

@@ -10,6 +10,8 @@ from socket import SHUT_RD
 from time import monotonic
 from typing import Any, NamedTuple
 
+from django_mcp.core.protocol.limits import natural
+
 READ_AT_ONCE = 64 * 1024
 """Bytes of a body that are read in one step."""
 UNPREFIXED = {"CONTENT_TYPE": b"content-type", "CONTENT_LENGTH": b"content-length"}
@@ -68,7 +70,7 @@ def _header(variable: str) -> bytes:
 
 def _number(text: Any) -> int:
     """A decimal number, or 0 for anything else: servers leave out variables, or pass them empty."""
-    return int(text) if str(text or "").isdecimal() else 0
+    return natural(str(text or "")) or 0
 
 
 def disconnected() -> ConnectionResetError:

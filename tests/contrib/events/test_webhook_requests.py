@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 
 from django_mcp.contrib.events import webhook_requests
 from django_mcp.contrib.events.errors import CallbackEndpointError, ResourceExhausted
-from django_mcp.contrib.events.testing import FakeReceiver, Received, new_secret
+from django_mcp.contrib.events.testing import FakeReceiver, new_secret
 from django_mcp.contrib.events.webhook_requests import Message
 from django_mcp.core.protocol.errors import InvalidParams
 from django_mcp.outbound import Document, OutboundError, Reason
@@ -126,12 +126,11 @@ def test_error_of_a_request_is_one_of_the_protocol(reason: Reason, error: str) -
     assert (outcome.is_accepted, outcome.error, outcome.is_final) == (False, error, False)
 
 
-def test_time_for_which_a_receiver_asks_is_read(receiver: FakeReceiver) -> None:
-    def busy(_: Received) -> int:
-        receiver.headers["Retry-After"] = "120"
-        return 429
+@rows(("asked", "seconds"), [("120", 120.0), ("²", 0.0), ("9" * 5000, 0.0), ("soon", 0.0)])
+def test_time_for_which_a_receiver_asks_is_read(asked: str, seconds: float) -> None:
+    with FakeReceiver() as receiver:
+        receiver.status = 429
+        receiver.headers["Retry-After"] = asked
+        outcome = webhook_requests.send(receiver.url, [receiver.secret], "id", Message("1", b"{}"))
 
-    receiver.status = busy
-    outcome = webhook_requests.send(receiver.url, [receiver.secret], "id", Message("1", b"{}"))
-
-    assert (outcome.error, outcome.retry_after) == ("http_4xx", 120.0)
+    assert (outcome.error, outcome.retry_after) == ("http_4xx", seconds)

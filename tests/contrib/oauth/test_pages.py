@@ -205,6 +205,12 @@ def test_taking_it_back_ends_tokens_codes_and_the_consent(flow: Flow) -> None:
     assert "No program may use your account" in access(flow).content.decode()
 
 
+def test_consent_of_another_form_than_a_key_does_not_exist(flow: Flow) -> None:
+    flow.tokens()
+    for key in ("x", "²", "9" * 5000):
+        assert access(flow, key).status_code == 404
+
+
 def test_new_password_ends_what_the_user_allowed(flow: Flow, user: User) -> None:
     tokens = flow.tokens()
     code = query(flow.open()["Location"])["code"]

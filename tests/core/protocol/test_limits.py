@@ -17,6 +17,20 @@ def request(**members: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "ping", **members}
 
 
+@rows(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("007", 7),
+        ("9" * 18, 10**18 - 1),
+        ("9" * 5000, None),
+        *((text, None) for text in ("", "²", "\u0663", "-1", "+1", " 1", "1_0", "1.0")),
+    ],
+)
+def test_number_has_a_few_digits_of_ascii(text: str, number: int | None) -> None:
+    assert limits.natural(text) == number
+
+
 def test_identifiers_of_the_greatest_length_are_accepted() -> None:
     assert jsonrpc.read(request(id=LONGEST, method=LONGEST)) == (LONGEST, LONGEST, {})
 

@@ -47,6 +47,7 @@ from django_mcp import conf, stores
 from django_mcp.core.auth.base import Principal
 from django_mcp.core.frame.session import Change, Session
 from django_mcp.core.protocol import jsonrpc, sse
+from django_mcp.core.protocol.limits import natural
 from django_mcp.core.protocol.revisions import BY_VERSION, Feature
 from django_mcp.core.protocol.sse import EventId
 from django_mcp.core.protocol.subscriptions import UPDATED
@@ -105,7 +106,8 @@ class StreamPosition:
             return None
         if log == NO_POSITION:
             return cls(stream, event_id.sequence, None)
-        return cls(stream, event_id.sequence, int(log)) if log.isdecimal() else None
+        position = natural(log)
+        return None if position is None else cls(stream, event_id.sequence, position)
 
 
 class StandaloneStream(SessionStream):
