@@ -11,6 +11,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from django_mcp.contrib.events.models import LastError
 from django_mcp.core.concurrency.thread_pool import ThreadPool
 from django_mcp.core.protocol import jsonrpc, limits
 from django_mcp.core.protocol.errors import InvalidParams, Json, ServerBusy
-from django_mcp.outbound import OutboundError, Reason, check_url, fetch
+from django_mcp.outbound import OutboundError, Reason, Response, check_url, open_url
 from django_mcp.runtime import pools
 from django_mcp.stores.base import StoreBusy
 from django_mcp.stores.cache_counts import PeriodCount
@@ -99,16 +100,24 @@ def send(url: str, keys: Sequence[str], subscription_id: str, message: Message) 
         **signed(keys, message),
     }
     try:
-        reply = fetch(
-            url, body=message.body, headers=headers, timeout=TIMEOUT, max_bytes=MAX_ANSWER
-        )
+        with open_url(url, body=message.body, headers=headers, timeout=TIMEOUT) as reply:
+            answer = _beginning_of(reply)
     except OutboundError as error:
         return Outcome(False, ERRORS.get(error.reason, LastError.CONNECTION_REFUSED))
     if 200 <= reply.status < 300:
-        return Outcome(True, answer=reply.content)
+        return Outcome(True, answer=answer)
     kind = LastError.HTTP_5XX if reply.status >= 500 else LastError.HTTP_4XX
     wait = limits.natural(reply.headers.get("Retry-After", "")) or 0
     return Outcome(False, kind, is_final=reply.status in DROPPED, retry_after=wait)
+
+
+def _beginning_of(reply: Response) -> bytes:
+    """Return what arrives of the body; the status alone decides what became of the attempt."""
+    content = b""
+    with suppress(OutboundError):
+        while chunk := reply.read(MAX_ANSWER - len(content)):
+            content += chunk
+    return content
 
 
 def signed(keys: Sequence[str], message: Message) -> dict[str, str]:

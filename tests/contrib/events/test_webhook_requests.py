@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from django_mcp.contrib.events.errors import CallbackEndpointError, ResourceExha
 from django_mcp.contrib.events.testing import FakeReceiver, new_secret
 from django_mcp.contrib.events.webhook_requests import Message
 from django_mcp.core.protocol.errors import InvalidParams
-from django_mcp.outbound import Document, OutboundError, Reason
+from django_mcp.outbound import OutboundError, Reason, Response
 from tests.memory_stores import configure
 from tests.rows import rows
 from tests.spec import spec
@@ -116,11 +119,11 @@ def test_each_secret_signs() -> None:
     ],
 )
 def test_error_of_a_request_is_one_of_the_protocol(reason: Reason, error: str) -> None:
-    def fail(*_: Any, **__: Any) -> Document:
+    def fail(*_: Any, **__: Any) -> Response:
         raise OutboundError(reason, "text")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(webhook_requests, "fetch", fail)
+        patch.setattr(webhook_requests, "open_url", fail)
         outcome = webhook_requests.send("https://h/", [new_secret()], "id", Message("1", b"{}"))
 
     assert (outcome.is_accepted, outcome.error, outcome.is_final) == (False, error, False)
@@ -134,3 +137,29 @@ def test_time_for_which_a_receiver_asks_is_read(asked: str, seconds: float) -> N
         outcome = webhook_requests.send(receiver.url, [receiver.secret], "id", Message("1", b"{}"))
 
     assert (outcome.error, outcome.retry_after) == ("http_4xx", seconds)
+
+
+@pytest.mark.parametrize("length", [webhook_requests.MAX_ANSWER + 1, 10**12, 5])
+@pytest.mark.parametrize(("status", "is_accepted"), [(200, True), (410, False)])
+def test_status_decides_whatever_the_body_is(status: int, is_accepted: bool, length: int) -> None:
+    class Large(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            with suppress(OSError):  # The other side has read enough.
+                self.wfile.write(b"x" * min(length - 1, 10 * webhook_requests.MAX_ANSWER))
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Large) as host, FakeReceiver():
+        thread = threading.Thread(target=host.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{host.server_port}/"
+        outcome = webhook_requests.send(url, [new_secret()], "id", Message("1", b"{}"))
+        thread.join(10)
+
+    assert (outcome.is_accepted, outcome.is_final) == (is_accepted, not is_accepted)
+    assert len(outcome.answer) <= webhook_requests.MAX_ANSWER
