@@ -10,5 +10,5 @@ app_name = "django_mcp_events"
 
 urlpatterns = [
     path("", SubscriptionsView.as_view(), name="list"),
-    path("<str:pk>/end/", EndSubscriptionView.as_view(), name="end"),
+    path("<slug:pk>/end/", EndSubscriptionView.as_view(), name="end"),
 ]
