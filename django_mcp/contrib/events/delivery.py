@@ -82,6 +82,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from django_mcp.contrib.events import occurrences, recipients, webhook_requests
+from django_mcp.contrib.events.errors import Forbidden
 from django_mcp.contrib.events.models import (
     Delivery,
     DeliveryStatus,
@@ -322,12 +323,18 @@ class Turn:
         return list(_repeated(self.row.pk).select_related("occurrence").order_by("id")[:BATCH])
 
     async def _attempt(self, message: Message) -> Outcome:
-        """Make one attempt, while the lease lasts; raises Lost."""
+        """Make one attempt, while the lease lasts; raises Lost, and Terminated without a secret."""
         self._left -= 1
         if time.monotonic() > self._renewed_at + RENEW_AFTER:
             await _in_thread(self._move, self.row.position)
         row = self.row
-        return await webhook_requests.send_in_thread(row.url, row.secrets(), row.pk, message)
+        try:
+            keys = row.secrets()
+        except ValueError as error:  # After a change of SECRET_KEY: nothing can be signed.
+            if row.status == Status.ENDING:
+                return Outcome(False, is_final=True)
+            raise recipients.Terminated(Forbidden(recipients.REVOKED)) from error
+        return await webhook_requests.send_in_thread(row.url, keys, row.pk, message)
 
     # Rows.
 

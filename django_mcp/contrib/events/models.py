@@ -14,6 +14,7 @@ A ``Subscription`` is a webhook of a caller, at a position. It is deleted when i
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -206,16 +207,23 @@ class Subscription(models.Model):
 
     def set_secret(self, secret: str) -> None:
         """Sign with this secret from now on, and for a while with the former one as well."""
-        if self.secret and self.secrets()[0] != secret:
-            self.old_secret = signing.encrypt(TABLE, self.id, "old_secret", self.secrets()[0])
+        former = []
+        with suppress(ValueError):  # After a change of SECRET_KEY.
+            former = self.secrets()[:1] if self.secret else []
+        if former and former != [secret]:
+            self.old_secret = signing.encrypt(TABLE, self.id, "old_secret", former[0])
             self.old_secret_until = timezone.now() + ROTATION
         self.secret = signing.encrypt(TABLE, self.id, "secret", secret)
 
     def secrets(self) -> list[str]:
-        """Return the secrets, ``whsec_…``, to sign with; raises ValueError if one is unreadable."""
+        """Return the secrets, ``whsec_…``, to sign with; raises ValueError without a readable one.
+
+        A former one that cannot be read is left out.
+        """
         secrets = [signing.decrypt(TABLE, self.id, "secret", self.secret)]
         if self.old_secret and self.old_secret_until and self.old_secret_until > timezone.now():
-            secrets.append(signing.decrypt(TABLE, self.id, "old_secret", self.old_secret))
+            with suppress(ValueError):
+                secrets.append(signing.decrypt(TABLE, self.id, "old_secret", self.old_secret))
         return secrets
 
     def set_caller(self, facts: dict[str, Any]) -> None:

@@ -563,6 +563,33 @@ async def test_former_secret_signs_as_well_for_a_while(
     assert receiver.refused == ["No matching signature found"]
 
 
+@pytest.mark.parametrize("column", ["secret", "caller"])
+async def test_subscription_that_cannot_be_decrypted_ends_without_a_message(
+    server: Server, noted: Event, ann: User, receiver: FakeReceiver, column: str
+) -> None:
+    await subscribed(server, ann, receiver)
+    await change(**dict.fromkeys({"secret", column}, "of another key"))
+    await emit(noted, "one")
+    await delivery.run()
+
+    assert (await row()).status == Status.ENDED
+    assert len(receiver.requests) == 1  # The challenge.
+
+
+async def test_subscription_is_renewed_after_a_change_of_the_secret_key(
+    server: Server, noted: Event, ann: User, receiver: FakeReceiver, settings: Any
+) -> None:
+    await subscribed(server, ann, receiver)
+    receiver.secret = new_secret()
+    await subscribed(server, ann, receiver)
+    settings.SECRET_KEY = "another" * 10
+    await subscribed(server, ann, receiver)
+    await emit(noted, "one")
+    await delivery.run()
+
+    assert texts(receiver) == ["one"]
+
+
 # By hand.
 
 
