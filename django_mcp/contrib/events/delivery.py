@@ -70,7 +70,7 @@ import secrets
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -269,12 +269,17 @@ class Turn:
         return self._left > 0 and not self._is_over()
 
     def _read(self) -> occurrences.Batch:
-        """Return the next occurrences, and read the subscription again, with its secret."""
+        """Return the next occurrences."""
+        row = self._read_again()
+        return occurrences.after(row.server, row.event, row.position, BATCH)
+
+    def _read_again(self) -> Subscription:
+        """Read the subscription again, with its secret; raises Lost."""
         row = self._own().first()
         if row is None:
             raise Lost
         self.row = row
-        return occurrences.after(row.server, row.event, row.position, BATCH)
+        return row
 
     async def _send_batch(
         self, rows: Sequence[Occurrence], bodies: Sequence[dict[str, Any] | None]
@@ -305,21 +310,33 @@ class Turn:
             raise Waiting
 
     async def _repeat(self) -> None:
-        """Send repetitions. They have the cursor of now, since they come out of order."""
-        pending = await _in_thread(self._repeated)
-        waiting = [each.occurrence for each in pending if each.occurrence is not None]
-        bodies = await recipients.bodies(self.row, waiting) if waiting else []
-        by_id = {row.pk: body for row, body in zip(waiting, bodies, strict=True)}
+        """Send repetitions, in batches whose bodies are fresh."""
+        while self._may_go_on() and (pending := await _in_thread(self._repeated)):
+            waiting = [each.occurrence for each in pending if each.occurrence is not None]
+            bodies = await recipients.bodies(self.row, waiting) if waiting else []
+            by_id: dict[int | None, Any] = {
+                row.pk: body for row, body in zip(waiting, bodies, strict=True)
+            }
+            await self._send_repetitions(pending, by_id)
+
+    async def _send_repetitions(
+        self, pending: Sequence[Delivery], bodies: Mapping[int | None, dict[str, Any] | None]
+    ) -> None:
+        """Send them with the cursor of now, since they come out of order."""
+        until = time.monotonic() + FRESH
         for delivery in pending:
-            body = by_id.get(delivery.occurrence_id)
+            body = bodies.get(delivery.occurrence_id)
             outcome = Outcome(False, is_final=True)
             if body is not None:
                 cursor = occurrences.cursor_of_subscription(self.row, self.row.position)
                 message = Message(delivery.event_id, jsonrpc.encode({**body, "cursor": cursor}))
                 outcome = await self._attempt(message)
             await _in_thread(self._record_repeated, delivery, outcome)
+            if time.monotonic() > until or not self._may_go_on():
+                return
 
     def _repeated(self) -> list[Delivery]:
+        self._read_again()
         return list(_repeated(self.row.pk).select_related("occurrence").order_by("id")[:BATCH])
 
     async def _attempt(self, message: Message) -> Outcome:

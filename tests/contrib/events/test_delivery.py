@@ -615,6 +615,45 @@ async def test_abandoned_delivery_is_sent_again_with_the_cursor_of_now(
     assert polled["events"] == []
 
 
+async def test_access_that_was_revoked_ends_repetitions(
+    server: Server, noted: Event, ann: User, receiver: FakeReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await subscribed(server, ann, receiver)
+    await emit(noted, "one", "two", "three")
+    await delivery.run()
+    receiver.events.clear()
+    await sync_to_async(delivery.redeliver)(Delivery.objects.all())
+
+    def revoke(_: Any) -> int:
+        User.objects.filter(pk=ann.pk).update(is_active=False)
+        return 200
+
+    monkeypatch.setattr(delivery, "FRESH", 0.0)
+    receiver.status = revoke
+    await delivery.run()
+
+    assert texts(receiver) == ["one"]
+    assert [body["type"] for body in receiver.controls] == ["terminated"]
+
+
+async def test_worker_that_stops_sends_no_further_repetition(
+    server: Server, noted: Event, ann: User, receiver: FakeReceiver
+) -> None:
+    await subscribed(server, ann, receiver)
+    await emit(noted, "one", "two")
+    await delivery.run()
+    receiver.events.clear()
+    await sync_to_async(delivery.redeliver)(Delivery.objects.all())
+    receiver.status = stopping(asyncio.get_running_loop())
+    await delivery.run()
+    assert texts(receiver) == ["one"]
+
+    await delivery.start()
+    receiver.status = 200
+    await delivery.run()
+    assert texts(receiver) == ["one", "two"]
+
+
 async def test_delivery_of_a_subscription_that_has_ended_is_not_sent_again(
     server: Server, noted: Event, ann: User, receiver: FakeReceiver
 ) -> None:
@@ -686,18 +725,22 @@ async def test_commit_wakes_the_deliverer(
     await asyncio.wait_for(until(lambda: not background.accepted_tasks()), 20)
 
 
-async def test_worker_that_stops_begins_nothing_more(
-    server: Server, noted: Event, ann: User, receiver: FakeReceiver
-) -> None:
-    await subscribed(server, ann, receiver)
-    await emit(noted, "one", "two")
-    loop = asyncio.get_running_loop()
+def stopping(loop: asyncio.AbstractEventLoop) -> Callable[[Any], int]:
+    """Return the status of a receiver whose request ends the deliveries of a worker."""
 
     def stop(_: Any) -> int:
         asyncio.run_coroutine_threadsafe(delivery.stop(), loop).result(10)
         return 200
 
-    receiver.status = stop
+    return stop
+
+
+async def test_worker_that_stops_begins_nothing_more(
+    server: Server, noted: Event, ann: User, receiver: FakeReceiver
+) -> None:
+    await subscribed(server, ann, receiver)
+    await emit(noted, "one", "two")
+    receiver.status = stopping(asyncio.get_running_loop())
     await delivery.run()
 
     assert texts(receiver) == ["one"]
