@@ -37,8 +37,10 @@ from django_mcp.core.dispatch.visibility import failures_of_permissions
 from django_mcp.core.protocol.errors import ServerBusy, UnknownGroup
 from django_mcp.core.protocol.jsonrpc import RequestInfo
 from django_mcp.core.protocol.revisions import NEWEST
+from django_mcp.core.server.server import server_of
 from django_mcp.extensions import find_component
 from django_mcp.runtime import pools
+from django_mcp.runtime.context_managers import AroundCall
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.tasks import calls
 from django_mcp.tasks.calls import CallerGone
@@ -119,8 +121,16 @@ def describe(
 ) -> list[dict[str, Any] | None]:
     """Return each occurrence as the caller of ``frame`` may see it; None: it is hidden.
 
-    It runs queries. An occurrence that cannot be described is logged, and nobody sees it.
+    It runs queries, within ``around_call`` of the server as a handler does. An occurrence that
+    cannot be described is logged, and nobody sees it.
     """
+    around = AroundCall(server_of(frame))
+    return around.call(frame, _describe, component, arguments, frame, occurrences)
+
+
+def _describe(
+    component: EventComponent, arguments: Any, frame: Frame, occurrences: Sequence[Occurrence]
+) -> list[dict[str, Any] | None]:
     event = component.event
     subscription = None
     rows: dict[str, Any] = {}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,10 +16,11 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from django_mcp import Server
+from django_mcp import Frame, Server
 from django_mcp.contrib.events import (
     Event,
     errors,
+    event,
     extension,
     interest,
     occurrences,
@@ -28,7 +32,7 @@ from django_mcp.contrib.events.models import Interest, Occurrence, Status, Subsc
 from django_mcp.contrib.tokens.models import PersonalAccessToken
 from django_mcp.testing import Client, ErrorResponse
 from example_site.helpdesk.models import Customer, Ticket
-from tests.contrib.events.conftest import close, ticket
+from tests.contrib.events.conftest import TicketData, close, ticket
 from tests.spec import spec
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -262,6 +266,47 @@ async def test_receiver_sees_what_its_caller_may_see(
     assert second is None
     await Ticket.objects.filter(pk=own.pk).aupdate(assignee=bob)
     assert (await bodies(row))[0] is None
+
+
+async def test_queries_of_events_run_within_around_call(
+    server: Server, ann: User, customer: Customer
+) -> None:
+    here = threading.local()
+    seen: list[str | None] = []
+
+    @server.hook
+    def around_call(frame: Frame) -> Any:
+        @contextmanager
+        def tenant() -> Iterator[None]:
+            here.tenant = frame.user.username
+            try:
+                yield
+            finally:
+                here.tenant = None
+
+        return tenant()
+
+    made = event("ticket.saved", model=Ticket)
+
+    @made
+    class Saved:
+        def get_queryset(self, frame: Frame) -> Any:
+            seen.append(getattr(here, "tenant", None))
+            return Ticket.objects.all()
+
+        def payload(self, ticket: Ticket, frame: Frame) -> TicketData:
+            return TicketData(number=ticket.pk, subject=ticket.subject)
+
+    made.server = server
+    made.__mcp_register__(server)
+    async with Client(server, user=ann, sync_execution="threads") as client:
+        await subscribed(client, "ticket.saved")
+        first = await client.request("events/poll", {"name": "ticket.saved"})
+        await sync_to_async(ticket)(customer, ann)
+        params = {"name": "ticket.saved", "cursor": first["cursor"]}
+        assert len((await client.request("events/poll", params))["events"]) == 1
+    assert len(await bodies(await Subscription.objects.aget())) == 1
+    assert seen == ["ann", "ann"]
 
 
 async def ended(row: Subscription) -> dict[str, Any]:
