@@ -297,8 +297,9 @@ class Event(Generic[ValueT]):
 
     def read_arguments(self, arguments: Json) -> Any:
         """Return the valid arguments of a subscription; raises InvalidParams."""
+        validate = self._input.validate_large or self._input.validate
         try:
-            return self._input.validate(dict(arguments))
+            return validate(dict(arguments))
         except InvalidArguments as error:
             raise InvalidParams(f"Invalid arguments: {error}") from error
 

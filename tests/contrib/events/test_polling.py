@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import ProgrammingError, connections, transaction
 from django.utils import timezone
+from pydantic import BaseModel
 
 from django_mcp import Frame, Server
 from django_mcp.contrib.events import Event, event, extension, interest
@@ -210,6 +211,24 @@ async def test_arguments_filter_events(server: Server, noted: Event) -> None:
             await polled(client, "note.added", cursor, arguments={"shop": 1})
     assert [each["data"]["desk"] for each in result["events"]] == ["b"]
     assert caught.value.code == -32602
+
+
+class OfDesks(BaseModel):
+    desks: list[int]
+
+
+async def test_long_list_is_a_valid_argument(server: Server) -> None:
+    event(
+        "note.moved",
+        payload=Note,
+        arguments=OfDesks,
+        server=server,
+        matches=lambda arguments, payload, frame: payload["desk"] in arguments.desks,
+    ).__mcp_register__(server)
+    async with Client(server) as client:
+        params = {"arguments": {"desks": [*range(1000)]}}
+        result = await polled(client, "note.moved", None, **params)
+    assert result["events"] == []
 
 
 async def test_argument_is_compared_with_the_field_of_a_relation(
