@@ -157,8 +157,7 @@ async def test_interest_is_committed_before_the_end_of_the_request(
 
 def test_no_method_that_writes_has_the_transaction_of_a_request(server: Server) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for settings in connections.settings.values():
-            patch.setitem(settings, "ATOMIC_REQUESTS", True)
+        patch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
         atomic = [
             method.name
             for method in extension.EVENTS.methods
