@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -98,6 +99,27 @@ def test_modules_can_be_imported_without_settings() -> None:
     found = python(IMPORT_SCRIPT, *[name for name in modules() if not needs_apps(name)])
 
     assert sorted(found["failed"]) == [], found["failed"]
+
+
+SITE_SCRIPT = """
+from django.conf import settings
+APPS = ("django.contrib.auth", "django.contrib.contenttypes", "oauth2_provider", "django_mcp")
+settings.configure(INSTALLED_APPS=APPS, SECRET_KEY="secret")
+import django
+django.setup()
+"""
+
+
+def test_models_of_an_optional_app_that_is_not_installed_name_the_remedy() -> None:
+    apps = [name for name in modules() if re.fullmatch(r"django_mcp\.contrib\.\w+\.models", name)]
+    failed = python(SITE_SCRIPT + IMPORT_SCRIPT, *apps)["failed"]
+
+    assert len(apps) > 1
+    assert failed.keys() == {*apps}
+    for models, words in failed.items():
+        name = models.removesuffix(".models")
+        assert words.startswith("ImproperlyConfigured: ")
+        assert f'add "{name}" to INSTALLED_APPS, and run manage.py migrate' in words
 
 
 @pytest.mark.parametrize(

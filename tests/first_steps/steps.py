@@ -13,7 +13,7 @@ PROBE = str(Path(__file__).with_name("probe.py"))
 NEW_CLIENT = (PROBE, "wsgi", "POST", "/mcp")
 
 SETTINGS, MCP = "mysite/settings.py", "shop/mcp.py"
-ASGI, WSGI = "mysite/asgi.py", "mysite/wsgi.py"
+ASGI, WSGI, URLS = "mysite/asgi.py", "mysite/wsgi.py", "mysite/urls.py"
 PUBLIC = '"django_mcp.auth.anonymous.AnonymousAuthentication"'
 MOUNTED = "mount(get_wsgi_application())"
 UNMOUNTED = "get_wsgi_application()"
@@ -53,6 +53,23 @@ STEPS: Sequence[Step] = (
         words=(
             "django_mcp is not in INSTALLED_APPS, so that no mcp.py is imported and no server has "
             'components. Add "django_mcp" to INSTALLED_APPS, and run manage.py migrate.'
+        ),
+    ),
+    Step(
+        mistake="the URLs of an optional app are included, and it is not in `INSTALLED_APPS`",
+        noticed="any command of `manage.py`",
+        edits=[
+            (
+                URLS,
+                "urlpatterns = [",
+                "from django.urls import include\n\nurlpatterns = [\n"
+                '    path("tokens/", include("django_mcp.contrib.tokens.urls")),',
+            )
+        ],
+        command=("manage.py", "makemigrations", "--dry-run"),
+        words=(
+            'django_mcp.contrib.tokens is used, but not installed: add "django_mcp.contrib.tokens" '
+            "to INSTALLED_APPS, and run manage.py migrate."
         ),
     ),
     Step(

@@ -35,6 +35,7 @@ from django.db import models, router, transaction
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import conf
+from django_mcp.contrib import require_app
 from django_mcp.contrib.approvals import signals
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.tasks import Status, TaskEnded
@@ -44,6 +45,8 @@ from django_mcp.runtime import signing
 from django_mcp.tasks import database_clock, store, submission
 from django_mcp.tasks.database_clock import Now
 from django_mcp.tasks.store import Changed
+
+require_app(__name__)
 
 MAX_COMMENT = 1000
 """Characters of the comment on a decision."""

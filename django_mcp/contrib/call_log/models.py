@@ -17,7 +17,10 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import conf
+from django_mcp.contrib import require_app
 from django_mcp.models import PRINCIPAL_LENGTH
+
+require_app(__name__)
 
 DELETED_AT_ONCE = 1000
 """Rows that one statement deletes."""

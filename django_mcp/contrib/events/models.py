@@ -23,9 +23,12 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.contrib import require_app
 from django_mcp.models import DIGEST_LENGTH, PRINCIPAL_LENGTH
 from django_mcp.runtime import signing
 from django_mcp.tasks.database_clock import Now
+
+require_app(__name__)
 
 EVENT_LENGTH = 200
 """Characters of the name of an event type."""

@@ -24,10 +24,13 @@ from oauth2_provider.models import (
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.resource import canonical
+from django_mcp.contrib import require_app
 from django_mcp.stores import retries
 
 if TYPE_CHECKING:
     from django_mcp.auth.issuers.verification import Key
+
+require_app(__name__)
 
 
 def current(model: Any) -> models.QuerySet[Any]:

@@ -14,10 +14,13 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.token import PREFIX, digest_of, new_token
+from django_mcp.contrib import require_app
 from django_mcp.core.components.base import listed, scope_names
 from django_mcp.pubsub import revocations
 from django_mcp.runtime import background
 from django_mcp.runtime.pages import in_words
+
+require_app(__name__)
 
 START_LENGTH = len(PREFIX) + 4
 USE_INTERVAL = timedelta(minutes=1)

@@ -20,8 +20,11 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import conf
+from django_mcp.contrib import require_app
 from django_mcp.models import delete_in_steps
 from django_mcp.runtime import signing
+
+require_app(__name__)
 
 Action = Literal["accept", "decline", "cancel"]
 MAX_FILE_BYTES = 5_000_000
