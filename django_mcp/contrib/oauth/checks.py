@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 from django.shortcuts import resolve_url
 from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse
 
@@ -31,8 +32,8 @@ def check_authorization_server(
     if not apps.is_installed("django_mcp.contrib.oauth"):
         return []
     messages = [*_settings(), *_urls(), *_login()]
-    # Another check reports components that cannot be built.
-    with suppress(ConfigurationError):
+    # Other checks report invalid settings, and components that cannot be built.
+    with suppress(ConfigurationError, ImproperlyConfigured):
         messages += _scopes()
     return messages
 

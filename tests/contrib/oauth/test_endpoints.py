@@ -195,6 +195,11 @@ def test_check_finds_a_validator_which_knows_no_resources(settings: Settings) ->
     assert problems() == ["django_mcp_oauth.E001"]
 
 
+def test_check_leaves_invalid_settings_to_the_check_of_the_settings(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"MAX_BODY_SIZ": 3}
+    assert problems() == []
+
+
 @pytest.mark.parametrize(
     "urlconf", ["tests.contrib.oauth.urls_of_nothing", "tests.contrib.oauth.urls_below"]
 )
