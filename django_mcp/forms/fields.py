@@ -17,6 +17,7 @@ from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.runtime.django_types import uploads
 from django_mcp.runtime.django_types.field_types import Argument, joined_texts, of_form_field
+from django_mcp.runtime.django_types.passwords import is_password
 
 Schema = dict[str, Any]
 MAX_LINES = 20
@@ -24,15 +25,18 @@ MAX_LENGTH = 300
 """Characters of one line."""
 
 
-def field_argument(name: str, field: forms.Field, *, is_nullable: bool = True) -> Argument:
+def field_argument(
+    name: str, field: forms.Field, form: Any = None, *, where: str = "", is_nullable: bool = True
+) -> Argument:
     """Return the argument for a field; raises ConfigurationError for a field without any.
 
     Its schema has the title, the help text and the default, in the language of each list. With
-    ``is_nullable``, null empties a field that is not required.
+    ``is_nullable``, null empties a field that is not required. Errors name the place ``where``.
     """
-    if getattr(field.widget, "input_type", None) == "password":
+    place = f"{where}.{name}" if where else name
+    if is_password(name, field, form):
         raise ConfigurationError(
-            f"The field {name!r} is a password, which a model must not read or write: leave it out"
+            f"The field {place!r} is a password, which a model must not read or write: leave it out"
         )
     if isinstance(field, forms.FileField):
         argument: Argument | None = Argument(Any, uploads.schema())
@@ -40,7 +44,7 @@ def field_argument(name: str, field: forms.Field, *, is_nullable: bool = True) -
         argument = of_form_field(field, is_nullable=is_nullable)
     if argument is None:
         raise ConfigurationError(
-            f"The field {name!r} is a {type(field).__name__}, which has no JSON Schema: give the "
+            f"The field {place!r} is a {type(field).__name__}, which has no JSON Schema: give the "
             "class one with register_field_kind, or leave the field out"
         )
     schema = argument.schema

@@ -145,7 +145,7 @@ def input_schema(form_class: Any, *, has_kwargs: bool) -> dict[str, Any]:
     out: then the class does not know them, and which of its fields need an argument.
     """
     fields = {name: it for name, it in form_class.base_fields.items() if is_filled_in(it)}
-    schemas = {name: field_argument(name, field).schema for name, field in fields.items()}
+    schemas = {name: field_argument(name, it, form_class).schema for name, it in fields.items()}
     if has_kwargs:
         schemas = {
             name: {k: v for k, v in it.items() if k != "default"} for name, it in schemas.items()

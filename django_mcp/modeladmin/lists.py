@@ -19,6 +19,7 @@ from django_mcp.modeladmin.calls import Call, Visit
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.pages import ObjectPage
 from django_mcp.modeladmin.requests import plain_text
+from django_mcp.runtime.django_types.passwords import is_hash
 
 MAX_TEXT = 300
 """Characters of one value in a list."""
@@ -124,7 +125,7 @@ def _check_filters(call: Call, model_admin: AnyModelAdmin, names: Set[str]) -> N
     """
     own, paths = _filters_of_list(call.request, model_admin)
     fields = {name: _fields_on_path(model_admin.opts, name) for name in names - own}
-    if secret := [name for name in fields if any(map(values.is_hash, fields[name]))]:
+    if secret := [name for name in fields if any(map(is_hash, fields[name]))]:
         raise no_filter(secret[0])
     by_field = {name: [each.name for each in path] for name, path in fields.items() if path}
     shown = {*paths, model_admin.opts.pk.name}
@@ -253,6 +254,8 @@ def described(call: Call, model_admin: AnyModelAdmin, facets: bool) -> dict[str,
 
 def _filters(changelist: Any) -> Iterator[dict[str, Any]]:
     for spec in changelist.filter_specs:
+        if is_hash(getattr(spec, "field", None)):
+            continue  # Its choices are all values.
         choices = [*spec.choices(changelist)]
         listed = []
         for choice in choices[:MAX_CHOICES]:

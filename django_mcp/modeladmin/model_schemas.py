@@ -23,6 +23,7 @@ from django_mcp.forms.tool import is_filled_in, is_required
 from django_mcp.modeladmin import lists, values
 from django_mcp.modeladmin.html_forms import FILE
 from django_mcp.modeladmin.models import AnyModelAdmin, Models
+from django_mcp.runtime.django_types.passwords import is_hash
 
 Schema = dict[str, Any]
 
@@ -93,7 +94,7 @@ def _fields(model_admin: Any, form: Any, obj: Any) -> dict[str, forms.Field]:
     return {
         name: field
         for name, field in shown.items()
-        if name not in read_only and is_filled_in(field) and not values.is_secret(field)
+        if name not in read_only and is_filled_in(field) and not values.is_secret(name, field, form)
     }
 
 
@@ -128,6 +129,8 @@ def _filter(model: Any, declared: Any) -> dict[str, Schema]:
         return {name: {"title": getattr(declared, "title", name)}} if name else {}
     path = declared if isinstance(declared, str) else declared[0]
     field: Any = get_fields_from_path(model, path)[-1]
+    if is_hash(field):
+        return {}
     if field.is_relation:
         return {path: KEY}
     form_field = field.formfield()

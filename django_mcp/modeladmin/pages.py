@@ -232,14 +232,15 @@ def _blank_row(inline: Any) -> Any:
 
 def _writable(adminform: Any) -> list[str]:
     """Return the names of the fields that somebody fills in, but for passwords."""
-    fields = adminform.form.fields
+    form = adminform.form
+    fields = form.fields
     return [
         name
         for name, shown in values.shown_fields(adminform)
         if not shown.is_readonly
         and not fields[name].disabled
         and not fields[name].widget.is_hidden
-        and not values.is_secret(fields[name])
+        and not values.is_secret(name, fields[name], form)
     ]
 
 
@@ -302,7 +303,7 @@ def _prepopulate(prepopulated: Mapping[str, Any], form: Any, arguments: dict[str
 
 def _refused(place: str, name: str, adminform: Any, writable: Sequence[str]) -> ToolError:
     form = adminform.form
-    if name in form.fields and values.is_secret(form.fields[name]):
+    if name in form.fields and values.is_secret(name, form.fields[name], form):
         return ToolError(f"{place}: passwords are set in the browser, not by a tool.")
     if any(name == shown for shown, _ in values.shown_fields(adminform)):
         return ToolError(f"{place}: this field is read-only.")

@@ -21,6 +21,7 @@ from django_mcp.forms.tool import initial_value
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.requests import plain_text
 from django_mcp.runtime.django_types.field_types import FieldType, of_model_field
+from django_mcp.runtime.django_types.passwords import is_password
 from django_mcp.runtime.django_types.values import file_url
 
 MAX_RELATED = 200
@@ -51,22 +52,20 @@ def identity(obj: Model) -> dict[str, Any]:
     return {"pk": key_of(obj), "label": str(obj)}
 
 
-def is_secret(field: forms.Field) -> bool:
-    """Whether a field of a form shows or takes a password."""
-    widget = field.widget
-    parts = getattr(widget, "widgets", [widget])
-    is_password = any(getattr(part, "input_type", None) == "password" for part in parts)
-    return is_password or isinstance(widget, ReadOnlyPasswordHashWidget)
+def is_secret(name: str, field: forms.Field, form: Any) -> bool:
+    """Whether a field of a form, or of its class, shows or takes a password."""
+    shows_hash = isinstance(field.widget, ReadOnlyPasswordHashWidget)
+    return shows_hash or is_password(name, field, form)
 
 
 def displayed(
     name: Any, obj: Any, model_admin: Any, form: Any = None, longest: int | None = None
 ) -> Any:
     """Return the value of a column of a list, or of a read-only field; raises Secret."""
-    if form is not None and name in form.fields and is_secret(form.fields[name]):
+    if form is not None and name in form.fields and is_secret(name, form.fields[name], form):
         raise Secret
     try:
-        if isinstance(name, str) and _is_password(name, obj):
+        if isinstance(name, str) and _is_hash(name, obj):
             raise Secret
         field, attribute, value = lookup_field(name, obj, model_admin)
     except (AttributeError, ValueError, ObjectDoesNotExist):
@@ -82,17 +81,12 @@ def displayed(
     return _cut(value if isinstance(value, PLAIN) else str(value), longest)
 
 
-def _is_password(name: str, obj: Any) -> bool:
+def _is_hash(name: str, obj: Any) -> bool:
     """Whether a column is the hash of a password, also that of a related user."""
     *path, last = name.split(LOOKUP_SEP)
     for part in path:
         obj = getattr(obj, part, None)
     return last == "password" and isinstance(obj, AbstractBaseUser)
-
-
-def is_hash(field: Any) -> bool:
-    """Whether a field of a model is the hash of a password."""
-    return field.name == "password" and issubclass(field.model, AbstractBaseUser)
 
 
 def of_field(field: Any, obj: Any, value: Any) -> Any:
@@ -115,7 +109,7 @@ def of_field(field: Any, obj: Any, value: Any) -> Any:
 def of_bound_field(form: Any, name: str) -> Any:
     """Return the value of a field that can be changed, as its page shows it; raises Secret."""
     field = form.fields[name]
-    if is_secret(field):
+    if is_secret(name, field, form):
         raise Secret
     if isinstance(field, forms.FileField):
         initial = form.get_initial_for_field(field, name)

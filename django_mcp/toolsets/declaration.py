@@ -20,6 +20,7 @@ from django.db.models.functions import (
 
 from django_mcp.core.components.base import ConfigurationError, Problems, listed
 from django_mcp.runtime.django_types.field_types import is_composite
+from django_mcp.runtime.django_types.passwords import is_hash
 from django_mcp.toolsets import lookups
 from django_mcp.toolsets.kinds import Kind, Schema, described, kind_of
 from django_mcp.toolsets.lookups import Filter
@@ -221,6 +222,11 @@ class _Reader:
             raise ConfigurationError(
                 f"{where} names {name!r}, a value of a related row that is not in fields: add it "
                 "to fields, or remove it here, since callers could find it out"
+            )
+        if is_hash(path.field):
+            raise ConfigurationError(
+                f"{where} names {name!r}, the hash of a password, which a model must not read: "
+                "leave it out"
             )
         return Column(path=path, kind=kind_of(path.field, where))
 

@@ -251,18 +251,21 @@ def parameters(
         if name in without or not is_filled_in(field):
             continue
         with problems.noted():
-            described[name] = _parameter(name, field, where, is_update=key is not None)
+            is_update = key is not None
+            described[name] = _parameter(name, field, form_class, where, is_update=is_update)
     problems.raise_all()
     return described
 
 
-def _parameter(name: str, field: forms.Field, where: str, *, is_update: bool) -> Parameter:
+def _parameter(
+    name: str, field: forms.Field, form_class: Any, where: str, *, is_update: bool
+) -> Parameter:
     if isinstance(field, forms.FileField):
         raise ConfigurationError(
             f"{where} writes the file {name!r}, which a toolset cannot: register the form with "
             "form_tool, or leave the field out of write_fields or of the form"
         )
-    argument = field_argument(f"{where}.{name}", field)
+    argument = field_argument(name, field, form_class, where=where)
     schema = dict(argument.schema)
     if is_update:
         # A field that is left out keeps its value.

@@ -295,6 +295,12 @@ class Password(forms.Form):
     password = forms.CharField(widget=forms.PasswordInput)
 
 
+class PlainUser(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = User
+        fields = "__all__"
+
+
 class Combined(forms.Form):
     both = forms.MultiValueField(fields=())
 
@@ -303,6 +309,7 @@ class Combined(forms.Form):
     ("form", "options", "message"),
     [
         (Password, {"on_valid": echo}, "'password' is a password"),
+        (PlainUser, {}, "'password' is a password"),
         (Combined, {"on_valid": echo}, "'both' is a MultiValueField"),
         (EveryField, {}, "is no ModelForm: give on_valid"),
         (Ticket, {}, "is no form class"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -265,6 +266,40 @@ def site_server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = Server("objects")
     admin_tools(backstage.site, server=server, prefix="")
     return server
+
+
+class PlainUsers(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Users without the forms of UserAdmin: a text field has the hash of the password."""
+
+    list_display = ["username", "password"]
+    list_filter = ["password", "is_staff"]
+
+
+@pytest.mark.parametrize("options", [{}, {"include": ["auth.User"], "one_set_per_model": True}])
+def test_hash_in_a_plain_field_is_neither_read_nor_written(
+    monkeypatch: pytest.MonkeyPatch, root: User, options: dict[str, Any]
+) -> None:
+    registered: dict[Any, Any] = backstage.site._registry
+    monkeypatch.setitem(registered, User, PlainUsers(User, backstage.site))
+    server = Server("people")
+    admin_tools(backstage.site, server=server, prefix="", **options)
+    end, model = ("_auth_user", {}) if options else ("", {"model": "auth.User"})
+    changed = {"pk": root.pk, **model}
+    with SyncClient(server, user=root) as client:
+        listed = json.dumps(client.list_tools())
+        described = client.call("describe_model", model="auth.User", pk=root.pk)
+        answers = [client.call(f"search{end}", **model), client.call(f"get{end}", **changed)]
+        answers.append(client.call(f"change{end}", **changed, values={"first_name": "Ruth"}))
+        for tool, given in (("change", changed), ("add", model)):
+            result = client.call(f"{tool}{end}", **given, values={"password": "x"})
+            result.assert_error("password: passwords are set in the browser")
+    assert '"password":' not in listed
+    assert "password" not in read(described)["form"]["fields"]
+    for answer in (described, *answers):
+        assert root.password not in answer.assert_ok().text
+    hash_before = root.password
+    root.refresh_from_db()
+    assert (root.first_name, root.password) == ("Ruth", hash_before)
 
 
 def test_row_is_not_overwritten_by_another_key(ask: Ask, root: User, ticket: Ticket) -> None:

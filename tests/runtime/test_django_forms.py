@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django import forms
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 
 from django_mcp import ConfigurationError, Frame, Server
 from django_mcp.core.frame.client import input_requests
@@ -85,6 +85,11 @@ class TestFormSchema:
         field = forms.CharField(widget=forms.PasswordInput)
         with pytest.raises(ConfigurationError, match="'pin' is a password"):
             input_requests.form("Which?", type("Login", (forms.Form,), {"pin": field}))
+
+    def test_hash_of_a_user_in_a_plain_field_raises_configuration_error(self) -> None:
+        form = forms.modelform_factory(User, fields=["username", "password"])
+        with pytest.raises(ConfigurationError, match="'password' is a password"):
+            input_requests.form("Who?", form)
 
     def test_too_many_choices_raise_configuration_error(self) -> None:
         many = forms.ChoiceField(choices=[(str(n), n) for n in range(101)])

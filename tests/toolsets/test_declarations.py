@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from django import forms
+from django.contrib.auth.models import User
+from django.forms import modelform_factory
 
 from django_mcp import ConfigurationError, Server, registry
 from django_mcp.toolsets import ModelToolset
@@ -69,6 +71,24 @@ def test_wrong_declaration_is_rejected_with_the_remedy(
     with pytest.raises(ConfigurationError) as raised:
         toolset.__mcp_register__(Server("desk"))
     assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({"fields": ["pk", "password"]}, "fields names 'password', the hash of a password"),
+        ({"filter_fields": {"password": ["exact"]}}, "filter_fields names 'password', the hash"),
+        ({"write_fields": ["username", "password"]}, "Users.password' is a password"),
+        ({"form_class": modelform_factory(User, fields=["password"])}, "password' is a password"),
+    ],
+)
+def test_password_of_a_user_is_neither_read_nor_written(
+    attributes: dict[str, Any], problem: str
+) -> None:
+    declared = {"model": User, "operations": ["list", "update"], "fields": ["pk", "username"]}
+    users: Any = type("Users", (ModelToolset,), {**declared, **attributes})
+    with pytest.raises(ConfigurationError, match=problem):
+        users.__mcp_register__(Server("users"))
 
 
 def test_all_problems_of_a_declaration_are_reported_at_once(desk_app: Any) -> None:

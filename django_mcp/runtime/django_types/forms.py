@@ -17,6 +17,7 @@ from django_mcp.core.protocol.schema.shapes import Choices
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.field_types import bound
 from django_mcp.runtime.django_types.fields import FieldKind, entry_of
+from django_mcp.runtime.django_types.passwords import is_password
 
 Schema = dict[str, Any]
 
@@ -36,7 +37,7 @@ def input_schema_of(declared: type[forms.BaseForm]) -> InputSchema:
     fields = declared().fields
     schema = {
         "type": "object",
-        "properties": {name: _field_schema(name, field) for name, field in fields.items()},
+        "properties": {name: _field_schema(name, it, declared) for name, it in fields.items()},
         "required": [name for name, field in fields.items() if field.required],
     }
 
@@ -57,8 +58,8 @@ def input_schema_of(declared: type[forms.BaseForm]) -> InputSchema:
     return InputSchema(schema, clean)
 
 
-def _field_schema(name: str, field: forms.Field) -> Schema:
-    if getattr(field.widget, "input_type", None) == "password":
+def _field_schema(name: str, field: forms.Field, form: type[forms.BaseForm]) -> Schema:
+    if is_password(name, field, form):
         raise ConfigurationError(
             f"The field {name!r} is a password, which must not pass through the client: use "
             "elicit_url to open a page of the site"
