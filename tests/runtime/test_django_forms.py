@@ -108,13 +108,16 @@ class TestFormAnswer:
         server = Server("house")
         server.tool(visit)
         answers = iter([{**CONTENT, "name": "Nobody"}, CONTENT])
+        messages: list[str] = []
 
-        def answer(_: Any) -> dict[str, Any]:
+        def answer(params: dict[str, Any]) -> dict[str, Any]:
+            messages.append(params["message"])
             return {"action": "accept", "content": next(answers)}
 
         async with Client(server, elicitation=answer) as client:
             result = await client.call_tool("visit")
         assert result.text == f"Ada: {datetime.date(2026, 11, 20)!r}"
+        assert messages == ["When?", "When?\n\nname: Nobody is not invited"]
 
 
 class Membership(forms.Form):
@@ -230,11 +233,11 @@ async def test_concurrent_forms_with_queries_are_sent_and_kept_together() -> Non
 
     def answer(params: Any) -> dict[str, Any]:
         rounds.append(params["message"])
-        name = "staff" if rounds == ["one"] else params["message"]
+        name = "staff" if rounds == ["one"] else params["message"].partition("\n")[0]
         return {"action": "accept", "content": {"group": "staff", "name": name}}
 
     async with Client(server, elicitation=answer) as client:
         result = await client.call_tool("rename")
 
     assert result.text == "one two"
-    assert rounds == ["one", "two", "one"]
+    assert rounds == ["one", "two", "one\n\nname: A group has this name"]

@@ -58,7 +58,7 @@ DECISION_FORM = {
     },
     "required": ["decision"],
 }
-UNANSWERED = (ClientError, TimeoutError, ConnectionError, input_requests.InvalidClientResponse)
+UNANSWERED = (ClientError, TimeoutError, ConnectionError)
 
 
 async def ask(frame: Frame, row: Approval) -> None:

@@ -182,6 +182,8 @@ class TransportError(McpError):
 class ClientError(McpError):
     """The client answered a request of the server with an error: ``message``, ``data``, ``code``.
 
+    Answers that stay invalid are reported in the same way.
+
     If a handler does not catch it, a tool reports it to the model, and any other handler fails with
     an internal error.
     """

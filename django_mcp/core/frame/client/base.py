@@ -228,7 +228,8 @@ class Client(ABC):
         """Request a form from the user; see ``input_requests.form``.
 
         ``key`` names the input request within this handler; ``timeout`` is in seconds. Raises
-        MissingClientCapability, ClientError if the client responds with an error, and TimeoutError.
+        MissingClientCapability, ClientError if the client responds with an error, or several times
+        with an invalid response, and TimeoutError.
         """
         return self._form(message, schema, key, timeout)
 

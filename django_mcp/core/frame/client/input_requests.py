@@ -6,8 +6,7 @@ An InputRequest is a value: the request, the capability it needs, and a reader o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from django_mcp.core.components import schemas
@@ -16,7 +15,7 @@ from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.ports import Port
 from django_mcp.core.protocol import elicitation
-from django_mcp.core.protocol.errors import Json
+from django_mcp.core.protocol.errors import ClientError, Json
 from django_mcp.core.protocol.revisions import NEWEST
 from django_mcp.core.protocol.texts import is_text, resolved
 
@@ -34,8 +33,16 @@ Content = TypeVar("Content")
 Answer = TypeVar("Answer", covariant=True)
 
 
-class InvalidClientResponse(ValueError):
+class InvalidClientResponse(ClientError):
     """The client's response is invalid; the input is requested again."""
+
+    @property
+    def description(self) -> str:
+        return f"The client's response is invalid: {self.message}"
+
+
+class InvalidContent(InvalidClientResponse):
+    """The values of a form are invalid: the user reads why when the form is requested again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +111,7 @@ class Reading:
     """
 
     def __init__(self, requests: InputRequests) -> None:
+        self._requests = requests
         self.missing = dict(requests)
         self.answers: dict[str, Any] = {}
         self._attempts = 0
@@ -115,8 +123,12 @@ class Reading:
     def read(self, responses: Responses) -> None:
         """Read responses that came with the call: an invalid one is missing."""
         for name, response in responses.items():
-            with suppress(InvalidClientResponse):
+            try:
                 self._read(name, response)
+            except InvalidContent as error:
+                self.missing[name] = _with_problems(self._requests[name], error.message)
+            except InvalidClientResponse:
+                pass
 
     def read_requested(self, responses: Responses) -> None:
         """Read responses to what was missing; raises InvalidClientResponse the last time."""
@@ -130,6 +142,12 @@ class Reading:
     def _read(self, name: str, response: Json) -> None:
         self.answers[name] = self.missing[name].read(response)
         del self.missing[name]
+
+
+def _with_problems(request: InputRequest[Any], problems: str) -> InputRequest[Any]:
+    """Return the request of a form with the problems of the former values in its message."""
+    message = f"{request.params['message']}\n\n{problems}"
+    return replace(request, params={**request.params, "message": message})
 
 
 ATTEMPTS = 3
@@ -157,7 +175,7 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
         try:
             return ElicitResult(action, validate(content))
         except InvalidArguments as error:
-            raise InvalidClientResponse(error.problems) from error
+            raise InvalidContent(error.problems) from error
 
     try:
         requested = elicitation.to_form_schema(fields.schema)

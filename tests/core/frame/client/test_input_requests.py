@@ -210,6 +210,37 @@ async def test_elicitation_is_repeated_after_an_invalid_response(client_for: Cli
     assert len(user.received) == 3
 
 
+@with_form_mode
+async def test_repeated_form_names_only_the_last_problems(client_for: ClientFor) -> None:
+    misfits = [accepted(amount=99, mail="x"), accepted(amount=0, mail="x")]
+    user = RecordingResponder(*misfits, accepted(amount=3, mail="bo@example.com"))
+
+    async with client_for(shop(), elicitation=user) as client:
+        assert (await client.call_tool("order")).text == "Ann: 3"
+
+    question = "What would you like?"
+    assert [request["message"] for request in user.received] == [
+        question,
+        f"{question}\n\namount: Input should be less than or equal to 9",
+        f"{question}\n\namount: Input should be greater than or equal to 1",
+    ]
+
+
+@pytest.mark.parametrize("mcp_version", [FORMS_ONLY])
+async def test_form_that_stays_invalid_is_reported_to_the_model(
+    client_for: ClientFor, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = RecordingResponder(accepted(amount=99, mail="x"))
+
+    async with client_for(shop(), elicitation=user) as client:
+        result = await client.call_tool("order")
+
+    assert result["isError"]
+    assert "response is invalid: amount: Input should be less than" in result.text
+    assert len(user.received) == 3
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 @pytest.mark.parametrize("mcp_version", [FORMS_ONLY, STATELESS])
 async def test_long_text_in_a_form_is_accepted(client_for: ClientFor) -> None:
     server = shop()
