@@ -145,8 +145,8 @@ def _filters_of_list(
     parameters = set()
     paths = [values.column_name(each) for each in columns_of(request, model_admin)]
     paths += [] if model_admin.date_hierarchy is None else [model_admin.date_hierarchy]
-    for each in model_admin.get_list_filter(request):
-        name: Any = each[0] if isinstance(each, list | tuple) else each
+    for declared in model_admin.get_list_filter(request):
+        name: Any = declared[0] if isinstance(declared, list | tuple) else declared
         if isinstance(name, type):
             parameters.add(str(getattr(name, "parameter_name", "")))
         else:

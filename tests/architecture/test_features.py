@@ -67,6 +67,7 @@ FEATURES = {
             **SETTINGS,
             "__init__.py": "the value of the option",
             "admin/tasks.py": "the link from a task to the page of its approval",
+            "toolsets/components.py": "a resource is read at once, so that it cannot wait for one",
             "contrib/oauth": "another approval: of a program, by a setting of django-oauth-toolkit",
             "modeladmin": "the option of tools in two steps; models that only people change",
             "models.py": "the column of tasks that wait for one",

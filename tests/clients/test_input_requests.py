@@ -51,7 +51,9 @@ def test_invalid_elicitation_answer_repeats_the_input_request(
     client.answer(again, {"action": "accept", "content": {"customer": SCHOOLS[0]}})
     result = client.until_done(call)[-1]["result"]
 
-    assert again["params"]["message"] == first["params"]["message"]
+    question, _, problems = again["params"]["message"].partition("\n\n")
+    assert question == first["params"]["message"]
+    assert problems.startswith("customer: ")
     assert result["structuredContent"]["customer"] == SCHOOLS[0]
 
 

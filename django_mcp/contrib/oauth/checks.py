@@ -75,7 +75,8 @@ def _urls() -> Iterator[CheckMessage]:
         yield Error(
             "The URLs of the authorization server are not included at the root of the site, where "
             "clients look for its metadata.",
-            hint='Add path("", include("django_mcp.contrib.oauth.urls")) to the ROOT_URLCONF.',
+            hint='Add path("", include("django_mcp.contrib.oauth.urls")) to the ROOT_URLCONF, in '
+            "place of oauth2_provider.urls, which have the same namespace.",
             id="django_mcp_oauth.E002",
         )
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.auth.base_user import AbstractBaseUser
 
 
 def is_hash(field: Any) -> bool:
     """Whether a field of a model is the hash of a password."""
-    is_of_user = issubclass(getattr(field, "model", object), AbstractBaseUser)
-    return is_of_user and bool(field.name == "password")
+    return getattr(field, "name", "") == "password" and _is_user(getattr(field, "model", None))
 
 
 def is_password(name: str, field: forms.Field, form: Any) -> bool:
@@ -23,4 +21,11 @@ def is_password(name: str, field: forms.Field, form: Any) -> bool:
     if any(getattr(part, "input_type", None) == "password" for part in parts):
         return True
     model = getattr(getattr(form, "_meta", None), "model", None)
-    return name == "password" and model is not None and issubclass(model, AbstractBaseUser)
+    return name == "password" and _is_user(model)
+
+
+def _is_user(model: Any) -> bool:
+    # Imported once the apps are ready.
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+    return isinstance(model, type) and issubclass(model, AbstractBaseUser)
