@@ -337,6 +337,7 @@ def _encode_unsendable(frame: Frame, error: ValueError) -> bytes:
     """The response in the place of one that is not JSON; to be called from within ``except``."""
     remedy = NO_CHARACTER if "surrogate" in str(error) else NOT_JSON
     asked = described(frame.message)
+    error.__suppress_context__ = True  # The error before it has the text, which no log may take.
     logger.exception("The response to %s cannot be sent as JSON. %s", asked, remedy)
     return encode_error(frame, InternalError())
 
