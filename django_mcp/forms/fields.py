@@ -17,7 +17,7 @@ from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.runtime.django_types import uploads
 from django_mcp.runtime.django_types.field_types import Argument, joined_texts, of_form_field
-from django_mcp.runtime.django_types.passwords import is_password
+from django_mcp.runtime.django_types.fields import is_password
 
 Schema = dict[str, Any]
 MAX_LINES = 20

@@ -19,7 +19,7 @@ from django_mcp.modeladmin.calls import Call, Visit
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.pages import ObjectPage
 from django_mcp.modeladmin.requests import plain_text
-from django_mcp.runtime.django_types.passwords import is_hash
+from django_mcp.runtime.django_types.fields import is_hash
 
 MAX_TEXT = 300
 """Characters of one value in a list."""

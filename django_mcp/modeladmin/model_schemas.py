@@ -23,7 +23,7 @@ from django_mcp.forms.tool import is_filled_in, is_required
 from django_mcp.modeladmin import lists, values
 from django_mcp.modeladmin.html_forms import FILE
 from django_mcp.modeladmin.models import AnyModelAdmin, Models
-from django_mcp.runtime.django_types.passwords import is_hash
+from django_mcp.runtime.django_types.fields import is_hash
 
 Schema = dict[str, Any]
 

@@ -21,7 +21,7 @@ from django_mcp.forms.tool import initial_value
 from django_mcp.modeladmin.models import AnyModelAdmin
 from django_mcp.modeladmin.requests import plain_text
 from django_mcp.runtime.django_types.field_types import FieldType, of_model_field
-from django_mcp.runtime.django_types.passwords import is_password
+from django_mcp.runtime.django_types.fields import is_password
 from django_mcp.runtime.django_types.values import file_url
 
 MAX_RELATED = 200

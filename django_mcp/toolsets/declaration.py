@@ -20,7 +20,7 @@ from django.db.models.functions import (
 
 from django_mcp.core.components.base import ConfigurationError, Problems, listed
 from django_mcp.runtime.django_types.field_types import is_composite
-from django_mcp.runtime.django_types.passwords import is_hash
+from django_mcp.runtime.django_types.fields import is_hash
 from django_mcp.toolsets import lookups
 from django_mcp.toolsets.kinds import Kind, Schema, described, kind_of
 from django_mcp.toolsets.lookups import Filter

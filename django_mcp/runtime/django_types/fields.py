@@ -1,14 +1,20 @@
-"""Kinds that a site registers for its own fields of models and forms."""
+"""Fields of models and forms: the kinds that a site registers for its own, and which are passwords.
+
+A password must not pass through a client, nor must its hash.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
 
 from django_mcp.core.components.base import ConfigurationError
+
+if TYPE_CHECKING:
+    from django import forms
 
 T = TypeVar("T")
 
@@ -56,3 +62,27 @@ def entry_of(field: Any, table: Mapping[type[Any], T]) -> FieldKind | T | None:
         if base in table:
             return table[base]
     return None
+
+
+def is_hash(field: Any) -> bool:
+    """Whether a field of a model is the hash of a password."""
+    return getattr(field, "name", "") == "password" and _is_user(getattr(field, "model", None))
+
+
+def is_password(name: str, field: forms.Field, form: Any) -> bool:
+    """Whether a field of a form, or of its class, shows or takes a password or its hash.
+
+    A form of a user model that does not name another widget has a plain text for the hash.
+    """
+    parts = getattr(field.widget, "widgets", [field.widget])
+    if any(getattr(part, "input_type", None) == "password" for part in parts):
+        return True
+    model = getattr(getattr(form, "_meta", None), "model", None)
+    return name == "password" and _is_user(model)
+
+
+def _is_user(model: Any) -> bool:
+    # Imported once the apps are ready.
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+    return isinstance(model, type) and issubclass(model, AbstractBaseUser)

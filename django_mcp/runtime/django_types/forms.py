@@ -16,8 +16,7 @@ from django_mcp.core.components.schemas import InputSchema
 from django_mcp.core.protocol.schema.shapes import Choices
 from django_mcp.runtime.django_types import dates
 from django_mcp.runtime.django_types.field_types import bound
-from django_mcp.runtime.django_types.fields import FieldKind, entry_of
-from django_mcp.runtime.django_types.passwords import is_password
+from django_mcp.runtime.django_types.fields import FieldKind, entry_of, is_password
 
 Schema = dict[str, Any]
 
