@@ -277,6 +277,14 @@ def test_deferred_components_are_examined_before_a_deployment_only(server: Serve
     assert len(builds) == 1
 
 
+def test_deferred_component_with_a_taken_name_is_reported(server: Server) -> None:
+    server.tool(name="taken")(lambda: None)
+    server.components.defer(lambda: [tool_component(lambda: None, name="taken")])
+
+    message = get_findings(deploy=True)["W076"].msg
+    assert "lacks a tool: The tool 'taken' is registered twice" in message
+
+
 def test_foreign_package_of_the_same_name_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

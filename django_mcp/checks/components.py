@@ -165,11 +165,21 @@ def check_deferred_components() -> Found:
         try:
             any(server.components.all())
             registry.check_declarations(server)
+            yield from _left_out(server)
             yield from large_list(server)
         except (ConfigurationError, ImproperlyConfigured) as error:
             yield cannot_be_built(server, error)
     yield from (message for message in run_checks(tags=[TAG]) if message not in before)
     yield from public_writes()
+
+
+def _left_out(server: Server) -> Found:
+    for component, reason in server.components.left_out.items():
+        yield Warning(
+            f"The MCP server {server.name!r} lacks a {component.kind}: {reason}",
+            hint="Correct it. All others work.",
+            id="django_mcp.W076",
+        )
 
 
 def large_list(server: Server) -> Found:

@@ -316,10 +316,6 @@ def attempt(declare: Callable[[Server], None]) -> str:
             lambda s: rest_tools(api.TicketViewSet, options={"close": {}}, server=s),
             "options has 'close'",
         ),
-        (
-            lambda s: rest_tools(api.TicketViewSet, ["list", "list"], server=s),
-            "'ticket_list' is registered twice",
-        ),
     ],
 )
 def test_mistake_of_the_author_is_explained(declare: Any, message: str) -> None:

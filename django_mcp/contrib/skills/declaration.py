@@ -80,7 +80,7 @@ class Skills:
     ) -> None:
         if not paths:
             raise ConfigurationError('skill() names no skill: write skill("refunds", …)')
-        _check_options(options)
+        _check_options(paths[0], options)
         servers = (server,) if isinstance(server, Server) else tuple(server or ())
         declaration = Declaration(servers=servers, is_prompt=is_prompt, options=options)
         for path in paths:
@@ -164,7 +164,7 @@ def _check_path(path: str) -> None:
     )
 
 
-def _check_options(options: Mapping[str, Any]) -> None:
+def _check_options(path: str, options: Options) -> None:
     for name in options:
         if name not in OF_SITE:
             near = similar(name, OF_SITE)
@@ -172,6 +172,14 @@ def _check_options(options: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 f"A skill has no option {name!r}: there are {', '.join(OF_SITE)}.{question}"
             )
+
+    def skill_file() -> None:
+        """Stand for the SKILL.md, which is read when the server is first used."""
+
+    # The errors name the function.
+    skill_file.__module__ = "skills"
+    skill_file.__qualname__ = path
+    resource_component(skill_file, SCHEME + SKILL_FILE, **options)
 
 
 # Components.

@@ -9,12 +9,14 @@ Components may be built late, for instance after all URLs can be imported:
 | built | the components are declared like others | ``defer``: deferred |
 
 The first reader builds on its own thread (``_build_deferred``), or lets a thread build for which an
-event loop waits (``build``). If one of the functions raises, no component is kept.
+event loop waits (``build``). If one of the functions raises, no component is kept. A component that
+cannot be added, such as one whose name is taken, is left out: the others are added.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from django_mcp.core.protocol.revisions import Revision
     from django_mcp.core.server.server import Server
 
+logger = logging.getLogger("django_mcp")
 KINDS = (ToolComponent.kind, ResourceComponent.kind, TemplateComponent.kind, PromptComponent.kind)
 
 
@@ -103,6 +106,8 @@ class ComponentCollection:
         """The kinds of the protocol; extensions have others."""
         self._deferred: tuple[Deferred, ...] = ()
         self._is_building = False
+        self.left_out: dict[Component, str] = {}
+        """The deferred components that could not be added, and why."""
         self._background_build: Future[None] | None = None
         self._descriptors: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._encoded = EncodedLists()
@@ -172,20 +177,27 @@ class ComponentCollection:
                 return
             self._is_building = True
             to_build = self._deferred
-            before = {kind: components.declared for kind, components in self._all.items()}
             try:
                 built = [component for deferred in to_build for component in deferred.build()]
                 for component in built:
-                    self._check_key(component)
-                    self._put(component)
+                    self._add_or_leave_out(component)
                 # Building may defer others, which were added behind.
                 self._deferred = self._deferred[len(to_build) :]
-            except BaseException:
-                for kind, declared in before.items():
-                    self._all[kind].declare(lambda _, former=declared: former)  # type: ignore[misc]
-                raise
             finally:
                 self._is_building = False
+
+    def _add_or_leave_out(self, component: Component) -> None:
+        is_taken = self.registered_at(component.kind, component.key) is not None
+        try:
+            self._check_key(component)
+            self._put(component)
+        except ConfigurationError as error:
+            if not is_taken:
+                self._forget(component.kind, component.key)
+            self.left_out[component] = str(error)
+            logger.error(
+                "The MCP server %r lacks a %s: %s", self._server.name, component.kind, error
+            )
 
     def add(self, component: Component) -> None:
         """Add a component; raises ConfigurationError when its key is taken."""
@@ -237,15 +249,17 @@ class ComponentCollection:
 
     def remove(self, kind: str, key: str) -> bool:
         """Remove a component; returns False when there was none."""
-        components = self._kinds[kind]
-        if key not in components.declared:
+        if key not in self._kinds[kind].declared:
             return False
-        components.declare(
+        self._forget(kind, key)
+        self._server.notifications.component_changed(kind)
+        return True
+
+    def _forget(self, kind: str, key: str) -> None:
+        self._all[kind].declare(
             lambda declared: {at: item for at, item in declared.items() if at != key}
         )
         self.clear_descriptors()
-        self._server.notifications.component_changed(kind)
-        return True
 
     def switch_off(self, keys: Collection[tuple[str, str]], *, is_announced: bool = True) -> None:
         """Hide the components with these kinds and keys as if they did not exist, and no others.

@@ -19,6 +19,7 @@ from django_mcp.contrib.approvals.models import Approval, Decision, Phase
 from django_mcp.contrib.approvals.signals import approval_decided, approval_requested
 from django_mcp.contrib.approvals.step import RUN_WAIT
 from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.tool import tool_component
 from django_mcp.core.protocol import tasks
 from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import execution, store
@@ -688,6 +689,14 @@ def test_own_tool_with_the_name_of_the_status_tool_is_reported(server: Server) -
     other.tool(name="approval_status")(lambda: None)
     with pytest.raises(ConfigurationError, match="registered twice"):
         other.tool(name="pay", approval=PERMISSION)(lambda: None)
+
+
+def test_deferred_tool_whose_status_tool_has_a_taken_name_is_not_offered() -> None:
+    other = Server("other")
+    other.tool(name="approval_status")(lambda: None)
+    other.components.defer(lambda: [tool_component(lambda: None, name="pay", approval=PERMISSION)])
+    assert other.components.find("tool", "pay") is None
+    assert [component.name for component in other.components.left_out] == ["pay"]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ from tests.contrib.skills.conftest import Folder, uris
         ([], {}, "names no skill"),
         (["refunds"], {"permision": "x.y"}, "no option 'permision'.*Did you mean 'permission'"),
         (["refunds"], {"name": "other"}, "no option 'name'"),
+        (["refunds"], {"permission": "everybody"}, "permission of skills.refunds is"),
+        (["refunds"], {"permission": 7}, "permission of skills.refunds is"),
+        (["refunds"], {"group": "a b"}, "The group of skills.refunds is 'a b'"),
         (["refunds", "refunds"], {}, "declared twice"),
     ],
 )
@@ -34,17 +37,6 @@ def test_declaration_that_cannot_work_is_refused(
 
     with pytest.raises(ConfigurationError, match=said):
         skill(*paths, server=server, **options)
-
-
-@pytest.mark.parametrize("permission", ["everybody", 7])
-async def test_invalid_permission_is_refused(
-    folder: Folder, server: Server, permission: Any
-) -> None:
-    folder.skill("refunds")
-    skill("refunds", server=server, permission=permission)
-
-    with pytest.raises(ConfigurationError, match="permission"):
-        server.components.all()
 
 
 async def test_skill_without_declaration_is_served_by_the_default_server(

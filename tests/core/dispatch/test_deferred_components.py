@@ -128,3 +128,32 @@ def test_components_of_which_nothing_is_known_are_built_for_the_capabilities() -
     server.components.defer(lambda: [tool_component(whoami)])
     assert "tools" in server.get_capabilities()
     assert not server.components.has_deferred
+
+
+async def test_deferred_tool_with_a_taken_name_is_left_out_alone(
+    server: Server, build: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.tool(name="whoami", description="The one of the site.")(lambda: "me")
+    server.components.defer(lambda: [tool_component(lambda: None, name="other")])
+    build.released.set()
+
+    async with connect(server, SESSION) as client:
+        assert {tool["name"] for tool in await client.list_tools()} == {"whoami", "other"}
+        assert (await client.call_tool("whoami")).text == "me"
+    (logged,) = caplog.messages
+    assert "The MCP server 'office' lacks a tool: The tool 'whoami' is registered twice" in logged
+
+
+async def test_deferred_tool_of_a_group_without_its_scopes_is_left_out_alone() -> None:
+    server = Server("office", group_scopes={"people": []})
+    tools = [
+        tool_component(whoami, group="people"),
+        tool_component(lambda: None, name="lost", group="peple"),
+    ]
+    server.components.defer(lambda: tools)
+
+    async with connect(server, SESSION) as client:
+        assert [tool["name"] for tool in await client.list_tools()] == ["whoami"]
+        with pytest.raises(ErrorResponse, match="lost"):
+            await client.call_tool("lost")
+    assert [component.name for component in server.components.left_out] == ["lost"]
