@@ -15,6 +15,7 @@ from django_mcp.contrib.approvals.models import EXTENSION
 from django_mcp.contrib.approvals.models import Approval as Row
 from django_mcp.core.components.base import Component, ConfigurationError
 from django_mcp.core.components.responses import ToolResponse
+from django_mcp.core.components.signature import check_call, remedy_in_class
 from django_mcp.core.components.tool import Approval, ToolComponent, tool_component
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
@@ -25,14 +26,19 @@ from django_mcp.tasks.call_status import StoredResult
 
 def read(value: Any, where: str) -> Approval:
     approval = value if isinstance(value, Approval) else Approval(value)
-    permission = approval.permission
-    is_codename = isinstance(permission, str) and "." in permission
-    if is_codename or callable(permission):
-        return approval
-    raise ConfigurationError(
-        f'The approval of {where} is {permission!r}: write "app_label.codename", or a function '
-        "that takes the arguments and the Frame"
-    )
+    permission, subject = approval.permission, approval.subject
+    what = f"The approval of {where}"
+    remedy = 'write "app_label.codename", or a function that takes the arguments and the Frame'
+    if isinstance(permission, str) and "." not in permission:
+        raise ConfigurationError(f"{what} is {permission!r}: {remedy}")
+    if not isinstance(permission, str):
+        remedy += remedy_in_class("approval", permission)
+        check_call(permission, what, "the arguments", "the Frame", remedy=remedy)
+    if subject is not None:
+        remedy = "let it take the arguments alone, and return the object or None"
+        what = f"The subject of the approval of {where}"
+        check_call(subject, what, "the arguments alone", remedy=remedy, must_be_sync=True)
+    return approval
 
 
 async def approval_status(

@@ -223,24 +223,49 @@ def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
+def check_call(
+    function: Any, what: str, *given: str, remedy: str, must_be_sync: bool = False
+) -> inspect.Signature | None:
+    """Return the signature of ``function``, or None for a builtin without one.
+
+    Raises ConfigurationError for what cannot be called with the values that ``given`` describes.
+    ``what`` begins the message, and ``remedy`` ends it. With ``must_be_sync``, an async function is
+    refused as well: its caller does not await it, and a coroutine is true.
+    """
+    if not callable(function):
+        raise ConfigurationError(f"{what} is {function!r}, which is no function: {remedy}")
+    if must_be_sync and is_async(function):
+        raise ConfigurationError(f"{what} is async: write def instead of async def, and {remedy}")
+    try:
+        parameters = inspect.signature(function)
+    except (TypeError, ValueError):  # Of a builtin.
+        return None
+    try:
+        parameters.bind(*given)
+    except TypeError as error:
+        called = f"is called with {' and '.join(given)}" if given else "takes arguments"
+        raise ConfigurationError(f"{what} {called} ({error}): {remedy}") from None
+    return parameters
+
+
 def check_permission(permission: Callable[..., Any], where: str) -> None:
     """Raise ConfigurationError for a permission function that does not take the Frame alone."""
-    try:
-        parameters = inspect.signature(permission)
-    except (TypeError, ValueError):  # Of a builtin.
-        return
+    what = f"The permission of {where}"
     remedy = "let it take the Frame, such as lambda frame: frame.user.is_staff"
-    try:
-        parameters.bind(None)
-    except TypeError as error:
-        if inspect.ismethod(permission) and inspect.isfunction(permission.__func__):
-            remedy += ". In a class, write permission = staticmethod(…) around a function"
-        raise ConfigurationError(
-            f"The permission of {where} is called with the Frame alone ({error}): {remedy}"
-        ) from None
-    first = next(iter(parameters.parameters.values()))
+    in_class = remedy_in_class("permission", permission)
+    signature = check_call(permission, what, "the Frame alone", remedy=remedy + in_class)
+    if signature is None:
+        return
+    first = next(iter(signature.parameters.values()))
     if first.name in CALLERS and not _is_annotated(first):
-        raise ConfigurationError(f"The permission of {where} takes {first.name}: {remedy}")
+        raise ConfigurationError(f"{what} takes {first.name}: {remedy}")
+
+
+def remedy_in_class(option: str, function: Any) -> str:
+    """What a remedy says besides if ``function`` became a method, which gets ``self`` as well."""
+    if inspect.ismethod(function) and inspect.isfunction(function.__func__):
+        return f". In a class, write {option} = staticmethod(…) around a function"
+    return ""
 
 
 def check_text(text: Any, what: str) -> None:
@@ -248,19 +273,9 @@ def check_text(text: Any, what: str) -> None:
 
     ``what`` begins the message.
     """
-    if not callable(text):
-        return
-    remedy = "write def, and no parameters, since it is called for each list"
-    if is_async(text):
-        raise ConfigurationError(f"{what} is async: {remedy}")
-    try:
-        parameters = inspect.signature(text)
-    except (TypeError, ValueError):  # Of a builtin.
-        return
-    try:
-        parameters.bind()
-    except TypeError as error:
-        raise ConfigurationError(f"{what} takes arguments ({error}): {remedy}") from None
+    if callable(text):
+        remedy = "write no parameters, since it is called for each list"
+        check_call(text, what, remedy=remedy, must_be_sync=True)
 
 
 def is_frame(annotation: Any) -> bool:

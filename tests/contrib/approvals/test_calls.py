@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,12 +14,13 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 
-from django_mcp import McpError, Server, ToolError
+from django_mcp import Frame, McpError, Server, Tool, ToolError
 from django_mcp.contrib.approvals import answers, prompts
 from django_mcp.contrib.approvals.models import Approval, Decision, Phase
 from django_mcp.contrib.approvals.signals import approval_decided, approval_requested
 from django_mcp.contrib.approvals.step import RUN_WAIT
 from django_mcp.core.components.base import ConfigurationError
+from django_mcp.core.components.tool import Approval as Declared
 from django_mcp.core.components.tool import tool_component
 from django_mcp.core.protocol import tasks
 from django_mcp.stores.retries import run_retried
@@ -709,9 +711,59 @@ def test_invalid_declaration_is_reported(options: Any) -> None:
         Server("other").tool(name="pay", **options)(lambda: None)
 
 
-def test_tool_of_one_session_cannot_have_an_approval() -> None:
-    from django_mcp import Frame
+def payment_of(arguments: Any, frame: Frame) -> None:
+    return None
 
+
+async def apayment_of(arguments: Any) -> None:
+    return None
+
+
+def declared(subject: Any) -> Declared:
+    return Declared(PERMISSION, subject=subject)
+
+
+@pytest.mark.parametrize(
+    ("approval", "problem"),
+    [
+        (lambda arguments: PERMISSION, "called with the arguments and the Frame .* write"),
+        (lambda arguments, frame, user: PERMISSION, "called with the arguments and the Frame"),
+        (declared(payment_of), "the arguments alone"),
+        (declared(apayment_of), "is async: write def"),
+        (declared("Payment"), "is 'Payment', which is no function"),
+    ],
+)
+def test_function_that_cannot_be_called_is_reported(approval: Any, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"approval of .*{problem}"):
+        Server("other").tool(name="pay", approval=approval)(lambda: None)
+
+
+def test_function_in_the_class_of_a_tool_is_reported_with_a_remedy() -> None:
+    class Pay(Tool):
+        approval = lambda arguments, frame: PERMISSION  # noqa: E731
+
+        def execute(self) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="write approval = staticmethod"):
+        Server("other").tool(Pay)
+
+
+class Rule:
+    def __call__(self, arguments: Any, frame: Frame) -> str:
+        return PERMISSION
+
+    async def decide(self, limit: int, arguments: Any, frame: Frame) -> str:
+        return PERMISSION
+
+
+@pytest.mark.parametrize(
+    "approval", [Rule(), partial(Rule().decide, 100), Declared(print, subject=print)]
+)
+def test_objects_methods_and_partials_decide_as_functions(approval: Any) -> None:
+    Server("other").tool(name="pay", approval=approval)(lambda: None)
+
+
+def test_tool_of_one_session_cannot_have_an_approval() -> None:
     with pytest.raises(ConfigurationError, match="registered for one session"):
         Frame().register_tool("pay", approval=PERMISSION)
 
