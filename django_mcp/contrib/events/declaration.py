@@ -39,6 +39,7 @@ from django_mcp.core.components.base import (
     scope_names,
 )
 from django_mcp.core.components.invalid_arguments import InvalidArguments
+from django_mcp.core.components.signature import check_call
 from django_mcp.core.protocol.errors import Json
 from django_mcp.extensions import Component
 from django_mcp.runtime import signing
@@ -58,8 +59,13 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
 MAX_NAME = 200
 DELIVERIES = ("poll", "push", "webhook")
 ONS = ("saved", "created", "deleted")
-METHODS = ("payload", "get_queryset", "matches", "may_receive")
-"""The attributes that the class of an event may define."""
+METHODS: Mapping[str, Sequence[str]] = {
+    "payload": ("instance", "frame"),
+    "get_queryset": ("frame",),
+    "matches": ("instance",),
+    "may_receive": ("instance", "frame"),
+}
+"""The methods that the class of an event may define, and what they are called with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,9 +130,31 @@ class Event(Generic[ValueT]):
             raise self._wrong(f"has on={self.on!r}: there are {', '.join(ONS)}, and None")
         if self.when is not None and self.on != "saved":
             raise self._wrong('has when=…, which is for on="saved"')
+        if self.when is not None:
+            remedy = "let it take the object alone, such as lambda order: order.is_paid"
+            self._check_call(self.when, "when", ("the object alone",), remedy)
+        if self._matches is not None:
+            given = ("the arguments", "the payload", "the Frame")
+            remedy = "let it take (arguments, payload, frame)"
+            self._check_call(self._matches, "matches", given, remedy)
         unknown = {*self._options["delivery"]} - {*DELIVERIES}
         if unknown or not self._options["delivery"]:
             raise self._wrong(f"has the delivery {sorted(unknown)}: there are {DELIVERIES}")
+
+    def _check_call(self, function: Any, name: str, given: Sequence[str], remedy: str) -> None:
+        """Raise ConfigurationError for a function that cannot be called as it will be."""
+        what = f"{name} of the event {self.name!r} at {self.source}"
+        check_call(function, what, *given, remedy=remedy, must_be_sync=True)
+
+    def _check_methods(self, declared: Any) -> None:
+        """Raise ConfigurationError for a class, or methods, that cannot be called."""
+        remedy = "leave its parameters out, as each subscription makes an instance"
+        self._check_call(declared, f"The class {declared.__qualname__}", (), remedy)
+        for name, given in METHODS.items():
+            if getattr(declared, name, None) is not None:
+                # A bound method, without running __init__ of the author.
+                method = getattr(declared.__new__(declared), name)
+                self._check_call(method, name, given, f"write {name}(self, {', '.join(given)})")
 
     def __call__(self, declared: type) -> Event[ValueT]:
         """Complete the event with a class, as its decorator."""
@@ -135,11 +163,10 @@ class Event(Generic[ValueT]):
         names = {name for name, value in vars(declared).items() if inspect.isfunction(value)}
         unknown = {name for name in names if not name.startswith("_")} - {*METHODS}
         if unknown:
-            raise self._wrong(f"has {', '.join(sorted(unknown))}: a class has {METHODS}")
+            raise self._wrong(f"has {', '.join(sorted(unknown))}: a class has {(*METHODS,)}")
         if not hasattr(declared, "payload"):
             raise self._wrong("has a class without payload(self, instance, frame)")
-        if any(inspect.iscoroutinefunction(getattr(declared, name)) for name in names):
-            raise self._wrong("has an async method: write plain functions, which run on a thread")
+        self._check_methods(declared)
         if self.model is None:
             raise self._wrong("has a class: give its model=…, or payload=… instead of a class")
         if self.on == "deleted" and not hasattr(declared, "may_receive"):

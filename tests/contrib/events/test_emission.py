@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -291,6 +292,64 @@ def test_mistake_in_a_declaration_is_named(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         declare(**options)(type("Saved", (), members))
+
+
+def misses_frame(self: Any, instance: Any) -> TicketData | None:
+    return None
+
+
+def takes_nothing(self: Any) -> Any:
+    return None
+
+
+def needs_name(self: Any, name: str) -> None:
+    return None
+
+
+async def ais_paid(ticket: Any) -> bool:
+    return False
+
+
+def of_desk(arguments: Any, data: Any) -> bool:
+    return True
+
+
+async def aof_desk(arguments: Any, data: Any, frame: Frame) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("options", "members", "message"),
+    [
+        ({"when": lambda: True}, {}, "when of .*'ticket.saved'.* is called with the object alone"),
+        ({"when": needs_name}, {}, "when of .* let it take the object"),
+        ({"when": ais_paid}, {}, "when of .* is async: write def"),
+        ({"when": "is_paid"}, {}, "when of .* is 'is_paid', which is no function"),
+        ({}, {"payload": misses_frame}, r"payload of .* write payload\(self, instance, frame\)"),
+        ({}, {"get_queryset": takes_nothing}, r"write get_queryset\(self, frame\)"),
+        ({}, {"matches": payload}, r"write matches\(self, instance\)"),
+        ({}, {"may_receive": misses_frame}, r"write may_receive\(self, instance, frame\)"),
+        ({}, {"may_receive": staticmethod(payload)}, r"write may_receive\(self"),
+        ({}, {"__init__": needs_name}, "The class Saved of .*: leave its parameters out"),
+    ],
+)
+def test_function_that_cannot_be_called_is_named(
+    options: dict[str, Any], members: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        declare(**options)(type("Saved", (), {"payload": payload, **members}))
+
+
+def test_methods_partials_and_builtins_are_called_as_functions() -> None:
+    members = {"payload": payload, "may_receive": staticmethod(partial(payload, None))}
+    for when in (bool, partial(needs_name, None), Note.model_validate):
+        assert declare(when=when)(type("Saved", (), members)).is_complete
+
+
+@pytest.mark.parametrize("matches", [of_desk, aof_desk, "desk"])
+def test_matches_of_a_payload_that_cannot_be_called_is_named(matches: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"matches of the event 'note.added'"):
+        event("note.added", payload=Note, matches=matches)
 
 
 def test_name_and_form_are_checked(server: Server) -> None:
