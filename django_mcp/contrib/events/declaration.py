@@ -28,6 +28,7 @@ from typing import (
 )
 
 from django.db import router
+from django.db.models import Model
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from django_mcp import ConfigurationError, Frame, InvalidParams, Server
@@ -126,6 +127,11 @@ class Event(Generic[ValueT]):
         return f"{self._module}:{self._line}"
 
     def _check(self) -> None:
+        if self.model is not None and not _is_model(self.model):
+            raise self._wrong(
+                f"has the model {self.model!r}: give a class of Django's models. Where its module "
+                "cannot be imported, django.apps.apps.get_model() returns it"
+            )
         if self.on is not None and self.on not in ONS:
             raise self._wrong(f"has on={self.on!r}: there are {', '.join(ONS)}, and None")
         if self.when is not None and self.on != "saved":
@@ -378,6 +384,10 @@ def _has_values(instance: Any, wanted: Mapping[str, Any]) -> bool:
         if getattr(instance, getattr(field, "attname", name)) != value:
             return False
     return True
+
+
+def _is_model(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Model)
 
 
 def _without_none(hint: Any) -> Any:

@@ -23,7 +23,6 @@ from django.db.models.signals import post_delete, post_save, pre_delete, pre_sav
 
 from django_mcp.contrib.events import interest
 from django_mcp.contrib.events.declaration import Event
-from django_mcp.core.components.base import ConfigurationError
 from django_mcp.pubsub.model_changes import family
 
 UID = "django_mcp.events"
@@ -36,13 +35,7 @@ _observed: dict[type[models.Model], list[Event]] = {}
 
 def observe(event: Event) -> None:
     """Emit an event when objects of its model change."""
-    model = event.model
-    if not (isinstance(model, type) and issubclass(model, models.Model)):
-        raise ConfigurationError(
-            f"The model of the event {event.name!r} at {event.source} is {model!r}: give a class "
-            "of Django's models"
-        )
-    for sender in family(model):
+    for sender in family(event.model):
         post_save.connect(_saved, sender=sender, dispatch_uid=UID)
         post_delete.connect(_deleted, sender=sender, dispatch_uid=UID)
         if event.on == "deleted":

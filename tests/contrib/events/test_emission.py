@@ -352,6 +352,12 @@ def test_matches_of_a_payload_that_cannot_be_called_is_named(matches: Any) -> No
         event("note.added", payload=Note, matches=matches)
 
 
+@pytest.mark.parametrize("model", ["helpdesk.Ticket", Note, Ticket.objects])
+def test_model_that_is_no_class_of_a_model_is_named(model: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"give a class of Django's models.*get_model"):
+        event("ticket.saved", model=model)
+
+
 def test_name_and_form_are_checked(server: Server) -> None:
     with pytest.raises(ConfigurationError, match="needs a name"):
         event("order paid", payload=Note)
