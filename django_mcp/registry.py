@@ -29,7 +29,7 @@ from django_mcp.core.components.declaration import ViewPermission
 from django_mcp.core.protocol.revisions import NEWEST, Revision
 from django_mcp.core.server.extensions import INSTALLED
 from django_mcp.core.server.options import ServerOptions
-from django_mcp.core.server.server import Server, created
+from django_mcp.core.server.server import Server, checked_server, created
 from django_mcp.runtime.signing import DjangoSigner
 
 default = Server("mcp")
@@ -204,6 +204,14 @@ def find(name: str) -> Server | None:
 def servers() -> tuple[Server, ...]:
     """Return every server, the default one first."""
     return tuple(registered.servers.values())
+
+
+def server_or_default(server: Any, where: str) -> Server:
+    """Return ``server``, or the default one for None; raises ConfigurationError for others.
+
+    ``where`` names the declaration in the message.
+    """
+    return default if server is None else checked_server(server, where)
 
 
 def mountable() -> tuple[Server, ...]:

@@ -6,9 +6,22 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from django import forms
+from pydantic import BaseModel
 
 from django_mcp import registry
+from django_mcp.contrib.events import event
+from django_mcp.contrib.skills import skill
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.server.server import Server
+from django_mcp.forms import form_tool
+from django_mcp.modeladmin import admin_tools
+from django_mcp.openapi import openapi_tools
+from django_mcp.rest import rest_tool, rest_tools
+from django_mcp.toolsets import ModelToolset
+from django_mcp.ui import form_view
+from example_site.helpdesk.models import Comment
+from tests.rest.api import Report, TicketViewSet
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +116,46 @@ def test_object_with_any_attribute_is_no_registrant(default: Server) -> None:
 
     registry.register_module(module(anything=Anything(), text="greet", nothing=None))
     assert tools(default) == []
+
+
+NAME: Any = "shop"
+
+
+class CommentForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = Comment
+        fields = ("text",)
+
+
+class Comments(ModelToolset):
+    model = Comment
+    fields = ("id", "text")
+    server = NAME
+
+
+class Added(BaseModel):
+    text: str
+
+
+DOCUMENT = {"openapi": "3.1.0", "info": {}, "paths": {}}
+
+
+@pytest.mark.parametrize(
+    ("declare", "name"),
+    [
+        (lambda: form_tool(CommentForm, server=NAME), r"form_tool\(CommentForm\)"),
+        (lambda: form_view(CommentForm, server=NAME), r"form_view\(CommentForm\)"),
+        (lambda: rest_tools(TicketViewSet, server=NAME), "rest_tools"),
+        (lambda: rest_tool(Report, server=NAME), r"rest_tool\(Report\)"),
+        (lambda: openapi_tools(DOCUMENT, server=NAME), "openapi_tools"),
+        (lambda: admin_tools(server=NAME), "admin_tools"),
+        (lambda: registry.register(Comments), "Comments"),
+        (lambda: event("comment.added", payload=Added, server=NAME), "the event 'comment.added'"),
+        (lambda: skill("refunds", server=NAME), "the skill 'refunds'"),
+        (lambda: skill("refunds", server=[NAME]), "the skill 'refunds'"),
+    ],
+)
+def test_name_in_place_of_a_server_is_refused_with_a_remedy(declare: Any, name: str) -> None:
+    message = f"The server of {name} is 'shop': give the Server itself"
+    with pytest.raises(ConfigurationError, match=message):
+        declare()

@@ -49,6 +49,7 @@ def form_tool(
     Raises ConfigurationError for a form that cannot be a tool.
     """
     check_form(form_class, on_valid)
+    target = registry.server_or_default(server, f"form_tool({form_class.__qualname__})")
     runner = FormRunner(form_class, on_valid or save, form_kwargs or no_kwargs)
     declared: Any = {
         "name": default_name(form_class),
@@ -60,7 +61,7 @@ def form_tool(
     component = tool_component(runner.run, **{**declared, **options})
     find_line = partial(line_of, form_class)
     component = replace(component, module=form_class.__module__, find_line=find_line)
-    (registry.default if server is None else server).components.add(component)
+    target.components.add(component)
 
 
 class InvalidForm(ToolError):

@@ -77,7 +77,7 @@ def admin_tools(
         if name not in names:
             remedy = texts.did_you_mean(name, names, f"write one of {', '.join(names)}")
             raise ConfigurationError(f"options has {name!r}, which is none of the tools: {remedy}")
-    server = registry.default if server is None else server
+    server = registry.server_or_default(server, "admin_tools")
     declaration = _Declaration(models, prefix, own, shared)
     of_one_model = [name for name in names if one_set_per_model and name in OF_ONE_MODEL]
     for name in names:

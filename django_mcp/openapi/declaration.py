@@ -72,7 +72,7 @@ def openapi_tools(
         is_one_tool_per_group=one_tool_per_view,
     )
     declared.check()
-    batches.defer(registry.default if server is None else server, [declared])
+    batches.defer(registry.server_or_default(server, "openapi_tools"), [declared])
 
 
 def operations_of(target: Any) -> Callable[[Any, Calling], Iterator[Candidate]]:

@@ -86,7 +86,7 @@ def _declare(
     declared: dict[str, Any],
 ) -> None:
     check_forced_user()
-    server = registry.default if server is None else server
+    server = registry.server_or_default(server, "rest_tools")
     declared["is_one_tool_per_view"] = declared.pop("one_tool_per_view")
     if has_urls(target):
         names = {name: chosen[name] for name in ("prefix", "include", "exclude")}
@@ -211,4 +211,5 @@ def rest_tool(
         options=given,
         choices=_choices(version, kwargs, how),
     )
-    batches.defer(registry.default if server is None else server, [declared])
+    target = registry.server_or_default(server, f"rest_tool({view_class.__qualname__})")
+    batches.defer(target, [declared])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Model, QuerySet
 
 from django_mcp.core.components.base import Component, ConfigurationError, Problems, check_names
+from django_mcp.core.server.server import checked_server
 from django_mcp.toolsets import access, components
 from django_mcp.toolsets.base import BaseToolset
 
@@ -44,6 +45,7 @@ class ModelToolset(BaseToolset):
             raise ConfigurationError(
                 f"{type(self).__qualname__}.model is {self.model!r}: give a model"
             )
+        checked_server(server, type(self).__qualname__)
         problems = Problems()
         built: list[Component] = []
         with problems.noted():

@@ -63,6 +63,7 @@ def form_view(
     for forms with files.
     """
     form_tools.check_form(form_class, on_valid)
+    target = registry.server_or_default(server, f"form_view({form_class.__qualname__})")
     check_fields(form_class)
     name = form_tools.default_name(form_class)
     given: dict[str, Any] = dict(options)
@@ -79,7 +80,6 @@ def form_view(
     runner = FormRunner(form_class, save, form_kwargs or form_tools.no_kwargs)
     tools = _FormTools(runner, view, fragment, f"submit_{own.removesuffix('_form')}")
     module = form_class.__module__
-    target = registry.default if server is None else server
     for component in tools.components(form_class, own, given):
         find_line = partial(line_of, form_class)
         target.components.add(replace(component, module=module, find_line=find_line))

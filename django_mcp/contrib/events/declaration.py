@@ -42,6 +42,7 @@ from django_mcp.core.components.base import (
 from django_mcp.core.components.invalid_arguments import InvalidArguments
 from django_mcp.core.components.signature import check_call
 from django_mcp.core.protocol.errors import Json
+from django_mcp.core.server.server import checked_server
 from django_mcp.extensions import Component
 from django_mcp.runtime import signing
 
@@ -106,6 +107,8 @@ class Event(Generic[ValueT]):
         self.on: On | None = options["on"]
         self.when: Callable[[Any], bool] | None = options["when"]
         self.server: Server | None = options["server"]
+        if self.server is not None:
+            checked_server(self.server, f"the event {name!r}")
         self._options = options
         self._class: type | None = None
         self._matches: Callable[..., bool] | None = options["matches"]

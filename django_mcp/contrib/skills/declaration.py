@@ -31,6 +31,7 @@ from django_mcp.core.components.responses import ResourceResponse
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol.texts import similar
 from django_mcp.core.server.components import Expected
+from django_mcp.core.server.server import checked_server
 from django_mcp.extensions import find_component
 
 MARKDOWN = "text/markdown"
@@ -81,7 +82,10 @@ class Skills:
         if not paths:
             raise ConfigurationError('skill() names no skill: write skill("refunds", …)')
         _check_options(paths[0], options)
-        servers = (server,) if isinstance(server, Server) else tuple(server or ())
+        is_list = isinstance(server, Iterable) and not isinstance(server, str)
+        given: Any = server if is_list or server is None else [server]
+        where = f"the skill {paths[0]!r}"
+        servers = tuple(checked_server(each, where) for each in given or ())
         declaration = Declaration(servers=servers, is_prompt=is_prompt, options=options)
         for path in paths:
             _check_path(path)

@@ -472,6 +472,16 @@ def server_of(frame: Frame) -> Server:
     return server
 
 
+def checked_server(value: Any, where: str) -> Server:
+    """Return a Server; raises ConfigurationError for anything else, such as its name."""
+    if isinstance(value, Server):
+        return value
+    raise ConfigurationError(
+        f"The server of {where} is {value!r}: give the Server itself, such as server=shop, where "
+        'shop = Server("shop")'
+    )
+
+
 def _group_scopes(
     name: str, scopes: Mapping[str, str | Iterable[str]] | None
 ) -> Mapping[str, frozenset[str]] | None:
