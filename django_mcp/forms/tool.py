@@ -18,6 +18,7 @@ from django.utils.datastructures import MultiValueDict
 from django_mcp import registry
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.declaration import line_of, snake_case
+from django_mcp.core.components.signature import check_call
 from django_mcp.core.components.tool import ToolOptions, tool_component
 from django_mcp.core.frame.frame import Frame
 from django_mcp.core.protocol.errors import ToolError
@@ -48,7 +49,7 @@ def form_tool(
     each field. Other options are those of ``tool``: the name is that of the class without ``Form``.
     Raises ConfigurationError for a form that cannot be a tool.
     """
-    check_form(form_class, on_valid)
+    check_form(form_class, on_valid, form_kwargs)
     target = registry.server_or_default(server, f"form_tool({form_class.__qualname__})")
     runner = FormRunner(form_class, on_valid or save, form_kwargs or no_kwargs)
     declared: Any = {
@@ -128,8 +129,8 @@ class FormRunner:
             return self._on_valid(form, frame)
 
 
-def check_form(form_class: Any, on_valid: OnValid | None) -> None:
-    """Raise ConfigurationError unless it is a form class that can be processed."""
+def check_form(form_class: Any, on_valid: Any, form_kwargs: Any) -> None:
+    """Raise ConfigurationError unless it is a form class that can be processed, by functions."""
     if not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
         raise ConfigurationError(f"{form_class!r} is no form class: give a forms.Form or ModelForm")
     if on_valid is None and not issubclass(form_class, forms.BaseModelForm):
@@ -137,6 +138,15 @@ def check_form(form_class: Any, on_valid: OnValid | None) -> None:
             f"{form_class.__qualname__} is no ModelForm: give on_valid, a function of the valid "
             "form and the Frame"
         )
+    of_form = f"of the form {form_class.__qualname__}"
+    if on_valid is not None:
+        remedy = "let it take (form, frame), and return the result"
+        given = ("the valid form", "the Frame")
+        check_call(on_valid, f"on_valid {of_form}", *given, remedy=remedy, must_be_sync=True)
+    if form_kwargs is not None:
+        remedy = "let it take the Frame, and return a dict, such as lambda frame: {…}"
+        what = f"form_kwargs {of_form}"
+        check_call(form_kwargs, what, "the Frame alone", remedy=remedy, must_be_sync=True)
 
 
 def input_schema(form_class: Any, *, has_kwargs: bool) -> dict[str, Any]:

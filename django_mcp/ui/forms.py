@@ -62,7 +62,7 @@ def form_view(
     ``on_valid`` and ``form_kwargs`` are those of ``form_tool``. Raises ConfigurationError, such as
     for forms with files.
     """
-    form_tools.check_form(form_class, on_valid)
+    form_tools.check_form(form_class, on_valid, form_kwargs)
     target = registry.server_or_default(server, f"form_view({form_class.__qualname__})")
     check_fields(form_class)
     name = form_tools.default_name(form_class)

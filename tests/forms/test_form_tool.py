@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
+from asgiref.sync import async_to_sync
 from django import forms
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -19,6 +21,7 @@ from django_mcp.forms.fields import field_argument
 from django_mcp.runtime.django_types.field_types import MAX_CHOICES, key_schema
 from django_mcp.runtime.django_types.uploads import MAX_INLINE_BYTES
 from django_mcp.testing import SyncClient
+from django_mcp.ui import form_view
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.forms.every_field import EveryField
 from tests.spec import spec
@@ -303,6 +306,56 @@ class PlainUser(forms.ModelForm):  # type: ignore[type-arg]
 
 class Combined(forms.Form):
     both = forms.MultiValueField(fields=())
+
+
+async def asend(form: Any, frame: Frame) -> None: ...
+
+
+async def akwargs(frame: Frame) -> dict[str, Any]:
+    return {}
+
+
+CALLED_WITH_BOTH = "is called with the valid form and the Frame"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_valid": lambda form: None}, f"on_valid of the form TicketForm {CALLED_WITH_BOTH}"),
+        ({"on_valid": lambda form, frame, user: None}, "let it take (form, frame)"),
+        ({"on_valid": asend}, "is async: write def instead"),
+        ({"on_valid": "send"}, "is 'send', which is no function"),
+        ({"form_kwargs": lambda: {}}, "form_kwargs of the form TicketForm is called with"),
+        ({"form_kwargs": lambda frame, form: {}}, "the Frame alone"),
+        ({"form_kwargs": akwargs}, "is async: write def instead"),
+        ({"form_kwargs": {"initial": {}}}, "let it take the Frame, and return a dict"),
+    ],
+)
+@pytest.mark.parametrize("declare", [form_tool, form_view])
+def test_function_that_cannot_be_called_is_rejected(
+    server: Server, declare: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        declare(TicketForm, server=server, **options)
+    assert message in str(raised.value)
+
+
+class Desk:
+    def __call__(self, form: Any, frame: Frame) -> str:
+        return "sent"
+
+    def send(self, to: str, form: Any, frame: Frame) -> str:
+        return to
+
+    def kwargs(self, frame: Frame) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    "on_valid", [Desk(), partial(Desk().send, "sent"), async_to_sync(asend), print]
+)
+def test_objects_methods_and_partials_process_a_form(server: Server, on_valid: Any) -> None:
+    form_tool(TicketForm, server=server, on_valid=on_valid, form_kwargs=Desk().kwargs)
 
 
 @pytest.mark.parametrize(
