@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Model, QuerySet
 
 from django_mcp.core.components.base import Component, ConfigurationError, Problems, check_names
+from django_mcp.core.components.signature import check_call
 from django_mcp.core.server.server import checked_server
 from django_mcp.toolsets import access, components
 from django_mcp.toolsets.base import BaseToolset
@@ -50,12 +52,28 @@ class ModelToolset(BaseToolset):
         built: list[Component] = []
         with problems.noted():
             self._check_names()
+        for name, given in METHODS.items():
+            with problems.noted():
+                self._check_method(name, given)
         with problems.noted():
             built += components.build(self)
         problems.raise_all()
         for component in built:
             server.components.add(component)
         access.add(server, self)
+
+    def _check_method(self, name: str, given: Sequence[str]) -> None:
+        """Raise ConfigurationError for a method that cannot be called as it will be."""
+        takes_kwargs = name == "get_form"
+        parameters = ", ".join(["self", *given, *(["**kwargs"] if takes_kwargs else [])])
+        check_call(
+            getattr(self, name),
+            f"{type(self).__qualname__}.{name}",
+            *given,
+            keywords=("data", "instance") if takes_kwargs else (),
+            remedy=f"let its parameters be ({parameters})",
+            must_be_sync=True,
+        )
 
     def _check_names(self) -> None:
         """Raise ConfigurationError for names that would limit nothing, as if they were hooks."""
@@ -72,6 +90,16 @@ class ModelToolset(BaseToolset):
         )
 
 
+METHODS: Mapping[str, Sequence[str]] = {
+    "get_queryset": ("frame",),
+    "has_object_permission": ("frame", "obj", "operation"),
+    "get_form": ("frame", "form_class"),
+    "perform_create": ("frame", "form"),
+    "perform_update": ("frame", "form"),
+    "perform_delete": ("frame", "instance"),
+    "get_related_queryset": ("frame", "model"),
+}
+"""The methods that a toolset may override, and what they are called with."""
 ELSEWHERE = {
     "queryset": "a method 'get_queryset'",
     "permission_classes": "'permissions'",

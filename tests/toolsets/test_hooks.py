@@ -119,6 +119,45 @@ def test_perform_delete_that_deletes_needs_the_permission_for_what_goes_along(de
     assert desk.models.Ticket.objects.filter(number=1).exists()
 
 
+async def anyone(self: Any, frame: Any, obj: Any, operation: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "problem"),
+    [
+        ("get_queryset", lambda self: None, "is called with frame (too many positional"),
+        (
+            "get_queryset",
+            None,
+            "is None, which is no function: let its",
+        ),
+        ("has_object_permission", lambda self, frame, obj: True, "(self, frame, obj, operation)"),
+        ("has_object_permission", anyone, "is async: write def instead of async def"),
+        ("get_form", lambda self, frame, form_class: None, "(self, frame, form_class, **kwargs)"),
+        ("perform_create", lambda self, form: None, "parameters be (self, frame, form)"),
+        ("perform_update", lambda self, form: None, "parameters be (self, frame, form)"),
+        ("perform_delete", lambda self, row: None, "(self, frame, instance)"),
+        ("get_related_queryset", lambda self, frame: None, "(self, frame, model)"),
+    ],
+)
+def test_method_that_cannot_be_called_is_an_error_with_its_parameters(
+    desk: Desk, name: str, method: Any, problem: str
+) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        desk.serve(tickets(desk.models, **{name: method}))
+    assert f"Tickets.{name} " in str(raised.value)
+    assert problem in str(raised.value)
+
+
+def test_methods_may_be_static_and_name_the_keywords_of_a_form(desk: Desk) -> None:
+    def get_form(self: Any, who: Any, form_class: Any, data: Any, *, instance: Any) -> Any:
+        return form_class(data=data, instance=instance)
+
+    get_queryset = staticmethod(lambda frame: desk.models.Ticket.objects.all())
+    desk.serve(tickets(desk.models, get_form=get_form, get_queryset=get_queryset))
+
+
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [

@@ -224,13 +224,18 @@ def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_call(
-    function: Any, what: str, *given: str, remedy: str, must_be_sync: bool = False
+    function: Any,
+    what: str,
+    *given: str,
+    keywords: Collection[str] = (),
+    remedy: str,
+    must_be_sync: bool = False,
 ) -> inspect.Signature | None:
     """Return the signature of ``function``, or None for a builtin without one.
 
-    Raises ConfigurationError for what cannot be called with the values that ``given`` describes.
-    ``what`` begins the message, and ``remedy`` ends it. With ``must_be_sync``, an async function is
-    refused as well: its caller does not await it, and a coroutine is true.
+    Raises ConfigurationError for what cannot be called with the values that ``given`` describes,
+    and ``keywords``. ``what`` begins the message, and ``remedy`` ends it. With ``must_be_sync``, an
+    async function is refused as well: its caller does not await it, and a coroutine is true.
     """
     if not callable(function):
         raise ConfigurationError(f"{what} is {function!r}, which is no function: {remedy}")
@@ -241,7 +246,7 @@ def check_call(
     except (TypeError, ValueError):  # Of a builtin.
         return None
     try:
-        parameters.bind(*given)
+        parameters.bind(*given, **dict.fromkeys(keywords))
     except TypeError as error:
         called = f"is called with {' and '.join(given)}" if given else "takes arguments"
         raise ConfigurationError(f"{what} {called} ({error}): {remedy}") from None
