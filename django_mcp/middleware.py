@@ -17,6 +17,7 @@ from django.core.cache import caches
 from django.utils import timezone
 
 from django_mcp.core.components.base import ConfigurationError, listed
+from django_mcp.core.components.signature import check_call
 from django_mcp.core.dispatch import visibility
 from django_mcp.core.frame.transport import caller_key
 from django_mcp.core.protocol.errors import McpError, ToolError
@@ -66,8 +67,10 @@ class RateLimit:
         key: Callable[[Frame], str] | None = None,
         cache: str = "default",
     ) -> None:
-        if calls < 1:
-            raise ConfigurationError(f"calls of RateLimit is {calls!r}: write 1 or more")
+        if not isinstance(calls, int) or calls < 1:
+            raise ConfigurationError(
+                f"calls of RateLimit is {calls!r}: write 1 or more, such as RateLimit(5, per=60)"
+            )
         if per != "day" and not (isinstance(per, int | float) and per > 0):
             raise ConfigurationError(
                 f'per of RateLimit is {per!r}: write a number of seconds, or "day"'
@@ -77,6 +80,9 @@ class RateLimit:
             raise ConfigurationError(
                 f"by of RateLimit is {by!r}: write some of {', '.join(IDENTITIES)}"
             )
+        if key is not None:
+            remedy = "let it take the Frame, and return a string"
+            check_call(key, "key of RateLimit", "the Frame", remedy=remedy, must_be_sync=True)
         self.calls = calls
         self.per = per
         self.by = words

@@ -245,10 +245,19 @@ def test_anonymous_callers_are_distinguished_by_ip_address() -> None:
     assert len({caller_of(frame) for frame in (here, there, known, beside)}) == 4
 
 
+async def account(frame: Frame) -> str:
+    return "1"
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"calls": 0}, "calls of RateLimit is 0: write 1 or more"),
+        ({"calls": "5/min"}, r"calls of RateLimit is '5/min': .* RateLimit\(5, per=60\)"),
+        ({"calls": None}, "calls of RateLimit is None: write 1 or more"),
+        ({"calls": 1, "key": lambda: "all"}, "key of RateLimit is called with the Frame"),
+        ({"calls": 1, "key": "user"}, "key of RateLimit is 'user', which is no function"),
+        ({"calls": 1, "key": account}, "key of RateLimit is async: write def"),
         ({"calls": 1, "per": 0}, "per of RateLimit is 0"),
         ({"calls": 1, "per": "week"}, "per of RateLimit is 'week'"),
         ({"calls": 1, "by": "ip"}, "by of RateLimit is 'ip': write some of caller, user"),
