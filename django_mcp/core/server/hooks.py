@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.core.components.signature import is_async
+from django_mcp.core.components.signature import check_call
 from django_mcp.core.protocol.texts import similar
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ class Hooks:
             )
         if name == "around_call":
             _check_context_manager(function)
-        if name == "handle_error" and is_async(function):
-            raise ConfigurationError(
-                "handle_error is called on the thread that found the failure: write def, not "
-                "async def"
-            )
+        _, *given = inspect.signature(getattr(Hooks, name)).parameters
+        remedy = f"let its parameters be ({', '.join(given)})"
+        # It is called on the thread that found the failure.
+        must_be_sync = name == "handle_error"
+        check_call(function, f"The hook {name}", *given, remedy=remedy, must_be_sync=must_be_sync)
         self._hooked.add(name)
         self.plans = {}
         setattr(self, name, function)  # The attribute of the instance hides the method.

@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -47,6 +48,32 @@ class TestHookRegistration:
             class Shop(Server):
                 def handle_tool_call(self, name: str, arguments: Any, frame: Frame) -> str:
                     return name
+
+    @pytest.mark.parametrize(
+        ("name", "wrong", "parameters"),
+        [
+            ("start", lambda server: None, r"\(\)"),
+            ("stop", lambda server: None, r"\(\)"),
+            ("on_initialize", lambda frame: None, r"\(client_info, capabilities, frame\)"),
+            ("init", lambda frame: None, r"\(client_info, frame\)"),
+            ("around_call", nullcontext(), r"\(frame\)"),
+            ("around_call", lambda: nullcontext(), r"\(frame\)"),
+            ("around_call", type("ChangeLog", (), {}), r"\(frame\)"),
+            ("handle_tool_call", lambda name, arguments: None, r"\(name, arguments, frame\)"),
+            ("handle_resource_read", lambda uri: None, r"\(uri, frame\)"),
+            ("handle_completion", lambda ref, argument: None, r"\(ref, argument, frame\)"),
+            ("handle_notification", lambda method, frame: None, r"\(method, params, frame\)"),
+            ("handle_error", lambda error: None, r"\(message, error\)"),
+        ],
+    )
+    def test_hook_with_other_parameters_is_rejected_with_those_of_its_call(
+        self, name: str, wrong: Any, parameters: str
+    ) -> None:
+        wrong.__name__ = name
+        server = Server("shop")
+        with pytest.raises(ConfigurationError, match=f"The hook {name} .*be {parameters}"):
+            server.hook(wrong)
+        assert not server.has_hook(name)
 
     async def test_hook_is_defined_by_decorator(self) -> None:
         server = Server("shop")

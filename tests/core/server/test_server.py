@@ -91,7 +91,7 @@ def test_invalid_option_is_refused_with_a_remedy(options: dict[str, Any], remedy
 def test_hook_that_is_called_on_any_thread_is_not_async() -> None:
     async def handle_error(message: str, error: BaseException | None) -> None: ...
 
-    with pytest.raises(ConfigurationError, match="write def, not async def"):
+    with pytest.raises(ConfigurationError, match="handle_error is async: write def"):
         Server("shop").hook(handle_error)
 
 
