@@ -99,7 +99,7 @@ def read_arguments(text: str) -> dict[str, Any]:
     """Return the arguments of a tool; raises CommandError."""
     try:
         arguments = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandError(f"The arguments are not JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise CommandError('The arguments are an object, such as \'{"text": "printer"}\'')

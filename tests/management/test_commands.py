@@ -294,6 +294,7 @@ def test_mcp_call_raises_command_error_for_invalid_arguments(
     ("name", "arguments", "options", "message"),
     [
         ("work", "{", {}, "The arguments are not JSON"),
+        pytest.param("work", "[" * 100_000, {}, "The arguments are not JSON", id="deep"),
         ("work", "[]", {}, "The arguments are an object"),
         ("nothing", "{}", {}, "has no tool and no prompt 'nothing': see mcp_show"),
         ("wrok", "{}", {}, "has no tool and no prompt 'wrok': did you mean 'work'?"),

@@ -243,6 +243,12 @@ def test_invalid_url_raises_command_error(url: str) -> None:
         call_command("mcp_doctor", url)
 
 
+@pytest.mark.parametrize("timeout", ["nan", "inf", "0"])
+def test_invalid_timeout_raises_command_error(timeout: str) -> None:
+    with pytest.raises(CommandError, match="--timeout must be a number of seconds"):
+        call_command("mcp_doctor", "http://127.0.0.1:9/mcp", "--timeout", timeout)
+
+
 def test_example_site_has_no_failures(capsys: pytest.CaptureFixture[str]) -> None:
     with running_site() as site:
         call_command("mcp_doctor", site.url("/mcp"))

@@ -13,6 +13,9 @@ from django_mcp.management.discovery import CLIENTS
 from django_mcp.management.examination import Http, by_clients, has_failed, heading, of_project
 from django_mcp.management.findings.base import Finding
 
+MAX_TIMEOUT = 3_600.0
+"""Seconds: a thread cannot wait for any number of them."""
+
 
 class Command(BaseCommand):
     help = "Says which MCP clients can connect to a running server and log in, and what to mend."
@@ -27,6 +30,8 @@ class Command(BaseCommand):
         parser.add_argument("--timeout", type=float, default=10.0, help="seconds for each request")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if not 0 < options["timeout"] <= MAX_TIMEOUT:
+            raise CommandError(f"--timeout must be a number of seconds up to {MAX_TIMEOUT:g}")
         given = options["url"] or calls.url_of(calls.get_server(options["server"]))
         url = calls.checked_url(given)
         show = self.stdout.write if options["verbosity"] > 1 else lambda _: None

@@ -136,6 +136,15 @@ def test_command_explains_what_it_does_not_find(registered: Server, noted: Event
         run("emit", "note.aded", "{}")
     with pytest.raises(CommandError, match="no payload|not a payload"):
         run("emit", "note.added", "{}")
+    with pytest.raises(CommandError, match="not a payload"):
+        run("emit", "note.added", "[" * 100_000)
+
+
+def test_command_explains_an_id_that_cannot_be_sent(registered: Server, noted: Event) -> None:
+    interest.begin("desk", noted.name)
+    with pytest.raises(CommandError, match="printable characters of ASCII"):
+        run("emit", "note.added", '{"desk": "a"}', "--id", "n\n1")
+    assert not Occurrence.objects.exists()
 
 
 def test_assertion_counts_what_a_block_emits(

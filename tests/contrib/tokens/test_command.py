@@ -68,6 +68,7 @@ def test_lifetime_of_0_days_is_no_limit() -> None:
         (["revoke"], "Name the ids of tokens"),
         (["revoke", "1", "--user", "ann"], "Name the ids of tokens"),
         (["revoke", "99"], "There is no token 99."),
+        (["revoke", f"{2**63}"], f"There is no token {2**63}."),
     ],
 )
 def test_mistake_is_named(arguments: list[str], message: str) -> None:

@@ -86,7 +86,11 @@ class Command(BaseCommand):
 
     def _emit(self, event: str, value: str, id: str | None, server: str | None, **_: Any) -> None:
         component = find(event, server)
-        emitted = component.event.emit(_value(component, value), id=id)
+        payload = _value(component, value)
+        try:
+            emitted = component.event.emit(payload, id=id)
+        except ValueError as error:  # An id that cannot be sent.
+            raise CommandError(str(error)) from error
         if emitted is None:
             self.stdout.write("Nobody listens: nothing was written.")
         else:
@@ -103,7 +107,7 @@ def _value(component: EventComponent, value: str) -> Any:
     try:
         payload = json.loads(value)
         component.event.dump(payload)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandError(f"This is not a payload of {component.name}: {error}") from error
     return payload
 

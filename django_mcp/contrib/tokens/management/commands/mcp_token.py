@@ -21,6 +21,7 @@ from django_mcp.contrib.tokens.forms import (
     known_servers,
 )
 from django_mcp.contrib.tokens.models import MAX_NAME_LENGTH, PersonalAccessToken
+from django_mcp.core.protocol.limits import MAX_INTEGER
 
 MAX_DAYS = 36_500
 
@@ -129,7 +130,8 @@ class Command(BaseCommand):
         if user is not None:
             tokens = tokens.filter(owner=find_user(user))
         else:
-            tokens = tokens.filter(pk__in=ids)
+            # Some databases raise an error for a larger number.
+            tokens = tokens.filter(pk__in=[id for id in ids if abs(id) < MAX_INTEGER])
             unknown = sorted({*ids} - {*tokens.values_list("pk", flat=True)})
             if unknown:
                 raise CommandError(f"There is no token {', '.join(map(str, unknown))}.")
