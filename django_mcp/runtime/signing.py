@@ -41,7 +41,8 @@ class DjangoSigner:
     def sign(self, bound_to: str, text: str, /) -> str:
         nonce = token_bytes(NONCE)
         now = TIME.pack(int(time.time() * 1000))
-        encrypted = _cipher(_secrets()[0], bound_to).encrypt(nonce, now + text.encode(), None)
+        cipher = _cipher(_secrets()[0], _digest(bound_to))
+        encrypted = cipher.encrypt(nonce, now + text.encode(), None)
         return _encode(nonce + encrypted)
 
     def unsign(self, bound_to: str, signed: str, /, max_age: float | None = None) -> str | None:
@@ -53,8 +54,9 @@ class DjangoSigner:
         # Base64 has several spellings of the same bytes: a state of single use has one only.
         if _encode(data) != signed or len(data) <= NONCE:
             return None
+        digest = _digest(bound_to)
         for secret in _secrets():
-            text = _decrypted(_cipher(secret, bound_to), data)
+            text = _decrypted(_cipher(secret, digest), data)
             if text is None:
                 continue
             age = time.time() - TIME.unpack_from(text)[0] / 1000
@@ -65,14 +67,19 @@ class DjangoSigner:
 # cryptography is imported at the first use: it takes 9 MB, and most processes sign nothing.
 
 
+def _digest(bound_to: str) -> bytes:
+    """What the cache of ciphers keeps of a text: that may have the arguments of a large call."""
+    return sha256(bound_to.encode()).digest()
+
+
 @lru_cache(maxsize=256)
-def _cipher(secret: bytes, bound_to: str) -> AESGCM:
+def _cipher(secret: bytes, digest: bytes) -> AESGCM:
     """Return the cipher of a key: its derivation takes longer than the encryption."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    info = b"django_mcp" + sha256(bound_to.encode()).digest()
+    info = b"django_mcp" + digest
     return AESGCM(HKDF(SHA256(), length=32, salt=None, info=info).derive(secret))
 
 

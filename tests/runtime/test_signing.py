@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
+from collections.abc import Callable
+from random import random
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -103,6 +108,40 @@ def test_server_binds_to_itself_the_purpose_and_the_principal(
     assert same.unsign("purpose", "test:1", signed, "a", None) == "text"
     assert other.unsign(purpose, principal, signed, *bound_to) is None
     assert books.unsign("purpose", "test:1", signed, "a", None) is None
+
+
+def test_order_of_names_is_not_bound() -> None:
+    server = registry.configure(Server("shop"))
+    signed = server.sign("purpose", "", "text", {"a": [{"b": 1, "c": ({"d": 2, "e": 3},)}], "f": 4})
+
+    same = {"f": 4, "a": [{"c": [{"e": 3, "d": 2}], "b": 1}]}
+    assert server.unsign("purpose", "", signed, same) == "text"
+    assert server.unsign("purpose", "", signed, {**same, "f": 5}) is None
+
+
+def test_binding_of_many_names_takes_less_than_sorted_json() -> None:
+    server = registry.configure(Server("shop"))
+    arguments = {f"n{random()}": 1 for _ in range(99_000)}
+
+    def took(act: Callable[[], object]) -> float:
+        began = thread_time()
+        act()
+        return thread_time() - began
+
+    own = min(took(lambda: server.unsign("purpose", "", "forged", arguments)) for _ in range(5))
+    assert own < min(took(lambda: json.dumps(arguments, sort_keys=True)) for _ in range(5))
+
+
+def test_large_texts_that_were_bound_are_not_kept_in_memory() -> None:
+    signer.sign("purpose", "text")
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            signer.sign(f"{number}" * 1_000_000, "text")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 class TestSingleUse:
