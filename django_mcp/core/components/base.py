@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import NoneType
 from typing import Any, ClassVar, Literal, Protocol, cast, get_args
+
+from pydantic_core import PydanticSerializationError, to_json
 
 from django_mcp.core.protocol import texts
 from django_mcp.core.protocol.content import Icon
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.headers import SCOPE_EXPECTED, is_scope
-from django_mcp.core.protocol.texts import resolved
+from django_mcp.core.protocol.texts import encodable, resolved
+
+logger = logging.getLogger("django_mcp")
 
 
 class Text(Protocol):
@@ -39,6 +45,21 @@ ORDER_BOUND = 10**9
 
 class ConfigurationError(ValueError):
     """A component is declared in a way that cannot work; the message contains the remedy."""
+
+
+def check_encodable(what: str, value: Any) -> None:
+    """Raise ConfigurationError for a text that no message can have; ``what`` begins the error.
+
+    Whatever is no JSON yet, such as a lazy translation or a function, is not read.
+    """
+    try:
+        to_json(value, inf_nan_mode="null", fallback=lambda unread: None)
+    except PydanticSerializationError as error:
+        if "surrogate" in str(error):
+            raise ConfigurationError(
+                f"{what}: half of a surrogate pair, such as \\ud83d without the other half, is no "
+                "character. Write the character itself"
+            ) from error
 
 
 class Problems:
@@ -294,12 +315,20 @@ class Component(ABC):
 
     @property
     def listed_title(self) -> str | None:
-        return None if self.title is None else str(self.title)
+        return None if self.title is None else self._sendable("title", str(self.title))
 
     @property
     def listed_description(self) -> str:
         # A lazy translation becomes a string in the language of the request.
-        return str(self.description() if callable(self.description) else self.description)
+        text = str(self.description() if callable(self.description) else self.description)
+        return self._sendable("description", text)
+
+    def _sendable(self, member: str, text: str) -> str:
+        """A computed text as a message can have it: one that it cannot would take whole lists."""
+        sendable = encodable(text)
+        if sendable != text:
+            _log_escaped(self.kind, self.key, member, self.source)
+        return sendable
 
     @property
     def source(self) -> str:
@@ -336,6 +365,33 @@ class Component(ABC):
                 meta = {**listed.get("_meta", {}), **(members["_meta"] or {})}
                 members = {**members, **listed, "_meta": meta or None}
         return {name: member for name, member in members.items() if member is not None}
+
+
+@lru_cache(maxsize=512)
+def _log_escaped(kind: str, key: str, member: str, source: str) -> None:
+    """Log a computed text once, not in each list."""
+    logger.error(
+        "The %s of the %s %r at %s has half of a surrogate pair, which is no character: clients "
+        "are sent an escape in its place",
+        member, kind, key, source,
+    )  # fmt: skip
+
+
+LISTED = (
+    "title", "description", "icons", "arguments", "mime_type",
+    "input_schema", "output_schema", "payload_schema",
+)  # fmt: skip
+"""Attributes of components that clients are sent and that nothing else has encoded."""
+
+
+def check_texts(component: Component) -> None:
+    """Raise ConfigurationError for a constant text that no list can have."""
+    for name in LISTED:
+        try:
+            check_encodable(name, getattr(component, name, None))
+        except ConfigurationError as error:
+            where = f"the {component.kind} {component.key!r} at {component.source}"
+            raise ConfigurationError(f"{where[0].upper()}{where[1:]}: {error}") from None
 
 
 # The options of a kind that extensions add.

@@ -36,7 +36,7 @@ def resolved(value: Any) -> Any:
         items = [resolved(item) for item in value]
         is_same = all(new is old for new, old in zip(items, value, strict=True))
         return value if is_same else items
-    return str(value) if kind is not type and is_text(value) else value
+    return encodable(str(value)) if kind is not type and is_text(value) else value
 
 
 def encodable(text: str) -> str:

@@ -30,6 +30,7 @@ from django_mcp.core.components.base import (
     Component,
     ConfigurationError,
     check_options,
+    check_texts,
 )
 from django_mcp.core.components.prompt import PromptComponent
 from django_mcp.core.components.resource import (
@@ -226,6 +227,7 @@ class ComponentCollection:
         if isinstance(component, ReadComponent) and component.model is not None:
             MODEL_OBSERVER.get().observe(self._server, component)
         check_options(component)
+        check_texts(component)
         components = self._all[component.kind]
         components.is_used = True
         components.declare(lambda declared: {**declared, component.key: component})

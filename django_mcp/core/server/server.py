@@ -13,6 +13,7 @@ from django_mcp.core.components.base import (
     Component,
     ConfigurationError,
     WhenDenied,
+    check_encodable,
     checked_policy,
     listed_icons,
     scope_names,
@@ -28,7 +29,7 @@ from django_mcp.core.components.signature import check_text
 from django_mcp.core.components.tool import ToolComponent, ToolOptions, tool_component
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.revisions import REVISIONS, Revision, Statefulness
-from django_mcp.core.protocol.texts import resolved
+from django_mcp.core.protocol.texts import encodable, resolved
 from django_mcp.core.server.capabilities import Capabilities
 from django_mcp.core.server.components import ComponentCollection
 from django_mcp.core.server.extensions import INSTALLED
@@ -121,8 +122,7 @@ class Server(Hooks):
         self.describe(title=title, description=description, icons=icons or None)
         self.describe(websiteUrl=website_url, repository=repository)
         self.path = f"/{name}" if path is None else path
-        check_text(instructions, f"The function instructions of the Server {name!r}")
-        self.instructions = instructions
+        self.instructions = _checked_instructions(name, instructions)
         self.authenticators = _checked_list(name, "authenticators", authenticators)
         self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
         self.group_scopes = _group_scopes(name, group_scopes)
@@ -410,6 +410,7 @@ class Server(Hooks):
         if members.get("icons") is not None:
             icons = listed_icons(f"the Server {self.name!r}", members["icons"])
             members = {**members, "icons": [*icons]}
+        check_encodable(f"The description of the Server {self.name!r}", members)
         self.info |= {name: value for name, value in members.items() if value is not None}
         self.plans = {}
         self._info_by_version.clear()
@@ -435,7 +436,7 @@ class Server(Hooks):
         instructions = self.instructions
         if callable(instructions):
             instructions = instructions()
-        return None if instructions is None else str(instructions)
+        return None if instructions is None else encodable(str(instructions))
 
     def get_capabilities(self) -> dict[str, Any]:
         """Return the capabilities that the next client receives.
@@ -508,6 +509,12 @@ def _checked(name: str, option: str, given: Any, kind: type, what: str) -> Any:
     if given is None or isinstance(given, kind):
         return given
     raise ConfigurationError(f"{option} of the Server {name!r} is {given!r}: write {what}")
+
+
+def _checked_instructions(name: str, given: Any) -> Any:
+    check_text(given, f"The function instructions of the Server {name!r}")
+    check_encodable(f"The instructions of the Server {name!r}", given)
+    return given
 
 
 def _checked_list(name: str, option: str, given: Any) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import pytest
+from django.utils.functional import lazystr
+from pydantic import Field
 
 from django_mcp import Frame, Server
+from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.tool import ToolComponent, tool_component
 from django_mcp.core.dispatch.invocation import Answer
 from django_mcp.core.protocol import jsonrpc
@@ -145,3 +148,46 @@ async def test_middleware_receives_values_that_it_may_change() -> None:
 
     assert listed["inputSchema"]["changed"] is True
     assert lists == [[None], [None]]
+
+
+HALF = "x\ud800"
+
+
+def strange(a: Annotated[str, Field(description=HALF)]) -> None:
+    """Have an argument with a text that is none."""
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        lambda server: server.tool(description=HALF)(nothing),
+        lambda server: server.tool(title=HALF)(nothing),
+        lambda server: server.tool(strange),
+        lambda server: server.prompt(strange),
+        lambda server: server.tool(icons=[f"https://a.example/{HALF}"])(nothing),
+        lambda server: server.resource("a://b", mime_type=f"text/{HALF}")(nothing),
+        lambda server: server.describe(title=HALF),
+        lambda server: Server("shop", instructions=HALF),
+    ],
+)
+def test_text_with_a_lone_surrogate_is_refused_when_it_is_registered(
+    register: Callable[[Server], Any],
+) -> None:
+    with pytest.raises(ConfigurationError, match="half of a surrogate pair"):
+        register(Server("shop"))
+
+
+async def test_computed_text_with_a_lone_surrogate_takes_no_other_along(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    title = cast(str, lazystr(HALF))
+    server = Server("computed", title=title, instructions=lambda: HALF)
+    server.tool(name="a", title=title, description=lambda: HALF)(nothing)
+    server.tool(name="b")(nothing)
+    async with Client(server, transport="http") as client:
+        first, _ = await client.list_tools(), await client.list_tools()
+        found = await client.request("server/discover")
+    (tool, other) = first
+    assert (tool["title"], tool["description"], other["name"]) == ("x\\ud800", "x\\ud800", "b")
+    assert found["instructions"] == "x\\ud800"
+    assert caplog.text.count("The description of the tool 'a' at ") == 1
