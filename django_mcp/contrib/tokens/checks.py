@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.core.checks import CheckMessage, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
@@ -16,6 +16,9 @@ from django_mcp.core.server.server import Server
 
 @register("django_mcp")
 def check_use(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    # A check stays registered where a test has changed INSTALLED_APPS.
+    if not apps.is_installed("django_mcp.contrib.tokens"):
+        return []
     try:
         servers = registry.mountable()
     except ImproperlyConfigured:

@@ -215,3 +215,9 @@ def test_tables_of_events_in_several_databases_are_an_error(settings: Any) -> No
     settings.DATABASE_ROUTERS = [Scattered()]
     assert "django_mcp_events.E001" in problems()
     assert "other" not in connections
+
+
+def test_app_that_is_not_installed_is_not_checked(settings: Any) -> None:
+    settings.INSTALLED_APPS = [each for each in settings.INSTALLED_APPS if each[-6:] != "events"]
+    settings.DATABASE_ROUTERS = [Scattered()]
+    assert problems() == []

@@ -42,6 +42,11 @@ def test_app_without_an_authenticator_is_reported(configure: Any) -> None:
     assert found("django_mcp_tokens") == []
 
 
+def test_app_that_is_not_installed_is_not_checked(configure: Any, settings: Any) -> None:
+    settings.INSTALLED_APPS = [each for each in settings.INSTALLED_APPS if each[-6:] != "tokens"]
+    assert found("django_mcp_tokens") == []
+
+
 def test_authenticator_without_the_app_is_reported(configure: Any, settings: Any) -> None:
     configure(AUTHENTICATORS=TOKENS)
     assert "django_mcp.E005" not in found("django_mcp.")
