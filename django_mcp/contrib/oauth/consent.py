@@ -29,6 +29,8 @@ from django_mcp.runtime.pages import ProtectedPage
 
 ATTEMPTS = 5
 """How often a client is stored, if others store it at the same time."""
+OF_ERRORS = ("error", "error_description", "error_uri", "state")
+"""The parameters of an error (RFC 6749, section 4.1.2.1)."""
 LOCK_TIMEOUT = 10
 """Seconds."""
 
@@ -124,6 +126,8 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
 
     def redirect(self, redirect_to: str, application: Any) -> HttpResponse:
         """Name the issuer in every redirect, also for errors (RFC 9207, section 2)."""
+        if self.request.GET.get("response_mode") == "fragment":
+            redirect_to = with_error_in_fragment(redirect_to)
         url = with_issuer(redirect_to, issuer(self._base))
         response: HttpResponse = super().redirect(url, application)
         return response
@@ -189,6 +193,17 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         """Refuse a form that this page did not make."""
         error = InvalidRequestError(description="The form is not complete: begin again")
         return self.render_to_response({"error": error}, status=400)
+
+
+def with_error_in_fragment(url: str) -> str:
+    """Return ``url`` with an error in the fragment: the toolkit writes each into the query."""
+    parts = urlsplit(url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    if parts.fragment or "error" not in dict(pairs):
+        return url
+    query = [pair for pair in pairs if pair[0] not in OF_ERRORS]
+    fragment = [pair for pair in pairs if pair[0] in OF_ERRORS]
+    return urlunsplit(parts._replace(query=urlencode(query), fragment=urlencode(fragment)))
 
 
 def with_issuer(url: str, own: str) -> str:

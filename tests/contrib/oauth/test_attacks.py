@@ -633,6 +633,17 @@ def test_answer_in_a_fragment_names_the_issuer_once(flow: Flow) -> None:
     assert answer["iss"] == [SITE]
 
 
+def test_error_is_in_the_fragment_where_the_client_wants_answers(flow: Flow) -> None:
+    for rejected in ({"scope": "unknown"}, {"resource": "https://other.example/mcp"}):
+        parts = urlsplit(flow.open(response_mode="fragment", **rejected)["Location"])
+        assert parts.query == ""
+        answer = parse_qs(parts.fragment)
+        assert answer.keys() - {"error_description"} == {"error", "state", "iss"}
+    flow.browser.logout()
+    refused = flow.open(response_mode="fragment", prompt="none")
+    assert "error=login_required" in urlsplit(refused["Location"]).fragment
+
+
 def test_post_without_a_login_is_redirected_to_it(flow: Flow) -> None:
     page = flow.open()
     flow.browser.logout()
