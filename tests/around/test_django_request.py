@@ -11,8 +11,10 @@ from django.http import HttpRequest
 from pytest_django import Settings
 
 from django_mcp import Frame, Server
+from django_mcp.routing import endpoint
 from django_mcp.testing import Client
-from tests.around.requests import call
+from django_mcp.testing.asgi import perform
+from tests.around.requests import call, scope_of
 
 
 @pytest.fixture
@@ -40,6 +42,12 @@ def server() -> Server:
 async def test_request_over_http_has_headers_host_and_user(server: Server) -> None:
     assert await call(server, "url", host="shop.localhost") == "http://shop.localhost/products/1"
     assert await call(server, "facts") == "POST AnonymousUser b'' None"
+
+
+async def test_query_that_is_not_utf_8_is_read_as_latin_1(server: Server) -> None:
+    scope, body = scope_of("tools/call", {"name": "facts"})
+    reply = await perform(endpoint(server), {**scope, "query_string": b"q=\xff"}, body)
+    assert reply.json()["result"]["content"][0]["text"] == "POST AnonymousUser b'' \xff"
 
 
 async def test_request_of_a_session_is_that_of_its_message(server: Server) -> None:

@@ -32,7 +32,18 @@ def of_frame(frame: Frame) -> HttpRequest:
     if scope is None:
         return of_caller(_without_http(frame), frame.user, frame.session)
     request: HttpRequest | None = scope.get(SCOPE_KEY)
-    return request or of_caller(of_scope(scope), frame.user, frame.session)
+    return request or of_caller(of_scope(_decodable(scope)), frame.user, frame.session)
+
+
+def _decodable(scope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scope with a query that can be decoded: as Latin-1 where it is no UTF-8, as in a
+    QueryDict. Django answers 400 itself, but here a handler runs already."""
+    query = scope.get("query_string", b"")
+    try:
+        query.decode()
+    except UnicodeDecodeError:
+        return {**scope, "query_string": query.decode("latin-1")}
+    return scope
 
 
 def of_scope(scope: Mapping[str, Any]) -> ASGIRequest:
