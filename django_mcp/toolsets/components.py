@@ -84,10 +84,10 @@ class _Builder:
 
     def components(self) -> list[Component]:
         problems = Problems()
-        configured = {*self._toolset.options, *(self._toolset.permissions or ())}
-        for name in sorted(configured - {*declaration.OPERATIONS}):
-            with problems.noted():
-                raise ConfigurationError(f"{self._where} has options for {name!r}: no operation")
+        for attribute in ("permissions", "options"):
+            for name in getattr(self._toolset, attribute) or ():
+                with problems.noted():
+                    declaration.check_operation(name, f"{self._where}.{attribute}")
         for name, options in self._toolset.options.items():
             # Resources and related rows need the permission, too, and not the tool alone.
             with problems.noted():

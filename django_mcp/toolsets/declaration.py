@@ -19,6 +19,7 @@ from django.db.models.functions import (
 )
 
 from django_mcp.core.components.base import ConfigurationError, Problems, listed
+from django_mcp.core.protocol import texts
 from django_mcp.runtime.django_types.field_types import is_composite
 from django_mcp.runtime.django_types.fields import is_hash
 from django_mcp.toolsets import lookups
@@ -162,6 +163,13 @@ def read(toolset: BaseToolset) -> Declaration:
     )
 
 
+def check_operation(name: Any, where: str) -> None:
+    """Raise ConfigurationError if ``name`` is no operation."""
+    if name not in OPERATIONS:
+        remedy = texts.did_you_mean(str(name), OPERATIONS, f"there are {', '.join(OPERATIONS)}")
+        raise ConfigurationError(f"{where} has {name!r}, which is no operation: {remedy}")
+
+
 class _Reader:
     """Reads the attributes of one toolset."""
 
@@ -209,10 +217,8 @@ class _Reader:
 
     def operations(self) -> tuple[str, ...]:
         operations = self.names("operations")
-        if unknown := [name for name in operations if name not in OPERATIONS]:
-            raise ConfigurationError(
-                f"{self.where}.operations has {unknown[0]!r}: there are {', '.join(OPERATIONS)}"
-            )
+        for name in operations:
+            check_operation(name, f"{self.where}.operations")
         return tuple(name for name in OPERATIONS if name in operations)
 
     def column(self, name: str, attribute: str) -> Column:

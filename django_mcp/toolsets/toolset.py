@@ -49,6 +49,11 @@ class ModelToolset(BaseToolset):
             )
         checked_server(server, type(self).__qualname__)
         problems = Problems()
+        with problems.noted():
+            self._check_permissions()
+        with problems.noted():
+            self._check_options()
+        problems.raise_all()
         built: list[Component] = []
         with problems.noted():
             self._check_names()
@@ -74,6 +79,24 @@ class ModelToolset(BaseToolset):
             remedy=f"let its parameters be ({parameters})",
             must_be_sync=True,
         )
+
+    def _check_permissions(self) -> None:
+        """Raise ConfigurationError unless permissions are a dict by operation, or None."""
+        if self.permissions is not None and not isinstance(self.permissions, Mapping):
+            raise ConfigurationError(
+                f"{type(self).__qualname__}.permissions is {self.permissions!r}: write the "
+                'permission of each operation, such as {"list": "login_required", "get": '
+                '"login_required"}'
+            )
+
+    def _check_options(self) -> None:
+        """Raise ConfigurationError unless options are dicts by operation."""
+        is_dict = isinstance(self.options, Mapping)
+        if not is_dict or not all(isinstance(each, Mapping) for each in self.options.values()):
+            raise ConfigurationError(
+                f"{type(self).__qualname__}.options is {self.options!r}: write the options of each "
+                'operation, such as {"delete": {"title": "Remove"}}'
+            )
 
     def _check_names(self) -> None:
         """Raise ConfigurationError for names that would limit nothing, as if they were hooks."""
