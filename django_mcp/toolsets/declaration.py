@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 OPERATIONS = ("list", "get", "count", "aggregate", "create", "update", "delete")
 READS_ROWS = ("list", "get", "update", "delete")
+ALL_FIELDS = "__all__"
+"""All fields in forms of Django, and in serializers; here, each is named."""
 FUNCTIONS: Mapping[str, Any] = {"sum": Sum, "avg": Avg, "min": Min, "max": Max}
 PERIODS: Mapping[str, Any] = {
     "year": TruncYear,
@@ -163,6 +165,16 @@ def read(toolset: BaseToolset) -> Declaration:
     )
 
 
+def check_not_all(given: Any, where: str, possible: Iterable[Any]) -> None:
+    """Raise ConfigurationError for all fields in place of a list, which a toolset does not have."""
+    if given in (ALL_FIELDS, [ALL_FIELDS], (ALL_FIELDS,)):
+        names = ", ".join(repr(each.name) for each in possible if not is_hash(each))
+        raise ConfigurationError(
+            f"{where} is {ALL_FIELDS!r}, which would include each field that the model gets later: "
+            f"list those that callers may reach, of {names}"
+        )
+
+
 def check_operation(name: Any, where: str) -> None:
     """Raise ConfigurationError if ``name`` is no operation."""
     if name not in OPERATIONS:
@@ -184,6 +196,8 @@ class _Reader:
         """Return the meaning of each name of a list; problems are noted by name."""
         values = {}
         with self.problems.noted():
+            given = getattr(self._toolset, attribute)
+            check_not_all(given, f"{self.where}.{attribute}", self._model._meta.concrete_fields)
             for name in self.names(attribute):
                 with self.problems.noted():
                     values[name] = read(name)

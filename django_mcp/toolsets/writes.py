@@ -20,14 +20,14 @@ from django.db.models import (
 from django.forms import BaseModelForm, modelform_factory
 from django.forms.models import apply_limit_choices_to_to_formfield
 
-from django_mcp.core.components.base import SEPARATOR, ConfigurationError, Problems
+from django_mcp.core.components.base import SEPARATOR, ConfigurationError, Problems, listed
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.forms.fields import field_argument
 from django_mcp.forms.tool import field_value, is_filled_in, is_required
 from django_mcp.runtime.django_types.saving import ChangedKey, KeyGuard, key_names
 from django_mcp.toolsets import access
 from django_mcp.toolsets.base import BaseToolset
-from django_mcp.toolsets.declaration import Declaration
+from django_mcp.toolsets.declaration import Declaration, check_not_all
 from django_mcp.toolsets.queries.statement_time import limited
 from django_mcp.toolsets.reading import Reader
 from django_mcp.toolsets.schemas import Arguments, Parameter
@@ -151,6 +151,8 @@ def form_of(toolset: BaseToolset, declaration: Declaration, where: str) -> type[
     if names is None:
         own = [field.name for field in _writable(declaration.model)]
         names = [column.name for column in declaration.columns if column.name in own]
+    check_not_all(names, f"{where}.write_fields", _writable(declaration.model))
+    names = listed(f"{where}.write_fields", names)
     _check_form_fields(toolset, names, declaration, where)
     return modelform_factory(
         declaration.model, RowForm, fields=[*names], formfield_callback=_form_field

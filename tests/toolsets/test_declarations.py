@@ -20,6 +20,11 @@ from tests.toolsets.toolsets import customers, tickets
     [
         ({"fields": []}, "has no fields"),
         ({"fields": "number"}, "fields is the string 'number': write a list, ['number']"),
+        ({"fields": "__all__"}, "list those that callers may reach, of 'id', 'number', 'subject'"),
+        ({"fields": ["__all__"]}, "Tickets.fields is '__all__', which would include each field"),
+        ({"search_fields": "__all__"}, "Tickets.search_fields is '__all__', which would include"),
+        ({"write_fields": "__all__"}, "list those that callers may reach, of 'number', 'subject'"),
+        ({"write_fields": "number"}, "write_fields is the string 'number': write a list, ['num"),
         ({"fields": ["number", "number"]}, "has 'number' twice"),
         ({"fields": ["number", "colour"]}, "has no field 'colour'. It has: code, created"),
         ({"fields": ["number", "subject__length"]}, "Ticket.subject is no relation"),
@@ -86,6 +91,7 @@ def test_wrong_declaration_is_rejected_with_the_remedy(
 @pytest.mark.parametrize(
     ("attributes", "problem"),
     [
+        ({"fields": "__all__"}, "of 'id', 'last_login', 'is_superuser', 'username'"),
         ({"fields": ["pk", "password"]}, "fields names 'password', the hash of a password"),
         ({"filter_fields": {"password": ["exact"]}}, "filter_fields names 'password', the hash"),
         ({"write_fields": ["username", "password"]}, "Users.password' is a password"),
