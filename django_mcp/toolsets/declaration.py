@@ -44,6 +44,8 @@ PERIODS: Mapping[str, Any] = {
     "week": TruncWeek,
     "day": TruncDay,
 }
+DATES = ("date", "datetime")
+"""The families of values that are grouped by period."""
 RESERVED = ("search", "ordering", "limit", "cursor", "group_by", "aggregates")
 """The arguments that are not filters."""
 NUMBERS: Mapping[str, float] = {
@@ -355,7 +357,7 @@ class _Reader:
         """The columns to group by; a date has one group for each of its periods."""
         groups = []
         for name, column in self.each("group_fields", self._grouped).items():
-            if column.kind.family not in ("date", "datetime"):
+            if column.kind.family not in DATES:
                 groups.append(Group(name=name, column=column))
                 continue
             for period in PERIODS:
@@ -364,13 +366,30 @@ class _Reader:
         return {group.name: group for group in groups}
 
     def _grouped(self, name: str) -> Column:
-        column = self.column(name, "group_fields")
+        date, _, period = name.rpartition(SEPARATOR)
+        try:
+            column = self.column(name, "group_fields")
+        except ConfigurationError:
+            if period in PERIODS and self._is_date(date):
+                periods = ", ".join(f"{date}{SEPARATOR}{each}" for each in PERIODS)
+                raise ConfigurationError(
+                    f"{self.where}.group_fields names {name!r}: write {date!r}, which callers "
+                    f"group by {periods}"
+                ) from None
+            raise
         if not column.kind.is_bounded:
             raise ConfigurationError(
                 f"{self.where}.group_fields names {name!r}, whose values may be long: group "
                 "by a shorter field"
             )
         return column
+
+    def _is_date(self, name: str) -> bool:
+        """Whether a name is that of a date, which has one group for each of its periods."""
+        try:
+            return self.column(name, "group_fields").kind.family in DATES
+        except ConfigurationError:
+            return False
 
     def aggregations(self) -> dict[str, Aggregation]:
         declared = self._toolset.aggregate_fields or {}

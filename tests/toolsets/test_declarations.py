@@ -53,6 +53,14 @@ from tests.toolsets.toolsets import customers, tickets
         ({"ordering": ["-code"]}, "callers could find out its order"),
         ({"group_fields": ["customer__password"]}, "is not in fields: add it"),
         ({"group_fields": ["description"]}, "group by a shorter field"),
+        (
+            {"group_fields": ["created__month"]},
+            "group_fields names 'created__month': write 'created', which callers group by "
+            "created__year, created__quarter, created__month, created__week, created__day",
+        ),
+        ({"group_fields": ["subject__month"]}, "Ticket.subject is no relation"),
+        ({"group_fields": ["created__hour"]}, "Ticket.created is no relation"),
+        ({"group_fields": ["made__month"]}, "Ticket has no field 'made'"),
         ({"aggregate_fields": {"customer__team__budget": ["sum"]}}, "is not in fields: add it"),
         ({"aggregate_fields": {"subject": ["max"]}}, "Possible are: none"),
         ({"aggregate_fields": ["price"]}, "must be a dict"),
