@@ -17,6 +17,7 @@ from tests.contrib.oauth.flow import PAGE, SITE, Flow, call, document, post
 from tests.spec import spec
 
 if TYPE_CHECKING:
+    from django.core.checks import CheckMessage
     from pytest_django import Settings
 
 
@@ -172,10 +173,14 @@ def test_settings_need_a_scope_and_may_be_overridden() -> None:
 # System checks.
 
 
-def problems() -> list[str]:
+def messages() -> list[CheckMessage]:
     from django_mcp.contrib.oauth.checks import check_authorization_server
 
-    return [message.id or "" for message in check_authorization_server(None)]
+    return [*check_authorization_server(None)]
+
+
+def problems() -> list[str]:
+    return [message.id or "" for message in messages()]
 
 
 def test_site_with_the_settings_and_urls_has_no_problems() -> None:
@@ -201,9 +206,11 @@ def test_check_leaves_invalid_settings_to_the_check_of_the_settings(settings: Se
 
 
 @pytest.mark.parametrize(
-    "urlconf", ["tests.contrib.oauth.urls_of_nothing", "tests.contrib.oauth.urls_below"]
+    "urlconf", ["urls_of_nothing", "urls_below", "urls_of_toolkit", "urls_hidden"]
 )
 def test_check_finds_urls_which_are_not_at_the_root(urlconf: str, settings: Settings) -> None:
-    settings.ROOT_URLCONF = urlconf
+    settings.ROOT_URLCONF = f"tests.contrib.oauth.{urlconf}"
     settings.LOGIN_URL = "https://login.example/"  # Theirs has no login page.
-    assert problems() == ["django_mcp_oauth.E002"]
+    (problem,) = messages()
+    assert problem.id == "django_mcp_oauth.E002"
+    assert "in place of oauth2_provider.urls, which have the same namespace" in str(problem.hint)
