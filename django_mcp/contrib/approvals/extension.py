@@ -26,7 +26,8 @@ from django_mcp.tasks.call_status import StoredResult
 
 def read(value: Any, where: str) -> Approval:
     approval = value if isinstance(value, Approval) else Approval(value)
-    permission, subject = approval.permission, approval.subject
+    permission = approval.permission
+    subject = approval.subject
     what = f"The approval of {where}"
     remedy = 'write "app_label.codename", or a function that takes the arguments and the Frame'
     if isinstance(permission, str) and "." not in permission:
