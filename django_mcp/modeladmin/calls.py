@@ -7,7 +7,6 @@ middleware that VIEW_MIDDLEWARE names.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import update_wrapper
@@ -22,7 +21,7 @@ from django.utils.datastructures import MultiValueDict
 
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import requests
-from django_mcp.modeladmin.models import AnyModelAdmin, Models
+from django_mcp.modeladmin.models import AnyModelAdmin, Models, without_hashes
 from django_mcp.modeladmin.requests import AdminRequest
 from django_mcp.openapi.calls import responses, view_middleware
 
@@ -305,7 +304,7 @@ def run(
 
 def _recorder(model_admin: AnyModelAdmin, visit: Visit) -> Any:
     """Return a copy of a ModelAdmin that also notes the arguments of its hooks."""
-    recorder: Any = copy.copy(model_admin)
+    recorder: Any = without_hashes(model_admin)
     respond_to_add = recorder.response_add
     respond_to_change = recorder.response_change
     make_list = recorder.get_changelist_instance

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 from django.contrib.admin.utils import label_for_field
 from django.contrib.admin.views.main import ChangeList
-from django.core.exceptions import FieldDoesNotExist, FieldError, PermissionDenied
+from django.core.exceptions import FieldError, PermissionDenied
 from django.db import DataError, OperationalError
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin import options, values
 from django_mcp.modeladmin.calls import Call, Visit
-from django_mcp.modeladmin.models import AnyModelAdmin
+from django_mcp.modeladmin.models import AnyModelAdmin, fields_on_path, leads_to_hash
 from django_mcp.modeladmin.pages import ObjectPage
 from django_mcp.modeladmin.requests import plain_text
 from django_mcp.runtime.django_types.fields import is_hash
@@ -124,8 +124,8 @@ def _check_filters(call: Call, model_admin: AnyModelAdmin, names: Set[str]) -> N
     Django lets a list be filtered by any field of its model, so that a caller could find it out.
     """
     own, paths = _filters_of_list(call.request, model_admin)
-    fields = {name: _fields_on_path(model_admin.opts, name) for name in names - own}
-    if secret := [name for name in fields if any(map(is_hash, fields[name]))]:
+    fields = {name: fields_on_path(model_admin.opts, name) for name in names - own}
+    if secret := [name for name in fields if leads_to_hash(model_admin.opts, name)]:
         raise no_filter(secret[0])
     by_field = {name: [each.name for each in path] for name, path in fields.items() if path}
     shown = {*paths, model_admin.opts.pk.name}
@@ -152,21 +152,6 @@ def _filters_of_list(
         else:
             paths.append(getattr(name, "name", name))
     return parameters, paths
-
-
-def _fields_on_path(model_options: Any, name: str) -> list[Any]:
-    """Return the fields of models that the name of a filter begins with."""
-    fields: list[Any] = []
-    for part in name.split(LOOKUP_SEP):
-        try:
-            field = model_options.pk if part == "pk" else model_options.get_field(part)
-        except FieldDoesNotExist:
-            break
-        fields.append(field)
-        if not getattr(field, "path_infos", None):
-            break
-        model_options = field.path_infos[-1].to_opts
-    return fields
 
 
 def _is_within(path: Sequence[str], shown: Collection[str]) -> bool:
@@ -216,11 +201,13 @@ def sortable(request: HttpRequest, model_admin: AnyModelAdmin) -> list[str]:
     changelist.lookup_opts = model_admin.opts
     changelist.model_admin = model_admin
     changelist.model = model_admin.model
-    return [
-        values.column_name(each)
-        for each in allowed
-        if each != STR and changelist.get_ordering_field(each)
-    ]
+    names = []
+    for column in allowed:
+        order = None if column == STR else changelist.get_ordering_field(column)
+        # By the order of the rows, a caller could compare the hashes of passwords.
+        if order and not leads_to_hash(model_admin.opts, str(order).lstrip("-")):
+            names.append(values.column_name(column))
+    return names
 
 
 def _row(call: Call, model_admin: AnyModelAdmin, obj: Any, columns: list[Any]) -> dict[str, Any]:
@@ -241,7 +228,7 @@ def described(call: Call, model_admin: AnyModelAdmin, facets: bool) -> dict[str,
         values.column_name(each): str(label_for_field(each, model_admin.model, model_admin))
         for each in columns
     }
-    searched = [str(name).lstrip("^=@") for name in model_admin.get_search_fields(call.request)]
+    searched = [str(name).lstrip("^=@") for name in changelist.search_fields]
     described = {
         "columns": labels,
         "sortable": sortable(call.request, model_admin),

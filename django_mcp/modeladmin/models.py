@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from django.apps import apps
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.admin.exceptions import NotRegistered
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models.constants import LOOKUP_SEP
 
 from django_mcp.core.components.base import ConfigurationError, listed
 from django_mcp.core.protocol import texts
 from django_mcp.core.protocol.errors import ToolError
+from django_mcp.runtime.django_types.fields import is_hash
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -138,6 +142,42 @@ class Models:
         if self.include:
             return not names.isdisjoint(self.include)
         return model._meta.app_label not in OF_CALLERS
+
+
+def without_hashes(model_admin: AnyModelAdmin) -> AnyModelAdmin:
+    """Return a copy of a ModelAdmin that does not search the hashes of passwords.
+
+    A caller who finds a user by the beginning of the hash could read it letter by letter.
+    """
+    limited: Any = copy.copy(model_admin)
+    names_to_search = limited.get_search_fields
+
+    def get_search_fields(request: HttpRequest) -> list[Any]:
+        names = names_to_search(request)
+        return [each for each in names if not leads_to_hash(limited.opts, str(each).lstrip("^=@"))]
+
+    limited.get_search_fields = get_search_fields
+    return limited  # type: ignore[no-any-return]
+
+
+def leads_to_hash(model_options: Any, name: str) -> bool:
+    """Whether a name of the ORM is, or begins with, the hash of a password."""
+    return any(map(is_hash, fields_on_path(model_options, name)))
+
+
+def fields_on_path(model_options: Any, name: str) -> list[Any]:
+    """Return the fields of models that a name of the ORM begins with."""
+    fields: list[Any] = []
+    for part in name.split(LOOKUP_SEP):
+        try:
+            field = model_options.pk if part == "pk" else model_options.get_field(part)
+        except FieldDoesNotExist:
+            break
+        fields.append(field)
+        if not getattr(field, "path_infos", None):
+            break
+        model_options = field.path_infos[-1].to_opts
+    return fields
 
 
 def _names_of(model: Any) -> set[str]:

@@ -6,6 +6,7 @@ that the caller may see there; other fields offer the rows of their page.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from itertools import islice
@@ -18,6 +19,7 @@ from django.utils.choices import flatten_choices
 
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin.calls import Call
+from django_mcp.modeladmin.models import without_hashes
 from django_mcp.modeladmin.values import as_key
 
 MAX_SCANNED = 5_000
@@ -66,7 +68,10 @@ def _autocompleted(call: Call, widget: Any, text: str, page: int) -> Iterator[Op
         "model_name": source.model_name,
         "field_name": widget.field.name,
     }
-    response = call.models.site.autocomplete_view(call.request_to(path, query=query))
+    site: Any = copy.copy(call.models.site)
+    registered = site.get_model_admin
+    site.get_model_admin = lambda model: without_hashes(registered(model))
+    response = site.autocomplete_view(call.request_to(path, query=query))
     for row in json.loads(response.content)["results"]:
         yield row["id"], row["text"]
 
@@ -79,7 +84,8 @@ def _of_changelist(call: Call, field: Any, text: str) -> Iterator[Option]:
     rows = model_admin.get_queryset(call.request)
     rows = rows.filter(pk__in=field.queryset.order_by().values("pk"))
     if text:
-        rows, may_have_duplicates = model_admin.get_search_results(call.request, rows, text)
+        searched = without_hashes(model_admin)
+        rows, may_have_duplicates = searched.get_search_results(call.request, rows, text)
         if may_have_duplicates:
             rows = rows.distinct()
     return ((key(field, row), field.label_from_instance(row)) for row in rows[:MAX_SCANNED])

@@ -302,6 +302,53 @@ def test_hash_in_a_plain_field_is_neither_read_nor_written(
     assert (root.first_name, root.password) == ("Ruth", hash_before)
 
 
+class SearchedUsers(PlainUsers):
+    ordering = ["username"]
+    search_fields = ["username", "=password", "groups__user__password", "password__startswith"]
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An admin that finds users, and what belongs to them, by the hashes of their passwords."""
+    registered: dict[Any, Any] = backstage.site._registry
+    monkeypatch.setitem(registered, User, SearchedUsers(User, backstage.site))
+    monkeypatch.setattr(registered[Ticket], "search_fields", ["subject", "assignee__password"])
+    monkeypatch.setattr(registered[Ticket], "autocomplete_fields", ["customer", "assignee"])
+    monkeypatch.setattr(registered[Ticket], "fields", ["subject", "assignee"])
+
+
+def test_hash_is_not_found_out_by_search(
+    searched: None, ask: Ask, root: User, ticket: Ticket
+) -> None:
+    Ticket.objects.update(assignee=root)
+    users: dict[str, Any] = {"model": "auth.User"}
+    tickets: dict[str, Any] = {"model": TICKET}
+    for given, word in ((users, "root"), (tickets, "Printer")):
+        assert read(ask(root, "search", **given, text=word))["count"] == 1
+        for text in (root.password, root.password[:30]):
+            assert read(ask(root, "search", **given, text=text))["count"] == 0
+    assert read(ask(root, "describe_model", **users))["list"]["search"] == "username"
+    assert read(ask(root, "describe_model", **tickets))["list"]["search"] == "subject"
+
+
+@pytest.mark.parametrize("view", ["autocomplete_fields", "raw_id_fields"])
+def test_hash_is_not_found_out_by_the_options_of_a_field(
+    searched: None, ask: Ask, root: User, monkeypatch: pytest.MonkeyPatch, view: str
+) -> None:
+    monkeypatch.setattr(backstage.site._registry[Ticket], "autocomplete_fields", ())
+    monkeypatch.setattr(backstage.site._registry[Ticket], view, ["assignee"])
+    field = {"model": TICKET, "field": "assignee"}
+    assert read(ask(root, "autocomplete", **field, text="root"))["options"]
+    assert read(ask(root, "autocomplete", **field, text=root.password[:30]))["options"] == []
+
+
+def test_list_is_not_sorted_by_a_hash(searched: None, ask: Ask, root: User) -> None:
+    for term in ("password", "-password"):
+        result = ask(root, "search", model="auth.User", ordering=[term])
+        result.assert_error("password: the list is sorted by username.")
+    assert read(ask(root, "describe_model", model="auth.User"))["list"]["sortable"] == ["username"]
+
+
 def test_row_is_not_overwritten_by_another_key(ask: Ask, root: User, ticket: Ticket) -> None:
     result = ask(root, "change", model=TICKET, pk=ticket.pk, values={"id": 77})
     result.assert_error("primary key of a row cannot be changed")
