@@ -195,6 +195,25 @@ def test_permission_of_the_dependent_toolset_decides(desk: Desk) -> None:
     assert call("delete_ticket", allowed, number=1)["number"] == 1
 
 
+def test_approval_of_the_dependent_toolset_is_not_asked_for(desk: Desk) -> None:
+    """The documentation says so: its permission is checked, and the approval is that of a tool."""
+    declared = {"model": desk.models.Comment, "operations": ["get", "delete"], "fields": ["pk"]}
+    waiting = {
+        "options": {"delete": {"approval": "toolset_desk.delete_comment"}},
+        "confirm_delete": True,
+    }
+    tickets = type(
+        "Tickets",
+        (ModelToolset,),
+        {"model": desk.models.Ticket, "operations": ["delete"], "fields": ["number"]},
+    )
+    call = desk.serve(tickets, type("Comments", (ModelToolset,), {**declared, **waiting}))
+    with pytest.raises(ToolFailed, match="cannot be deleted"):
+        call("delete_ticket", Caller("north", "toolset_desk.delete_ticket"), number=1)
+    result = call("delete_ticket", number=1)
+    assert {"name": "comment", "count": 1} in result["deleted"], result
+
+
 CHANGES = ["node", "former_node", "linked_nodes"]
 """SET_NULL, SET_DEFAULT, and a link of a many-to-many field."""
 
