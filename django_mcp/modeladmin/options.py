@@ -13,13 +13,14 @@ from itertools import islice
 from typing import Any
 
 from django import forms
+from django.contrib.admin import AdminSite
 from django.contrib.admin.widgets import AutocompleteMixin, ForeignKeyRawIdWidget
 from django.core.exceptions import ValidationError
 from django.utils.choices import flatten_choices
 
 from django_mcp.core.protocol.errors import ToolError
 from django_mcp.modeladmin.calls import Call
-from django_mcp.modeladmin.models import without_hashes
+from django_mcp.modeladmin.models import AnyModelAdmin, without_hashes
 from django_mcp.modeladmin.values import as_key
 
 MAX_SCANNED = 5_000
@@ -68,12 +69,22 @@ def _autocompleted(call: Call, widget: Any, text: str, page: int) -> Iterator[Op
         "model_name": source.model_name,
         "field_name": widget.field.name,
     }
-    site: Any = copy.copy(call.models.site)
-    registered = site.get_model_admin
-    site.get_model_admin = lambda model: without_hashes(registered(model))
+    site = _without_hashes(call.models.site)
     response = site.autocomplete_view(call.request_to(path, query=query))
     for row in json.loads(response.content)["results"]:
         yield row["id"], row["text"]
+
+
+def _without_hashes(site: AdminSite) -> AdminSite:
+    """Return a copy of an admin whose models search no hashes of passwords."""
+    limited: Any = copy.copy(site)
+    registered = limited.get_model_admin
+
+    def get_model_admin(model: Any) -> AnyModelAdmin:
+        return without_hashes(registered(model))
+
+    limited.get_model_admin = get_model_admin
+    return limited  # type: ignore[no-any-return]
 
 
 def _of_changelist(call: Call, field: Any, text: str) -> Iterator[Option]:

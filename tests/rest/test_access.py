@@ -55,7 +55,9 @@ def shown(server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_tools_are_those_that_the_permission_classes_admit(shown: Any, users: Users) -> None:
-    view_ticket = Permission.objects.get(codename="change_ticket")
+    view_ticket = Permission.objects.get(
+        codename="change_ticket", content_type__app_label="helpdesk"
+    )
     users.agent.user_permissions.add(view_ticket)
 
     allowed = (permissions.DjangoModelPermissions,)
@@ -68,7 +70,9 @@ def test_tools_are_those_that_the_permission_classes_admit(shown: Any, users: Us
 def test_code_that_decides_about_objects_does_not_keep_a_tool_in_the_list(
     shown: Any, users: Users
 ) -> None:
-    users.agent.user_permissions.add(Permission.objects.get(codename="change_ticket"))
+    users.agent.user_permissions.add(
+        Permission.objects.get(codename="change_ticket", content_type__app_label="helpdesk")
+    )
 
     assert shown(users.other, ReadersAndObjects) == set()
     assert shown(users.agent, ReadersAndObjects) == READING | {"ticket_partial_update"}
