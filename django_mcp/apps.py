@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ class SimpleMcpConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        if not apps.is_installed("django.contrib.auth"):
+            raise ImproperlyConfigured(
+                'django_mcp needs the users of Django: add "django.contrib.auth" and '
+                '"django.contrib.contenttypes" to INSTALLED_APPS.'
+            )
         # These modules import models, so that they can be imported only now.
         from django_mcp import checks, log
         from django_mcp.core.components import serializers

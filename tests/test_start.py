@@ -102,3 +102,14 @@ def test_site_imports_rare_features_only_if_it_has_them(
 
 def test_site_imports_few_modules_of_this_package() -> None:
     assert len(imported()["own"]) <= MOST_MODULES
+
+
+def test_site_without_the_users_of_django_is_told_which_apps_to_add() -> None:
+    code = """
+from django.conf import settings
+settings.configure(INSTALLED_APPS=["django_mcp"])
+import django
+django.setup()
+"""
+    site = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'add "django.contrib.auth" and "django.contrib.contenttypes"' in site.stderr
