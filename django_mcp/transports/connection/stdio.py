@@ -165,13 +165,24 @@ async def read_lines(source: BinaryIO, limit: int) -> AsyncIterator[bytes | Long
     """The lines of a file or pipe; of one longer than ``limit`` bytes, only its ends."""
     reader = asyncio.StreamReader(limit=limit)
     loop = asyncio.get_running_loop()
-    try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
-    except (ValueError, OSError, NotImplementedError):
-        # Standard input is a file, or this is Windows: the event loop cannot read it.
+    if not await _is_watched(source, reader, loop):
         threading.Thread(target=_feed, args=(source, reader, loop), daemon=True).start()
     while line := await _line(reader):
         yield line
+
+
+async def _is_watched(
+    source: BinaryIO, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop
+) -> bool:
+    """Let the event loop read ``source``; return False for a file or device, and on Windows."""
+    # asyncio takes /dev/null for a pipe, and epoll refuses it later.
+    if stat.S_ISCHR(os.fstat(source.fileno()).st_mode):
+        return False
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+    except (ValueError, OSError, NotImplementedError):
+        return False
+    return True
 
 
 def _feed(source: BinaryIO, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:

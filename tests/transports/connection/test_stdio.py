@@ -310,6 +310,22 @@ async def test_file_as_stdin_is_read_like_a_pipe(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+async def test_server_without_a_standard_input_ends_at_once() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("manage.py", "mcp_stdio"),
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": SITE},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(TIMEOUT):
+        output, errors = await process.communicate()
+    assert (process.returncode, output) == (0, b"")
+    assert b"Traceback" not in errors
+
+
 async def test_session_in_one_write_is_answered_in_order() -> None:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
     messages = [
