@@ -137,7 +137,8 @@ def basic_credentials(headers: Mapping[str, Any]) -> tuple[str | None, str | Non
         client_id, _colon, secret = b64decode(encoded).decode().partition(":")
     except (binascii.Error, ValueError):
         return None, None
-    client_id, secret = unquote_plus(client_id), unquote_plus(secret)
+    client_id = unquote_plus(client_id)
+    secret = unquote_plus(secret)
     return (client_id, secret) if "\0" not in client_id + secret else (None, None)
 
 
