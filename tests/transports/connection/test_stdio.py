@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -290,40 +290,44 @@ async def test_unknown_server_name_is_reported_with_the_known_names() -> None:
     assert "Traceback" not in server.errors
 
 
-async def test_file_as_stdin_is_read_like_a_pipe(tmp_path: Path) -> None:
-    lines = tmp_path / "lines"
-    requests = [jsonrpc.request(number, "server/discover", STATELESS_PARAMS) for number in (1, 2)]
-    lines.write_bytes(b"".join(jsonrpc.encode(line) + b"\n" for line in requests))
-    with lines.open("rb") as file:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("manage.py", "mcp_stdio"),
-            cwd=ROOT,
-            env={**os.environ, "DJANGO_SETTINGS_MODULE": SITE},
-            stdin=file,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        async with asyncio.timeout(TIMEOUT):
-            output, _ = await process.communicate()
-    assert [json.loads(line)["id"] for line in output.splitlines()] == [1, 2]
-    assert process.returncode == 0
+class Ended(NamedTuple):
+    """What a server process has left."""
+
+    code: int | None
+    output: bytes
+    errors: bytes
 
 
-async def test_server_without_a_standard_input_ends_at_once() -> None:
+async def run_to_end(stdin: Any, sent: bytes | None = None) -> Ended:
+    """Run a server process with this standard input, which may be a pipe for what is sent."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("manage.py", "mcp_stdio"),
         cwd=ROOT,
         env={**os.environ, "DJANGO_SETTINGS_MODULE": SITE},
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=stdin,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(TIMEOUT):
-        output, errors = await process.communicate()
-    assert (process.returncode, output) == (0, b"")
-    assert b"Traceback" not in errors
+        output, errors = await process.communicate(sent)
+    return Ended(process.returncode, output, errors)
+
+
+async def test_file_as_stdin_is_read_like_a_pipe(tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    requests = [jsonrpc.request(number, "server/discover", STATELESS_PARAMS) for number in (1, 2)]
+    lines.write_bytes(b"".join(jsonrpc.encode(line) + b"\n" for line in requests))
+    with lines.open("rb") as file:
+        ended = await run_to_end(file)
+    assert [json.loads(line)["id"] for line in ended.output.splitlines()] == [1, 2]
+    assert ended.code == 0
+
+
+async def test_server_without_a_standard_input_ends_at_once() -> None:
+    ended = await run_to_end(asyncio.subprocess.DEVNULL)
+    assert (ended.code, ended.output) == (0, b"")
+    assert b"Traceback" not in ended.errors
 
 
 async def test_session_in_one_write_is_answered_in_order() -> None:
@@ -333,19 +337,9 @@ async def test_session_in_one_write_is_answered_in_order() -> None:
         jsonrpc.notification("notifications/initialized"),
         jsonrpc.request(2, "tools/list", {}),
     ]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("manage.py", "mcp_stdio"),
-        cwd=ROOT,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": SITE},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    async with asyncio.timeout(TIMEOUT):
-        lines = b"".join(jsonrpc.encode(message) + b"\n" for message in messages)
-        output, _ = await process.communicate(lines)
-    received = [json.loads(line) for line in output.splitlines()]
+    lines = b"".join(jsonrpc.encode(message) + b"\n" for message in messages)
+    ended = await run_to_end(asyncio.subprocess.PIPE, lines)
+    received = [json.loads(line) for line in ended.output.splitlines()]
     assert [line["id"] for line in received if "id" in line] == [1, 2]
     assert "tools" in next(line for line in received if line.get("id") == 2)["result"]
 
