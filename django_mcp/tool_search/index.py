@@ -53,8 +53,10 @@ UNSPACED = (
     r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 """Han, Kana and Hangul, in which words stand together without spaces, or with their particles."""
-WORD = re.compile(rf"[{UNSPACED}]+|[^\W\d_{UNSPACED}]+|\d+")
-OF_UNSPACED = re.compile(f"[{UNSPACED}]")
+WORD = rf"[{UNSPACED}]+|[^\W\d_{UNSPACED}]+|\d+"
+"""An expression for ``re``, which compiles it at the first use: that takes some milliseconds."""
+OF_UNSPACED = f"[{UNSPACED}]"
+"""The same, of a first character."""
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _STOP = (
     "a about am an and any anyone are as at be been but by can could did do does for from had has "
@@ -106,7 +108,7 @@ def words_of(text: str) -> list[str]:
 
     Where no spaces tell words apart, each pair of characters is a word.
     """
-    words = WORD.findall(CAMEL.sub(" ", text))
+    words = re.findall(WORD, CAMEL.sub(" ", text))
     if not text.isascii():
         words = [part for word in words for part in _parts(word)]
     stems = [stem(word) for word in map(str.lower, words) if word not in STOP_WORDS]
@@ -114,7 +116,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _parts(word: str) -> Sequence[str]:
-    if len(word) < 3 or OF_UNSPACED.match(word) is None:
+    if len(word) < 3 or re.match(OF_UNSPACED, word) is None:
         return (word,)
     return ["".join(pair) for pair in pairwise(word)]
 

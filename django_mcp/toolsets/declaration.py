@@ -103,6 +103,8 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
+    """A toolset as it is declared, checked, with its columns and filters."""
+
     model: type[Model]
     operations: tuple[str, ...]
     columns: tuple[Column, ...]

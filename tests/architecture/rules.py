@@ -79,7 +79,21 @@ def own_names(function: Function) -> Iterator[tuple[str, int]]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
-RULES: tuple[Rule, ...] = (tuple_assignment, lambda_with_logic, nested_condition, nameless_result)
+def undocumented_dataclass(tree: ast.Module) -> Problems:
+    """Write a docstring: else one is made of the signature at import, for a millisecond."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is None:
+            if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+                yield node.lineno, node.name
+
+
+RULES: tuple[Rule, ...] = (
+    tuple_assignment,
+    lambda_with_logic,
+    nested_condition,
+    nameless_result,
+    undocumented_dataclass,
+)
 
 
 def literals(tree: ast.Module) -> Iterator[tuple[int, str]]:

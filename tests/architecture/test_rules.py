@@ -47,6 +47,10 @@ SAMPLES: dict[rules.Rule, tuple[list[str], list[str]]] = {
             f"def f():\n    value = found\n{PADDING}",
         ],
     ),
+    rules.undocumented_dataclass: (
+        ["@dataclass\nclass A:\n    a: int", "@dataclass(slots=True)\nclass A:\n    a: int"],
+        ['@dataclass\nclass A:\n    """A."""\n    a: int', "class A:\n    a: int"],
+    ),
 }
 
 

@@ -38,6 +38,8 @@ SEQUENCES = (list, tuple, Sequence, Iterable, Collection)
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
+    """What a handler returns: its JSON Schema, and the functions that write and check it."""
+
     schema: dict[str, Any]
     encode: Callable[[Any], bytes]
     """The value as JSON; raises InvalidOutput or UnserializableResult."""

@@ -33,6 +33,8 @@ class Prompt(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PromptComponent(Component):
+    """A prompt. Clients send its arguments as strings."""
+
     kind: ClassVar[str] = "prompt"
     input: InputSchema
     arguments: tuple[Json, ...] = ()

@@ -63,6 +63,8 @@ class ResourceTemplate(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadComponent(Component):
+    """What resources and templates have in common: ``resources/read`` answers them."""
+
     mime_type: str | None = None
     """As declared; None leaves it to the contents."""
     listed_mime_type: str = "text/plain"
@@ -107,6 +109,8 @@ class Versions(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceComponent(ReadComponent):
+    """A resource, which has one URI."""
+
     kind: ClassVar[str] = "resource"
     uri: str
     size: int | None = None
@@ -133,6 +137,8 @@ class ResourceComponent(ReadComponent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TemplateComponent(ReadComponent):
+    """A template of resources: its handler takes the variables of a URI."""
+
     kind: ClassVar[str] = "resource_template"
     template: UriTemplate
 

@@ -67,6 +67,8 @@ MAX_REPAIRS = 4
 
 @dataclass(frozen=True, slots=True)
 class InputSchema:
+    """What a handler takes: its JSON Schema, and the functions that validate it."""
+
     schema: dict[str, Any]
     validate: Callable[[dict[str, Any]], Any]
     """The arguments of the handler; raises InvalidArguments, and LargeArguments instead of holding

@@ -80,6 +80,8 @@ RequestStep = Callable[["Frame", "Site"], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
+    """What the answer to a request needs of the site: functions that the core does not have."""
+
     start: Callable[[Server], Awaitable[None]]
     """Starts a server that is not running in this process."""
     process: Callable[[Frame], Awaitable[Frame]] | None

@@ -120,6 +120,8 @@ class TextContent:
 
 @dataclass(frozen=True, slots=True)
 class _Media:
+    """What an image and audio have in common."""
+
     data: bytes | str
     mime_type: str
     annotations: AnyAnnotations = None

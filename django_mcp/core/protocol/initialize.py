@@ -14,6 +14,8 @@ from django_mcp.core.protocol.revisions import Revision
 
 @dataclass(frozen=True, slots=True)
 class InitializeParams:
+    """The parameters of ``initialize``, checked."""
+
     version: str
     capabilities: Json
     client_info: Json

@@ -28,6 +28,8 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """One line of ``mcp_doctor``, with what to do about it."""
+
     level: Level
     text: str
     remedy: str = ""
