@@ -29,7 +29,7 @@ from django.utils.autoreload import DJANGO_AUTORELOAD_ENV
 from django_mcp import conf, registry
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, path_in_site, with_prefix
-from django_mcp.core.server.server import Server
+from django_mcp.core.server.server import Server, checked_server
 from django_mcp.pubsub import bus, switches
 from django_mcp.registry import Interface
 from django_mcp.runtime import background, lifespan
@@ -65,7 +65,7 @@ STOP_WITHIN = 5.0
 
 def endpoint(server: Server, authentication: Authentication | None = None) -> Asgi:
     """Return the ASGI application; raises ImproperlyConfigured without authenticators."""
-    registry.configure(server)
+    registry.configure(checked_server(server, "endpoint()"))
     return Endpoint(server, authentication or registry.authentication(server))
 
 

@@ -17,6 +17,7 @@ from django_mcp.core.auth.base import Principal
 from django_mcp.core.auth.selection import Selection
 from django_mcp.core.components.base import Component
 from django_mcp.core.frame.transport import StdioTransport
+from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.server.server import Server
 from django_mcp.management.findings.base import split
 
@@ -84,7 +85,8 @@ def principal(scheme: str, username: str | None, scopes: Iterable[str]) -> Princ
     user: Any = AnonymousUser()
     if username is not None:
         try:
-            user = model._default_manager.get_by_natural_key(username)
+            name = checked_text(username, "username")
+            user = model._default_manager.get_by_natural_key(name)
         except model.DoesNotExist as error:
             raise CommandError(f"There is no user {username!r}") from error
         if not user.is_active:
@@ -95,10 +97,20 @@ def principal(scheme: str, username: str | None, scopes: Iterable[str]) -> Princ
 # Calls.
 
 
+def checked_text(text: str, what: str) -> str:
+    """Return a text of the command line; raises CommandError for bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CommandError(f"The {what} is no UTF-8: {text!r}") from error
+    return text
+
+
 def read_arguments(text: str) -> dict[str, Any]:
     """Return the arguments of a tool; raises CommandError."""
     try:
         arguments = json.loads(text)
+        jsonrpc.encode(arguments)
     except (ValueError, RecursionError) as error:
         raise CommandError(f"The arguments are not JSON: {error}") from error
     if not isinstance(arguments, dict):

@@ -82,8 +82,9 @@ def own_names(function: Function) -> Iterator[tuple[str, int]]:
 def undocumented_dataclass(tree: ast.Module) -> Problems:
     """Write a docstring: else one is made of the signature at import, for a millisecond."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is None:
-            if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        if isinstance(node, ast.ClassDef):
+            is_dataclass = any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+            if is_dataclass and ast.get_docstring(node) is None:
                 yield node.lineno, node.name
 
 

@@ -69,7 +69,12 @@ class Hooks:
 
     def hook(self, function: Function) -> Function:
         """Use ``function`` as the hook of its name; raises ConfigurationError for another name."""
-        name = function.__name__
+        name = getattr(function, "__name__", None)
+        if not isinstance(name, str):  # Such as a functools.partial.
+            raise ConfigurationError(
+                f"{function!r} has no name: give a function with the name of its hook, such as "
+                "def start()"
+            )
         if name not in HOOKS:
             near = similar(name, HOOKS)
             question = f" Did you mean {near!r}?" if near else ""

@@ -54,7 +54,8 @@ class Command(BaseCommand):
         registry.raise_broken()
         server = calls.get_server(options["server"])
         arguments = calls.read_arguments(options["arguments"])
-        request = _request(server, options["name"], arguments)
+        name = calls.checked_text(options["name"], "name")
+        request = _request(server, name, arguments)
         caller = calls.principal("command", options["user"], options["scope"])
         level = LEVELS.get(options["verbosity"], "debug")
         # On this thread, a debugger that the handler starts has the terminal.

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -91,6 +92,11 @@ class TestHookRegistration:
 
         with pytest.raises(ConfigurationError, match="handle_tool_call"):
             Server("shop").hook(handle_everything)
+
+    @pytest.mark.parametrize("nameless", [partial(print, "started"), "start", None])
+    def test_hook_without_a_name_is_rejected_with_the_remedy(self, nameless: Any) -> None:
+        with pytest.raises(ConfigurationError, match="has no name: give a function with the name"):
+            Server("shop").hook(nameless)
 
     def test_unknown_server_option_is_rejected(self) -> None:
         with pytest.raises(TypeError, match="unexpected keyword argument 'titel'"):

@@ -12,7 +12,7 @@ import pytest
 from django.core.asgi import get_asgi_application
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp import Frame, McpError, Server, registry, routing
+from django_mcp import ConfigurationError, Frame, McpError, Server, registry, routing
 from django_mcp.core.auth.base import Challenge, Principal
 from django_mcp.core.frame.session import Session
 from django_mcp.core.protocol import jsonrpc
@@ -622,6 +622,11 @@ async def test_endpoint_without_authenticators_raises_improperly_configured(
 
 
 # Bytes.
+
+
+def test_endpoint_of_the_name_of_a_server_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ConfigurationError, match="give the Server itself"):
+        routing.endpoint("shop")  # type: ignore[arg-type]
 
 
 async def test_body_split_into_chunks_is_accepted() -> None:
