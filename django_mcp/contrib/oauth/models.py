@@ -14,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import check_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, models, router, transaction
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from oauth2_provider.models import (
@@ -108,21 +109,21 @@ class Consent(models.Model):
     def revoke(self) -> None:
         """Revoke it, with the codes and tokens of the client for this server."""
         with transaction.atomic(using=router.db_for_write(get_access_token_model())):
-            revoke_tokens(self.resource, user=self.user, application=self.application)
+            revoke_tokens(self.resource, user=self.user_id, application=self.application_id)
             self.delete()
 
 
 def revoke_tokens(resource: str | None = None, **of: Any) -> None:
     """End the codes and tokens of a user or a client, for one server or for all of them.
 
-    ``of`` selects the rows, by ``user`` and ``application``. They are deleted one by one, since the
-    caches of all workers have to forget each of them.
+    ``of`` selects the rows, by the keys of ``user`` and ``application``. They are deleted one by
+    one, since the caches of all workers have to forget each of them.
     """
     access = get_access_token_model()
     refresh = get_refresh_token_model()
 
     def those(rows: Any) -> list[Any]:
-        in_common = rows.filter(**of)
+        in_common = _locked(rows.filter(**of))
         if resource is None:
             return [*in_common]
         # Tokens have the resource as their client has written it.
@@ -133,10 +134,28 @@ def revoke_tokens(resource: str | None = None, **of: Any) -> None:
         # First the codes: it waits here for one that is just redeemed, and then sees its tokens.
         for row in those(current(get_grant_model())):
             row.delete()
-        for token in those(current(refresh).filter(revoked__isnull=True)):
+        lately = Q(revoked=None) | Q(revoked__gt=timezone.now() - LONGEST_REQUEST)
+        for token in those(current(refresh).filter(lately)):
             token.revoke()
         for row in those(current(access)):
             row.delete()
+
+
+LONGEST_REQUEST = timedelta(minutes=10)
+"""No request takes longer to redeem a refresh token."""
+
+
+def _locked(rows: Any) -> Any:
+    """Lock rows of codes or tokens, and those that a request adds which is redeeming one of them.
+
+    An update that changes nothing waits for such requests. What they have added is seen by the next
+    one, so that the rows are complete when their number stays the same. On SQLite, the first one
+    locks the database: see ``redemptions.lock``.
+    """
+    before = -1
+    while (number := rows.update(user=F("user"))) != before:
+        before = number
+    return rows.select_for_update()
 
 
 def end_with_password(user: Any) -> None:
@@ -145,10 +164,10 @@ def end_with_password(user: Any) -> None:
     The tokens that programs got from the user's company end as well. Programs get new ones as long
     as the company vouches for the user.
     """
-    for consent in Consent.objects.filter(user=user).select_related("application", "user"):
+    for consent in Consent.objects.filter(user=user):
         consent.revoke()
-    for access in current(ManagedAccess).filter(user=user).select_related("application", "user"):
-        revoke_tokens(access.resource, user=access.user, application=access.application)
+    for access in current(ManagedAccess).filter(user=user):
+        revoke_tokens(access.resource, user=access.user_id, application=access.application_id)
 
 
 class Registration(models.Model):
@@ -271,7 +290,7 @@ class MachineClient(models.Model):
 
     def revoke_tokens(self) -> None:
         """End its tokens, for example when its user changes."""
-        revoke_tokens(application=self.application)
+        revoke_tokens(application=self.application_id)
 
 
 def raise_for_keys(jwks: Any) -> None:
@@ -391,8 +410,8 @@ class TrustedIssuer(models.Model):
 
     def revoke_tokens(self) -> None:
         """End all tokens that its assertions gave."""
-        for access in current(ManagedAccess).filter(trusted_issuer=self).select_related("user"):
-            revoke_tokens(access.resource, user=access.user, application=access.application)
+        for access in current(ManagedAccess).filter(trusted_issuer=self):
+            revoke_tokens(access.resource, user=access.user_id, application=access.application_id)
 
 
 class ExternalIdentity(models.Model):
@@ -472,7 +491,7 @@ class ManagedAccess(models.Model):
         with transaction.atomic(using=router.db_for_write(type(self))):
             self.ended_at = timezone.now()
             self.save(update_fields=["ended_at"])
-            revoke_tokens(self.resource, user=self.user, application=self.application)
+            revoke_tokens(self.resource, user=self.user_id, application=self.application_id)
 
 
 class UsedAssertion(models.Model):

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 
 from django_mcp.contrib.oauth import redemptions
-from django_mcp.contrib.oauth.models import Redemption
+from django_mcp.contrib.oauth.models import Consent, Redemption
 from tests.contrib.oauth.flow import CALLBACK, Flow, at_once, call, post
 
 if TYPE_CHECKING:
@@ -233,6 +233,7 @@ def test_redemptions_without_valid_tokens_are_pruned(flow: Flow) -> None:
 # Two requests at once.
 
 AT_ONCE = 6
+REFRESHES = 8
 
 
 @pytest.fixture
@@ -262,3 +263,25 @@ def test_code_redeemed_at_once_gives_tokens_once(real_flow: Flow) -> None:
         assert statuses == [200] + [400] * (AT_ONCE - 1)
         errors = {body(each).get("error") for each in responses if each.status_code == 400}
         assert errors == {"invalid_grant"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_access_that_ends_during_a_refresh_leaves_no_valid_token(real_flow: Flow) -> None:
+    for _ in range(5):
+        tokens = real_flow.tokens(prompt="consent")
+        latest = [tokens["refresh_token"], tokens["access_token"]]
+
+        def refresh(latest: list[str] = latest) -> None:
+            for _ in range(REFRESHES):
+                response = real_flow.refresh(latest[0])
+                if response.status_code != 200:
+                    return
+                latest[:] = [body(response)["refresh_token"], body(response)["access_token"]]
+
+        def end() -> None:
+            for consent in Consent.objects.filter(user=real_flow.user):
+                consent.revoke()
+
+        at_once(2, lambda number: [refresh, end][number]())  # type: ignore[arg-type,return-value]
+        assert real_flow.refresh(latest[0]).status_code == 400
+        assert call(latest[1]).status == 401
