@@ -130,7 +130,8 @@ class Event(Generic[ValueT]):
         return f"{self._module}:{self._line}"
 
     def _check(self) -> None:
-        if self.model is not None and not _is_model(self.model):
+        model = self.model
+        if model is not None and not (isinstance(model, type) and issubclass(model, Model)):
             raise self._wrong(
                 f"has the model {self.model!r}: give a class of Django's models. Where its module "
                 "cannot be imported, django.apps.apps.get_model() returns it"
@@ -387,10 +388,6 @@ def _has_values(instance: Any, wanted: Mapping[str, Any]) -> bool:
         if getattr(instance, getattr(field, "attname", name)) != value:
             return False
     return True
-
-
-def _is_model(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Model)
 
 
 def _without_none(hint: Any) -> Any:

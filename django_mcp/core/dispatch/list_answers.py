@@ -40,18 +40,17 @@ class _Store:
     def put(self, name: str, kept: _Kept) -> None:
         self._kept[name] = kept
         self._count += len(kept.answers)
-        while self._kept and self._has_to_drop(next(iter(self._kept.values()))):
-            _, oldest = self._kept.popitem(last=False)
-            self._count -= len(oldest.answers)
+        while self._kept:
+            oldest, answer = next(iter(self._kept.items()))
+            if self._count <= MAX_ANSWERS and answer.until >= time.monotonic():
+                return
+            self.pop(oldest)
 
     def pop(self, name: str) -> _Kept | None:
         kept = self._kept.pop(name, None)
         if kept is not None:
             self._count -= len(kept.answers)
         return kept
-
-    def _has_to_drop(self, oldest: _Kept) -> bool:
-        return self._count > MAX_ANSWERS or oldest.until < time.monotonic()
 
 
 _store = _Store()

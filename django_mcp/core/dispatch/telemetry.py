@@ -11,7 +11,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, metrics, propagate, trace
-from opentelemetry.trace import Link, Span, SpanKind, StatusCode
+from opentelemetry.trace import Link, SpanKind, StatusCode
 
 from django_mcp.core.frame.client.request_state import EARLIER_TRACE
 from django_mcp.core.frame.session import Session, address
@@ -97,7 +97,10 @@ async def traced(answer_next: RequestStep, frame: Frame, site: Site) -> bytes:
         context.detach(token)
         target = _target(frame)
         span.update_name(" ".join([method, *target.values()]))
-        _end(span, {**target, **outcome})
+        span.set_attributes({**target, **outcome})
+        if "error.type" in outcome:
+            span.set_status(StatusCode.ERROR)
+        span.end()
         _durations.record(perf_counter() - began, {**attributes, **target, **outcome})
 
 
@@ -188,10 +191,3 @@ def _failure(frame: Frame) -> Attributes:
         code = str(frame.revision.error_code(call.error))
         return {"error.type": code, "rpc.response.status_code": code}
     return {"error.type": "tool_error"} if call.outcome == "error" else {}
-
-
-def _end(span: Span, outcome: Attributes) -> None:
-    span.set_attributes(outcome)
-    if "error.type" in outcome:
-        span.set_status(StatusCode.ERROR)
-    span.end()

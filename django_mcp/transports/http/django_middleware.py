@@ -105,7 +105,9 @@ class DjangoMiddleware(MiddlewareChain):
 
         Raises HttpError if the middleware answers instead.
         """
-        request = _request(http, principal)
+        request = django_request(http.scope)
+        _set_caller(request, http, principal)
+        http.scope[django_requests.SCOPE_KEY] = request  # type: ignore[index]
         view = View(http, principal, send, serve)
         request.mcp_view = view  # type: ignore[attr-defined]
         request.mcp_path_params = http.scope.get("url_route", {}).get("kwargs", {})  # type: ignore[attr-defined]
@@ -215,13 +217,6 @@ class View:
             self._body.append(message.get("body", b""))
         if self.is_stream:
             await self._pass_on(message)
-
-
-def _request(http: HttpExchange, principal: Principal) -> DjangoRequest:
-    request = django_request(http.scope)
-    _set_caller(request, http, principal)
-    http.scope[django_requests.SCOPE_KEY] = request  # type: ignore[index]
-    return request
 
 
 def _set_caller(request: DjangoRequest, http: HttpExchange, principal: Principal) -> None:

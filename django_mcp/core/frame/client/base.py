@@ -319,7 +319,8 @@ class Client(ABC):
         reading.read(self._given(requests))
         self._note(reading)
         while reading.missing:
-            reading.read_requested(self._wait(self._request(reading.missing, timeout)))
+            requested = self._request(reading.missing, timeout)
+            reading.read_requested(self._exchange.wait_for_client(requested))
         return reading.answers
 
     async def _aall(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
@@ -342,9 +343,6 @@ class Client(ABC):
 
     async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
         return await self._exchange.run_queries(function, *args)
-
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._exchange.wait_for_client(coroutine)
 
     def _given(self, requests: InputRequests) -> Responses:
         """Return the responses that came with the call."""
