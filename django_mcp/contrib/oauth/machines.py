@@ -23,6 +23,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db import Error, router, transaction
 from django.http import HttpRequest
+from django.utils import timezone
 from oauth2_provider.models import get_access_token_model, get_application_model
 from oauthlib.oauth2.rfc6749.errors import (
     InvalidGrantError,
@@ -189,8 +190,18 @@ class IdentityAssertionGrant(GrantTypeBase):
             logger.info("An assertion was refused: %s", presented)
             raise InvalidGrantError(str(presented), request=request)
         accept(presented, request, self.request_validator)
-        token = token_handler.create_token(request, refresh_token=False)
-        self.request_validator.save_token(token, request)
+        access, _created = current(ManagedAccess).get_or_create(
+            user=request.user,
+            application=request.client,
+            resource=canonical(request.resource[0]),
+            defaults={"trusted_issuer": presented.trusted},
+        )
+        # An administrator who ends the access meanwhile waits here, and then sees the token.
+        with transaction.atomic(using=router.db_for_write(ManagedAccess)):
+            if not _record(access, presented, request):
+                raise InvalidGrantError("An administrator has ended this access", request=request)
+            token = token_handler.create_token(request, refresh_token=False)
+            self.request_validator.save_token(token, request)
         return {}, json.dumps(token), 200
 
 
@@ -223,8 +234,6 @@ def accept(identity: IdentityJWT, request: Any, validator: Any) -> None:
         logger.info("A subject of trusted issuer #%s is no active user", identity.trusted.pk)
         raise InvalidGrantError("The subject has no active account here", request=request)
     request.user = user
-    if not _record(identity, request):
-        raise InvalidGrantError("An administrator has ended this access", request=request)
 
 
 def _resource(identity: IdentityJWT, request: Any) -> str:
@@ -257,20 +266,18 @@ def _scopes(identity: IdentityJWT, request: Any) -> list[str]:
     return [*dict.fromkeys(allowed)]
 
 
-def _record(identity: IdentityJWT, request: Any) -> bool:
-    """Store the access that a company allowed; return False where an administrator has ended it."""
-    access, _created = current(ManagedAccess).get_or_create(
-        user=request.user,
-        application=request.client,
-        resource=canonical(request.resource[0]),
-        defaults={"trusted_issuer": identity.trusted},
+def _record(access: ManagedAccess, identity: IdentityJWT, request: Any) -> bool:
+    """Store what a company allowed, and lock it; return False if an administrator has ended it."""
+    updated = (
+        current(ManagedAccess)
+        .filter(pk=access.pk, ended_at=None)
+        .update(
+            trusted_issuer=identity.trusted,
+            scope=" ".join(sorted({*access.scopes, *request.scopes})),
+            updated=timezone.now(),
+        )
     )
-    if access.ended_at is not None:
-        return False
-    access.trusted_issuer = identity.trusted
-    access.scope = " ".join(sorted({*access.scopes, *request.scopes}))
-    access.save(update_fields=["trusted_issuer", "scope", "updated"])
-    return True
+    return updated == 1
 
 
 def user_of(claims: Mapping[str, Any], trusted: TrustedIssuer) -> Any:

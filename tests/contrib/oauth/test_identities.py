@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ from tests.contrib.oauth.signer import (
     sign,
 )
 from tests.spec import spec
+from tests.waiting import SECONDS
 
 REFUSED = (400, "invalid_grant")
 
@@ -253,6 +255,33 @@ def test_assertion_is_redeemed_once_by_requests_at_once(
     responses = at_once(4, lambda _: redeem(assertion))
 
     assert sorted(each.status_code for each in responses) == [200, 400, 400, 400]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_access_that_ends_while_a_token_is_issued_leaves_no_valid_token(
+    real_database: str, provider: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusted = TrustedIssuer.objects.create(name="Acme", issuer=provider.url, scope="mcp")
+    link(trusted, User.objects.create_user("ann"))
+    machine(None, client_id="chat")
+    access_ends = threading.Event()
+    save = ResourceValidator.save_token
+
+    def save_later(*args: Any) -> None:
+        access_ends.set()
+        time.sleep(0.3)  # Either the other thread ends the access now, or it waits for a lock.
+        save(*args)
+
+    monkeypatch.setattr(ResourceValidator, "save_token", save_later)
+
+    def end_access() -> Any:
+        assert access_ends.wait(SECONDS)
+        ManagedAccess.objects.get().end()
+
+    requests = [lambda: redeem(jag(trusted)), end_access]
+    response, _ = at_once(2, lambda number: requests[number]())
+
+    assert call(response.json()["access_token"]).status == 401
 
 
 @spec("EM-07")
