@@ -60,6 +60,10 @@ def _stored_session(key: str | None) -> Any:
     return import_string(f"{settings.SESSION_ENGINE}.SessionStore")(key)
 
 
+def _keep_key() -> None:
+    """Replaces ``cycle_key`` of a session without a middleware that sends its cookie."""
+
+
 def _session_cookie(scope: Mapping[str, Any]) -> str | None:
     cookies = b"; ".join(value for key, value in scope["headers"] if key == b"cookie")
     return parse_cookie(cookies.decode("latin-1")).get(settings.SESSION_COOKIE_NAME)
@@ -93,7 +97,12 @@ class DjangoSessionAuthentication(BaseAuthentication):
             has_credentials = header(scope, b"authorization") is not None
             return CROSS_SITE if has_cookie and not has_credentials else None
         request = HttpRequest()
-        request.session = _session_to_check(scope)
+        session = _session_to_check(scope)
+        if session is not scope.get("session"):
+            # After a change of SECRET_KEY, ``get_user`` would delete the session and store it with
+            # a new key, for a cookie that no response has. A page of the site does so later.
+            session.cycle_key = _keep_key
+        request.session = session
         # One hop to a thread: ``aget_user`` makes one for each of its two queries.
         user = await in_time(sync_to_async(get_user)(request))
         if not user.is_authenticated:

@@ -115,6 +115,20 @@ async def test_cookie_beside_a_token_of_a_foreign_page_is_ignored(
     assert await answer_to({**cookie, **headers, "authorization": "Bearer a"}) == Challenge()
 
 
+async def test_session_of_a_former_secret_key_keeps_its_cookie(
+    cookie: Mapping[str, str], settings: Settings
+) -> None:
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another key, since the former one was rotated"
+
+    answers = [await answer_to(cookie), await answer_to(cookie)]
+
+    assert [isinstance(answer, Principal) for answer in answers] == [True, True]
+    engine = import_module(django_settings.SESSION_ENGINE)
+    session = engine.SessionStore(cookie["cookie"].rpartition("=")[2])
+    assert await session.aget("cart") == "tea"
+
+
 @pytest.mark.parametrize("authenticators", [[TOKENS, SESSION], [SESSION, TOKENS], [SESSION]])
 async def test_unknown_token_beside_a_cookie_is_rejected(
     cookie: Mapping[str, str], configure: Configure, authenticators: list[str]
