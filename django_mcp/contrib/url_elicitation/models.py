@@ -135,7 +135,8 @@ def stored_files(lists: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             {
                 "name": file.name,
                 "type": file.content_type,
-                "content": b64encode(file.read()).decode(),
+                # From the beginning: the form may have read it.
+                "content": b64encode(b"".join(file.chunks())).decode(),
             }
             for file in files
         ]

@@ -46,6 +46,18 @@ class FileForm(forms.Form):
     photo = forms.ImageField(required=False)
 
 
+class ReadFileForm(forms.Form):
+    """A form that reads its file to check it."""
+
+    scan = forms.FileField()
+
+    def clean_scan(self) -> Any:
+        scan = self.cleaned_data["scan"]
+        if not scan.read().startswith(b"%PDF"):
+            raise forms.ValidationError("This is no PDF.")
+        return scan
+
+
 class MeetingForm(forms.Form):
     """A form whose dates are read in a language, and whose times in a time zone."""
 
@@ -137,6 +149,11 @@ def bank() -> Server:
         file = answer.content["scan"]
         content = file.read()
         return f"{answer.content['title']}: {file.name}, {file.content_type}, {len(content)}"
+
+    @server.tool(requests_input=True)
+    async def scan_pdf(frame: Frame) -> str:
+        answer: Any = await aelicit_page(frame, "Scan it.", ReadFileForm)
+        return f"{answer.content['scan'].size}"
 
     @server.tool(requests_input=True)
     async def meet(frame: Frame) -> str:

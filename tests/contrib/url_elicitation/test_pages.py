@@ -352,6 +352,15 @@ async def test_handler_receives_the_file_of_the_user(version: str, ann: User) ->
     assert b64encode(b"%PDF" * 3).decode() not in row.encrypted_content
 
 
+@BOTH
+async def test_file_that_the_form_has_read_reaches_the_handler(version: str, ann: User) -> None:
+    answer = visiting(ann, {"scan": SimpleUploadedFile("a.pdf", b"%PDF-2.0")}, [])
+    async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
+        result = await client.call_tool("scan_pdf")
+
+    assert result.text == "8"
+
+
 def test_files_above_the_limit_are_refused_on_the_page(configure: Any, ann: User) -> None:
     configure(MAX_UPLOAD_SIZE=1000)
     browser = browser_of(ann)
