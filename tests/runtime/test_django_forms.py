@@ -72,6 +72,17 @@ class TestFormSchema:
         ]
         assert properties["tours"]["items"]["anyOf"][0] == {"const": "a", "title": "Attic"}
 
+    def test_default_has_the_type_of_its_schema(self) -> None:
+        level = forms.TypedChoiceField(choices=[(1, "Low"), (2, "High")], coerce=int, initial=2)
+        color = forms.ChoiceField(choices=[("", "---"), ("r", "Red")], initial="")
+        code = forms.CharField(initial=7)
+        count = forms.IntegerField(initial="3")
+        fields = {"level": level, "color": color, "code": code, "count": count}
+        form = type("Defaults", (forms.Form,), fields)
+        properties = input_requests.form("Which?", form).params["requestedSchema"]["properties"]
+        defaults = {name: member.get("default") for name, member in properties.items()}
+        assert defaults == {"level": "2", "color": None, "code": "7", "count": None}
+
     def test_schema_lists_required_fields(self) -> None:
         assert requested_schema()["required"] == ["name", "day", "guests", "lunch"]
 

@@ -73,10 +73,38 @@ def _field_schema(name: str, field: forms.Field, form: type[forms.BaseForm]) -> 
     members = {
         "title": str(field.label) if field.label else None,
         "description": str(field.help_text) or None,
-        "default": field.initial if isinstance(field.initial, str | int | float) else None,
+        "default": _default(field.initial, kind_members),
         **kind_members,
     }
     return {key: value for key, value in members.items() if value is not None}
+
+
+def _default(initial: Any, schema: Mapping[str, Any]) -> Any:
+    """Return an initial value in the type of its schema; None for one that the schema forbids.
+
+    A client that validates the schema would reject the whole request.
+    """
+    value = getattr(initial, "value", initial)  # Of a member of an enumeration.
+    kind = schema.get("type")
+    types = DEFAULTS.get(str(kind), DEFAULTS["string"])
+    is_bool = isinstance(value, bool)  # It is an int in Python, and no number in JSON.
+    if not isinstance(value, types) or (is_bool and bool not in types):
+        return None
+    if kind != "string":
+        return value
+    text = str(value)
+    choices = [choice["const"] for choice in schema.get("oneOf", ())]
+    return text if not choices or text in choices else None
+
+
+DEFAULTS: Mapping[str, tuple[type, ...]] = {
+    "array": (),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str, int, float, bool),
+}
+"""The types of initial values that are a default of each type of JSON."""
 
 
 def _formatted(name: str) -> Callable[[Any], Schema]:
