@@ -389,8 +389,25 @@ def _with_type(data: str | bytes, name: str) -> ContentResponse:
         raise UnserializableResult(
             "A file has more bytes than MAX_RESULT_SIZE: return its URL, or a resource_link"
         )
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return ContentResponse(data=data, mime_type=kind, name=name)
+    return ContentResponse(data=data, mime_type=_type_of(name), name=name)
+
+
+COMPRESSED: Mapping[str, str] = {
+    "br": "application/x-brotli",
+    "bzip2": "application/x-bzip",
+    "compress": "application/x-compress",
+    "gzip": "application/gzip",
+    "xz": "application/x-xz",
+}
+"""The types of compressed files, as Django's FileResponse has them."""
+
+
+def _type_of(name: str) -> str:
+    """The MIME type of the bytes of a file: ``orders.csv.gz`` is no text."""
+    kind, compression = mimetypes.guess_type(name)
+    if compression is not None:
+        kind = COMPRESSED.get(compression)
+    return kind or "application/octet-stream"
 
 
 def _contents_of(file: Any) -> str | bytes:

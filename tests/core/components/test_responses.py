@@ -181,3 +181,17 @@ def test_response_kinds_have_no_methods_of_other_kinds() -> None:
     assert not hasattr(Response.prompt(), "structured")
     assert not hasattr(Response.resource(), "error")
     assert not hasattr(Response.completion(), "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "mime_type"),
+    [
+        ("orders.csv", "text/csv"),
+        ("orders.csv.gz", "application/gzip"),
+        ("logo.svgz", "application/gzip"),
+        ("orders.tar.xz", "application/x-xz"),
+        ("orders", "application/octet-stream"),
+    ],
+)
+def test_file_has_the_type_of_its_bytes(name: str, mime_type: str) -> None:
+    assert Response.file(b"\x1f\x8b", name=name).mime_type == mime_type
