@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
@@ -550,3 +551,11 @@ def test_null_empties_a_choice_of_several_with_any_widget(server: Server) -> Non
     result = call(server, "colours", {"listed": None, "checked": None})
 
     assert result.structured == {"listed": [], "checked": []}
+
+
+def test_pattern_with_flags_is_left_to_the_form() -> None:
+    plain = field_argument("code", forms.RegexField(r"^[a-z]+$"))
+    insensitive = field_argument("code", forms.RegexField(re.compile(r"^[a-z]+$", re.IGNORECASE)))
+
+    assert plain.schema["pattern"] == "^[a-z]+$"
+    assert "pattern" not in insensitive.schema

@@ -21,6 +21,7 @@ address may be blank, a duration may have fractions or a sign, a time has no off
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
@@ -334,6 +335,8 @@ def _text(name: TypeName) -> Callable[[Any], Argument]:
 
 def _regex(field: Any) -> Argument:
     argument = _text("text")(field)
+    if field.regex.flags != re.UNICODE:
+        return argument  # A pattern in JSON Schema has no flags, such as IGNORECASE.
     try:
         search(field.regex.pattern)
     except ValueError:
