@@ -246,9 +246,17 @@ def sent_data(form: Any, sent: Mapping[str, Any]) -> MultiValueDict[str, Any]:
             continue
         for html_name in html_names(field, key):
             if sent.get(html_name) is not None:
-                value = sent[html_name]
-                data.setlist(html_name, value if isinstance(value, list) else [value])
+                data.setlist(html_name, as_sent(field, sent[html_name]))
     return data
+
+
+def as_sent(field: forms.Field, value: Any) -> list[Any]:
+    """Return a value of the page, or of a model that calls its tool, as a browser sends it."""
+    if isinstance(field, forms.JSONField):
+        return [value if isinstance(value, str) else json.dumps(value)]
+    values = value if isinstance(value, list) else [value]
+    # A field for dates fails on anything but a text. The text of a number depends on a language.
+    return values if isinstance(field, forms.IntegerField) else [str(each) for each in values]
 
 
 def html_names(field: forms.Field, key: str) -> list[str]:

@@ -169,6 +169,24 @@ def test_values_of_every_widget_are_read(server: Server) -> None:
     assert SCRIPT not in html_of(result)
 
 
+class DueForm(forms.Form):
+    due = forms.DateField()
+    tags = forms.JSONField(required=False)
+
+
+def test_values_of_a_model_are_read_as_those_of_a_browser(server: Server) -> None:
+    received: list[Any] = []
+    form_view(DueForm, server=server, on_valid=lambda form, _: received.append(form.cleaned_data))
+    client = SyncClient(server)
+
+    wrong = client.call_tool("submit_due", {"due": 20260728})
+    right = client.call_tool("submit_due", {"due": "2026-07-28", "tags": ["a", "b"]})
+
+    assert "due: Enter a valid date." in wrong.text
+    assert not right.is_error, right.text
+    assert [cleaned["tags"] for cleaned in received] == [["a", "b"]]
+
+
 class StayWidget(forms.MultiWidget):
     def __init__(self) -> None:
         day = forms.SelectDateWidget(years=range(2030, 2032))
