@@ -21,6 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
@@ -205,7 +206,11 @@ def _copy_model(instance: M) -> M:
     state = ModelState()
     state.db = instance._state.db
     state.adding = False
-    copied.__dict__ = {**instance.__dict__, "_state": state}
+    values = {
+        name: deepcopy(value) if type(value) in (dict, list) else value
+        for name, value in instance.__dict__.items()
+    }
+    copied.__dict__ = {**values, "_state": state}
     return copied
 
 

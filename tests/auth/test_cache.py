@@ -172,6 +172,18 @@ async def test_digests_and_principals_are_not_in_its_text() -> None:
     assert "secret" not in repr(await filled("secret"))
 
 
+def test_change_within_a_value_of_a_user_does_not_reach_the_next_call() -> None:
+    group = Group(pk=1, name="staff")
+    settings = {"theme": "light", "pages": ["home"]}
+    group.__dict__["settings"] = settings
+
+    copied: Any = cache_module._copy_model(group)
+    copied.settings["theme"] = "dark"
+    copied.settings["pages"].append("cart")
+
+    assert settings == {"theme": "light", "pages": ["home"]}
+
+
 def test_group_is_a_model_that_is_copied_too() -> None:
     group = Group(pk=1, name="staff")
     copied = cache_module._copy_model(group)
