@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
+from django.core.paginator import Paginator
 
 from django_mcp import Server
 from django_mcp.runtime.django_types.values import MAX_DEPTH
@@ -34,3 +36,17 @@ async def test_queries_deep_in_the_result_of_an_async_handler_are_run(levels: in
         result = await client.call_tool("names")
     expected = nested([{"name": "staff"}], levels)
     assert json.loads(result.text) == expected
+
+
+async def test_page_of_an_async_handler_has_its_rows() -> None:
+    await Group.objects.acreate(name="staff")
+    server = Server("groups")
+
+    @server.tool
+    async def names() -> Any:
+        rows = Group.objects.order_by("name").values("name")
+        return await sync_to_async(Paginator(rows, 10).get_page)(1)
+
+    async with Client(server) as client:
+        result = await client.call_tool("names")
+    assert json.loads(result.text)["results"] == [{"name": "staff"}]

@@ -283,6 +283,8 @@ def _pending_queries(value: Any, depth: int) -> Iterator[QuerySet[Any, Any]]:
     if isinstance(value, QuerySet):
         if not private.is_evaluated(value):
             yield value
+    elif depth and isinstance(value, Page):
+        yield from _pending_queries(value.object_list, depth - 1)
     elif depth and isinstance(value, Mapping):
         for member in value.values():
             yield from _pending_queries(member, depth - 1)
