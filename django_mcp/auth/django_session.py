@@ -105,6 +105,7 @@ class DjangoSessionAuthentication(BaseAuthentication):
         request.session = session
         # One hop to a thread: ``aget_user`` makes one for each of its two queries.
         user = await in_time(sync_to_async(get_user)(request))
-        if not user.is_authenticated:
+        # Not all backends look at it: one of a site may return any user.
+        if not user.is_authenticated or not getattr(user, "is_active", True):
             return None
         return Principal(scheme="django_session", subject=str(user.pk), user=user)

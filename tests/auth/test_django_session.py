@@ -69,11 +69,15 @@ async def ada() -> User:
 @pytest.fixture
 async def cookie(ada: User) -> Mapping[str, str]:
     """The header of a browser in which Ada is logged in."""
+    return await cookie_of(ada, "django.contrib.auth.backends.ModelBackend")
+
+
+async def cookie_of(user: User, backend: str) -> Mapping[str, str]:
     engine = import_module(django_settings.SESSION_ENGINE)
     session = engine.SessionStore()
-    session[SESSION_KEY] = str(ada.pk)
-    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
-    session[HASH_SESSION_KEY] = ada.get_session_auth_hash()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = backend
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session["cart"] = "tea"
     await session.asave()
     return {"cookie": f"a=b; sessionid={session.session_key}"}
@@ -113,6 +117,20 @@ async def test_cookie_beside_a_token_of_a_foreign_page_is_ignored(
     cookie: Mapping[str, str], headers: Mapping[str, str]
 ) -> None:
     assert await answer_to({**cookie, **headers, "authorization": "Bearer a"}) == Challenge()
+
+
+async def test_deactivated_user_of_any_backend_has_no_credentials(
+    ada: User, settings: Settings
+) -> None:
+    backend = "django.contrib.auth.backends.AllowAllUsersModelBackend"
+    settings.AUTHENTICATION_BACKENDS = [backend]
+    cookie = await cookie_of(ada, backend)
+    active = await answer_to(cookie)
+
+    await User.objects.filter(pk=ada.pk).aupdate(is_active=False)
+
+    assert isinstance(active, Principal)
+    assert await answer_to(cookie) == Challenge()
 
 
 async def test_session_of_a_former_secret_key_keeps_its_cookie(
