@@ -70,6 +70,12 @@ def _resolved(member: Schema, definitions: Schema) -> dict[str, Any]:
     merged.pop("$ref", None)
     if "const" in merged and "enum" not in merged:
         merged["enum"] = [merged.pop("const")]
+    kinds = merged.get("type")
+    others = [kind for kind in kinds if kind != "null"] if isinstance(kinds, list) else []
+    if len(others) == 1:
+        merged["type"] = others[0]
+    if None in merged.get("enum", ()):
+        merged["enum"] = [value for value in merged["enum"] if value is not None]
     return merged
 
 

@@ -48,6 +48,16 @@ class TestFormSchema:
         assert form["properties"]["note"]["type"] == "string"
         assert form["required"] == ["name", "colour"]
 
+    def test_null_in_a_list_of_types_or_values_is_left_out(self) -> None:
+        members = {
+            "amount": {"type": ["integer", "null"], "minimum": 1},
+            "size": {"type": ["string", "null"], "enum": ["s", "m", None]},
+        }
+        assert elicitation.to_form_schema({"properties": members})["properties"] == {
+            "amount": {"type": "integer", "minimum": 1},
+            "size": {"type": "string", "enum": ["s", "m"]},
+        }
+
     def test_form_schema_keeps_descriptions_bounds_and_defaults(self) -> None:
         name = form_of(Order)["properties"]["name"]
         assert (name["description"], name["maxLength"]) == ("Whose it is", 20)
