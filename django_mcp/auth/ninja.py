@@ -92,6 +92,7 @@ class NinjaAuthentication(BaseAuthentication):
         sent = [(name, value) for name, value in scope["headers"] if name != b"cookie"]
         if csrf.is_cross_origin(scope) and bearer_token(scope) is None:
             return None
+        has_wrong_key = False
         for callback in self.callbacks:
             credentials = _credentials(callback, self.headers, scope)
             if not credentials:
@@ -101,7 +102,11 @@ class NinjaAuthentication(BaseAuthentication):
             result = await in_time(_result(callback, request))
             if result:
                 return self._principal(callback, request, result, credentials)
-        return INVALID_TOKEN_OF_SOMEBODY if bearer_token(scope) is not None else None
+            # The header of a key is of this callback alone, unlike Authorization.
+            has_wrong_key = has_wrong_key or getattr(callback, "openapi_in", "") == "header"
+        if bearer_token(scope) is not None:
+            return INVALID_TOKEN_OF_SOMEBODY
+        return WRONG_KEY if has_wrong_key else None
 
     def _principal(
         self, callback: Any, request: Any, result: Any, credentials: tuple[tuple[str, str], ...]
@@ -125,6 +130,8 @@ INVALID_TOKEN_OF_SOMEBODY = Challenge(
     error=INVALID_TOKEN.error, message=INVALID_TOKEN.message, is_final=False
 )
 """It is not final: a token that no callback accepts may belong to another authenticator."""
+WRONG_KEY = Challenge(message="The key is not valid here", is_final=False)
+"""It is not final: the caller may also have the session of a user. They are not anonymous."""
 
 
 def _callback(named: Any) -> Any:
