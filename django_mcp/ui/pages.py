@@ -105,23 +105,29 @@ def _either(first: Permission | None, second: Permission | None) -> Permission |
 
 @dataclass(frozen=True)
 class AnyPermission:
-    """The permission of whoever has one of several."""
+    """The permission of whoever has one of several; one that raises refuses, as by itself."""
 
     permissions: tuple[Permission, ...]
 
     def __call__(self, frame: Frame) -> bool | Awaitable[bool]:
         # Coroutines are made last: those that nobody needs would not be awaited.
         awaitables: list[Awaitable[bool]] = []
+        errors: list[Exception] = []
         for permission in sorted(self.permissions, key=_is_coroutine_function):
-            if isinstance(permission, str):
-                answer: bool | Awaitable[bool] = permissions.has(frame.user, permission)
-            else:
-                answer = permission(frame)
+            try:
+                answer = _answer(permission, frame)
+            except Exception as error:
+                errors.append(error)
+                continue
             if isawaitable(answer):
                 awaitables.append(answer)
             elif answer:
                 return True
-        return _any(awaitables) if awaitables else False
+        if awaitables:
+            return _any(awaitables, errors)
+        if errors:
+            raise errors[0]
+        return False
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.permissions))
@@ -131,5 +137,17 @@ def _is_coroutine_function(permission: Permission) -> bool:
     return callable(permission) and is_async(permission)
 
 
-async def _any(answers: Iterable[Awaitable[bool]]) -> bool:
-    return any(await asyncio.gather(*answers))
+def _answer(permission: Permission, frame: Frame) -> bool | Awaitable[bool]:
+    if isinstance(permission, str):
+        return permissions.has(frame.user, permission)
+    return permission(frame)
+
+
+async def _any(awaitables: Iterable[Awaitable[bool]], errors: Iterable[Exception]) -> bool:
+    answers = await asyncio.gather(*awaitables, return_exceptions=True)
+    if any(answer for answer in answers if not isinstance(answer, BaseException)):
+        return True
+    raised = [*errors, *(answer for answer in answers if isinstance(answer, BaseException))]
+    if raised:
+        raise raised[0]
+    return False

@@ -435,6 +435,35 @@ def test_page_is_for_those_who_may_use_one_of_its_tools(
         SyncClient(server, user=other).read_resource("ui://shop/cart")
 
 
+def test_permission_that_raises_refuses_the_page_to_nobody_else(
+    server: Server, templates: Templates
+) -> None:
+    templates({"shop/mcp/cart.html": "<!doctype html>"})
+    view = template_view("shop/mcp/cart.html")
+
+    def is_manager(frame: Frame) -> bool:
+        raise LookupError("The user has no profile")
+
+    async def is_owner(frame: Frame) -> bool:
+        raise LookupError("The user has no shop")
+
+    async def is_clerk(frame: Frame) -> bool:
+        return frame.user is not None and frame.user.get_username() == "clerk"
+
+    server.tool(ui=view, name="a", permission=is_manager)(lambda: None)
+    server.tool(ui=view, name="b", permission="staff_member")(lambda: None)
+    server.tool(ui=view, name="c", permission=is_owner)(lambda: None)
+    server.tool(ui=view, name="d", permission=is_clerk)(lambda: None)
+    staff = User.objects.create_user("staff", is_staff=True)
+    clerk = User.objects.create_user("clerk")
+    other = User.objects.create_user("other")
+
+    for user in (staff, clerk):
+        assert SyncClient(server, user=user).read_resource("ui://shop/cart")["contents"]
+    with pytest.raises(ErrorResponse):
+        SyncClient(server, user=other).read_resource("ui://shop/cart")
+
+
 def test_page_of_a_public_tool_is_for_everybody(server: Server, templates: Templates) -> None:
     cart_server(server, templates)
 
