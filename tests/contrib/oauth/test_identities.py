@@ -281,7 +281,7 @@ def test_access_that_ends_while_a_token_is_issued_leaves_no_valid_token(
     requests = [lambda: redeem(jag(trusted)), end_access]
     response, _ = at_once(2, lambda number: requests[number]())
 
-    assert call(response.json()["access_token"]).status == 401
+    assert call(response.json()["access_token"]).status == 401  # type: ignore[attr-defined]
 
 
 @spec("EM-07")
