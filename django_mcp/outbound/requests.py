@@ -73,8 +73,11 @@ class Response:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, at most ``size``; b"" at the end. Raises OutboundError."""
+        part = bytearray(size)
         with self._errors():
-            return self._response.read(size)
+            # Its read() reads to the end, or raises ValueError, where a chunk has a negative size.
+            length = self._response.readinto(part)
+        return bytes(part[:length])
 
     def chunks(self, max_bytes: int) -> Iterator[bytes]:
         """Yield the body; raises OutboundError if it is larger, or shorter than announced."""

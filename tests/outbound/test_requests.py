@@ -293,6 +293,24 @@ def test_body_that_is_too_large_is_not_read(host: Host, head: bytes) -> None:
     assert reason_of(fetch, host.url, max_bytes=1000) == "too_large"
 
 
+@pytest.mark.parametrize("size", [b"-1", b"-2", b"-ffffffff"])
+def test_chunk_of_a_negative_size_is_not_read_without_bound(host: Host, size: bytes) -> None:
+    sent: list[int] = []
+
+    def send(connection: Any, _: bytes) -> None:
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n"
+        )
+        for _ in range(50):
+            connection.sendall(b"x" * 1_000_000)
+            sent.append(1_000_000)
+
+    host.answer = send
+
+    assert reason_of(fetch, host.url, max_bytes=1000) in ("too_large", "invalid_response")
+    assert sum(sent) < 50_000_000
+
+
 @pytest.mark.parametrize(
     "answer",
     [b"SSH-2.0-OpenSSH_9\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"],
