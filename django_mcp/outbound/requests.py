@@ -294,19 +294,29 @@ def _resolved(host: str, port: int, *, trusted: bool) -> list[Address]:
 def _connected_socket(addresses: list[Address], until: float) -> socket.socket:
     """Try one address after the other, each for its share of the time."""
     error: OSError = TimeoutError()
-    for index, (family, kind, protocol, _, address) in enumerate(addresses):
+    for index, address in enumerate(addresses):
         share = _left(until) / (len(addresses) - index)
-        sock = socket.socket(family, kind, protocol)
         try:
-            sock.settimeout(share)
-            sock.connect(address)
+            sock = _connected_to(address, share)
         except OSError as failed:
-            sock.close()
             error = failed
         else:
             sock.settimeout(_left(until))
             return sock
     raise error
+
+
+def _connected_to(address: Address, timeout: float) -> socket.socket:
+    family, kind, protocol, _, target = address
+    # It raises OSError as well: this machine may have no IPv6, whatever DNS says of the host.
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.settimeout(timeout)
+        sock.connect(target)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def _left(until: float) -> float:

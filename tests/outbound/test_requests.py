@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import socket
 import time
@@ -195,6 +196,29 @@ def test_next_address_is_tried_after_one_that_refuses(
     assert refused == ["93.184.215.15"]
     host.addresses = ["93.184.215.15"]
     assert reason_of(fetch, host.url, max_bytes=100) == "connection_refused"
+
+
+def test_address_of_a_family_that_this_machine_lacks_is_skipped(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.addresses = ["2606:4700::1111", PUBLIC]
+    resolve = socket.getaddrinfo
+    create = socket.socket.__init__
+
+    def with_families(name: str, port: int, **options: Any) -> list[Any]:
+        first, second = resolve(name, port, **options)
+        return [(socket.AF_INET6, *first[1:]), second]
+
+    def without_ipv6(sock: socket.socket, family: int = -1, *arguments: Any, **others: Any) -> None:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        create(sock, family, *arguments, **others)
+
+    monkeypatch.setattr(socket, "getaddrinfo", with_families)
+    monkeypatch.setattr(socket.socket, "__init__", without_ipv6)
+
+    assert fetch(host.url, max_bytes=100).status == 200
+    assert host.connected == [PUBLIC]
 
 
 # URLs and certificates.
