@@ -135,6 +135,11 @@ def parsed(text: str) -> dict[str, Any]:
     if len(written) > 2 * MAX_FRONT_MATTER:
         raise SkillError("E001", "its front matter grows by its anchors: write it out")
     front_matter: dict[str, Any] = json.loads(written)
+    try:
+        # Half of a pair of surrogates, such as "\ud83d", is no character.
+        json.dumps(front_matter, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise SkillError("E001", f"JSON cannot carry its front matter: {error}") from error
     return front_matter
 
 
