@@ -24,10 +24,16 @@ from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.components.tool import ToolComponent
 from django_mcp.core.protocol.texts import similar
 
-BLOCK_OF_CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.DOTALL | re.MULTILINE)
-CODE = re.compile(r"`[^`\n]*`")
-TARGET = r"(?:<([^<>\n]*)>|([^\s<>)]+))"
-LINK = re.compile(rf"\]\(\s*{TARGET}[^)\n]*\)|^\[[^\]\n]+\]:\s*{TARGET}", re.MULTILINE)
+INDENT = r"^[ \t>]*"
+"""What is before the code of a list or of a quotation."""
+BLOCK_OF_CODE = re.compile(
+    rf"{INDENT}(?P<fence>`{{3,}}|~{{3,}})[^`\n]*\n.*?{INDENT}(?P=fence)[^\n]*$",
+    re.DOTALL | re.MULTILINE,
+)
+CODE = re.compile(r"(?<!`)(?P<mark>`+)(?!`)[^\n]*?(?<!`)(?P=mark)(?!`)")
+TARGET = r"(?:<([^<>\n]*)>|((?:[^\s<>()]|\([^\s<>()]*\))+))"
+LINK = re.compile(rf"\]\(\s*{TARGET}[^)\n]*\)|^\[(?!\^)[^\]\n]+\]:\s*{TARGET}", re.MULTILINE)
+"""A link, or the target of one; a name that begins with ``^`` is that of a footnote."""
 ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:|//|#")
 """Links with a scheme or a host, and those to a heading."""
 NAME = r"`([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?:\([^`]*\))?`"

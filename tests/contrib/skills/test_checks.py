@@ -104,6 +104,35 @@ def test_link_to_nothing_is_an_error(
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "1. Run:\n\n   ```python\n   handlers[name](request)\n   ```\n",
+        "> ~~~\n> [no](link.md)\n> ~~~\n",
+        "````md\n```\n[no](link.md)\n```\n[no](other.md)\n````\n",
+        "Write ``[no](link.md)``.\n",
+        "Ask a colleague[^1].\n\n[^1]: Only where the amount is large.\n",
+        "See [it](terms_(old).md).\n",
+    ],
+    ids=["list", "quotation", "long_fence", "long_mark", "footnote", "parentheses"],
+)
+def test_code_and_footnotes_have_no_links(
+    folder: Folder, findings: Callable[..., object], body: str
+) -> None:
+    folder.skill("checked", body)
+    folder.write("checked/terms_(old).md", "Terms")
+
+    assert findings("checked") == {}
+
+
+def test_link_after_code_is_checked(
+    folder: Folder, findings: Callable[..., dict[str, list[CheckMessage]]]
+) -> None:
+    folder.skill("checked", "```\ncode\n```\n\nWrite ```x``` or `y`, see [it](z.md).\n\n```\n```\n")
+
+    assert [*findings("checked")] == ["E007"]
+
+
+@pytest.mark.parametrize(
     ("body", "near"),
     [
         ("Use `find_order`.", "find_orders"),
