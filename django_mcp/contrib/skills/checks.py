@@ -70,6 +70,12 @@ def _folders() -> Iterator[CheckMessage]:
                 id="django_mcp_skills.W001",
             )
     on_disk = finding.find()
+    for folder, reason in on_disk.unread.items():
+        yield Warning(
+            f"The skills in {folder} are not served: {reason}.",
+            hint="Let it be a folder of skills alone, which the process may read.",
+            id="django_mcp_skills.W005",
+        )
     for served, other in on_disk.twice:
         yield Error(
             f"There are two skills {served.path!r}: {served.folder} is served, and "

@@ -102,6 +102,8 @@ class Found(NamedTuple):
     """The skill that is served, and one of the same path, which is not."""
     left_out: dict[str, str]
     """Paths on the disk that are not served, and why."""
+    unread: dict[Path, str]
+    """Folders that are not searched, and why."""
 
     def innermost(self, path: str) -> Skill | None:
         """Return the skill that contains a path below ``skills``, or is it."""
@@ -137,17 +139,22 @@ def find() -> Found:
     skills: dict[str, Skill] = {}
     twice: list[tuple[Skill, Skill]] = []
     left_out: dict[str, str] = {}
+    unread: dict[Path, str] = {}
     for root in roots():
         if not root.folder.is_dir():
             continue
-        listed = files.listing(root.folder, max_files=files.MAX_ENTRIES, max_bytes=1 << 62)
+        try:
+            listed = files.listing(root.folder, max_files=files.MAX_ENTRIES, max_bytes=1 << 62)
+        except (OSError, SkillError) as error:
+            unread[root.folder] = str(error)
+            continue
         for relative, reason in listed.left_out.items():
             left_out[str(root.folder / relative)] = reason
         for skill in _skills_in(root, listed, left_out):
             served = skills.setdefault(skill.path, skill)
             if served is not skill:
                 twice.append((served, skill))
-    return Found(dict(sorted(skills.items())), twice, left_out)
+    return Found(dict(sorted(skills.items())), twice, left_out, unread)
 
 
 def _skills_in(root: Root, listed: Listing, left_out: dict[str, str]) -> Iterator[Skill]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.core.checks import CheckMessage
 from pytest_django import Settings
 
 from django_mcp import Server, registry
-from django_mcp.contrib.skills import files, skill
+from django_mcp.contrib.skills import files, finding, skill
 from django_mcp.contrib.skills.checks import check_skills
 from tests.contrib.skills.conftest import Folder
 from tests.spec import spec
@@ -217,6 +218,23 @@ def test_folder_that_does_not_exist_is_a_warning(settings: Settings, folder: Fol
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SKILLS_DIRS": [folder.root / "nothing"]}
 
     assert [each.id for each in check_skills(None)] == ["django_mcp_skills.W001"]
+
+
+def test_folder_that_cannot_be_searched_is_a_warning_and_others_are_served(
+    settings: Settings, folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_large = tmp_path / "large"
+    folders = [too_large, folder.root]
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SKILLS_DIRS": folders}
+    monkeypatch.setattr(files, "MAX_ENTRIES", 100)
+    too_large.mkdir()
+    for number in range(101):
+        (too_large / str(number)).touch()
+    folder.skill("checked")
+
+    (warning,) = check_skills(None)
+    assert (warning.id, str(too_large) in warning.msg) == ("django_mcp_skills.W005", True)
+    assert "checked" in finding.find().skills
 
 
 def test_check_is_quiet_without_the_app(settings: Settings, folder: Folder) -> None:
