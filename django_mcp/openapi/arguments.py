@@ -79,8 +79,8 @@ class Arguments:
         """Return the body for validated arguments, with its files; raises ToolError."""
         if self.is_body_nested:
             return arguments.get(DATA, {})
-        others = {*self.path, *(each.name for each in self.query)}
-        data = {name: value for name, value in arguments.items() if name not in others}
+        fields, _ = self._body_members()
+        data = {name: value for name, value in arguments.items() if name in fields}
         return uploads.receive_all(data, sorted(self.files))
 
 
@@ -118,7 +118,10 @@ def of_request(
     properties = {} if body is None else body.get("properties", {})
     is_object = body is not None and body.get("type") == "object" and "properties" in body
     others = path["path"].keys() | {each.name for each in query}
+    others |= set() if many is None else {filters.FILTERS}
     is_body_nested = body is not None and not (is_object and others.isdisjoint(properties))
+    if is_body_nested and DATA in others:
+        raise ConfigurationError(f"{where} has the argument {DATA!r} twice: its body is one")
     files = file_fields(body)
     described = [body, *(each.schema for each in (*query, *folded))]
     definitions = schemas.definitions(described, shared)

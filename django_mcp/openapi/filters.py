@@ -71,7 +71,8 @@ class Folded:
 
 def folded(parameters: Sequence[Parameter]) -> tuple[list[Parameter], Folded | None]:
     """Return the parameters that stay arguments, and the others if there are too many."""
-    if len(parameters) <= MAX_PARAMETERS:
+    is_taken = any(each.name == FILTERS for each in parameters)
+    if len(parameters) <= MAX_PARAMETERS or is_taken:
         return [*parameters], None
     fields = Counter(each.name.partition(LOOKUP)[0] for each in parameters)
     members = {}

@@ -1,0 +1,52 @@
+"""The arguments of a tool, and the parts of its request that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from django_mcp import ConfigurationError
+from django_mcp.openapi import filters
+from django_mcp.openapi.arguments import Arguments, of_request
+from django_mcp.openapi.parameters import Parameter
+from django_mcp.runtime.django_types.uploads import Uploads
+
+LOOKUPS = [f"{field}__{lookup}" for field in "abcdefghi" for lookup in ("is", "not", "in")]
+MANY = [Parameter(name, {"type": "string"}) for name in LOOKUPS]
+
+
+def arguments_of(parameters: Sequence[Parameter], body: Mapping[str, Any]) -> Arguments:
+    """Return the arguments of an operation with these parameters and a body of this schema."""
+    kept, many = filters.folded(parameters)
+    of_path: dict[str, Any] = {"path": {}, "variables": {}, "fixed": {}}
+    return of_request("POST /notes/", query=kept, many=many, body=dict(body), shared={}, **of_path)
+
+
+def test_body_has_its_own_fields_alone() -> None:
+    arguments = arguments_of(MANY, {"type": "object", "properties": {"text": {}}})
+    given = {"text": "Tea", "filters": {"a__is": "x"}, "cursor": "y", "fields": ["z"]}
+
+    with Uploads() as uploads:
+        assert arguments.data(given, uploads) == {"text": "Tea"}
+
+
+def test_field_of_the_body_with_the_name_of_the_filters_is_kept_apart() -> None:
+    arguments = arguments_of(MANY, {"type": "object", "properties": {"filters": {}}})
+
+    assert [*arguments.schema["properties"]] == ["filters", "data"]
+    with Uploads() as uploads:
+        given = {"filters": {"a__is": "x"}, "data": {"filters": 1}}
+        assert arguments.data(given, uploads) == {"filters": 1}
+
+
+def test_parameter_with_the_name_of_the_filters_is_an_argument() -> None:
+    own = Parameter("filters", {"type": "string"})
+
+    assert filters.folded([*MANY, own]) == ([*MANY, own], None)
+
+
+def test_parameter_with_the_name_of_a_whole_body_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="the argument 'data' twice"):
+        arguments_of([Parameter("data", {})], {"type": "array"})
