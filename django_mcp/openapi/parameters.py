@@ -67,8 +67,11 @@ def _members(path: str, value: Mapping[str, Any], *, is_deep: bool) -> Iterator[
 
 
 def _texts(path: str, value: Any) -> list[str]:
-    """Return a value as text, or each item of a list; raises ToolError for what has no text."""
-    values = value if isinstance(value, list) else [value]
+    """Return a value as text, or each item of a list; raises ToolError for what has no text.
+
+    None is left out.
+    """
+    values = [each for each in (value if isinstance(value, list) else [value]) if each is not None]
     if any(isinstance(each, list | dict) for each in values):
         raise ToolError(f"{path}: an object or a list cannot be sent here")
     return [str(each).lower() if isinstance(each, bool) else str(each) for each in values]

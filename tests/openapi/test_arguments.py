@@ -10,7 +10,7 @@ import pytest
 from django_mcp import ConfigurationError
 from django_mcp.openapi import filters
 from django_mcp.openapi.arguments import Arguments, of_request
-from django_mcp.openapi.parameters import Parameter
+from django_mcp.openapi.parameters import Parameter, encode
 from django_mcp.runtime.django_types.uploads import Uploads
 
 LOOKUPS = [f"{field}__{lookup}" for field in "abcdefghi" for lookup in ("is", "not", "in")]
@@ -50,3 +50,7 @@ def test_parameter_with_the_name_of_the_filters_is_an_argument() -> None:
 def test_parameter_with_the_name_of_a_whole_body_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="the argument 'data' twice"):
         arguments_of([Parameter("data", {})], {"type": "array"})
+
+
+def test_null_in_a_list_is_left_out_of_the_query() -> None:
+    assert encode([Parameter("tag", {})], {"tag": ["x", None, "y"]}) == "tag=x&tag=y"
