@@ -17,7 +17,11 @@ Schema = dict[str, Any]
 QUERY = "query"
 HEADER = "header"
 COOKIE = "cookie"
-OF_PROXIES = ("authorization", "cookie", "forwarded", "host", "remote-user", "x-real-ip")
+OF_PROXIES = (
+    *("authorization", "cookie", "proxy-authorization", "remote-user", "x-remote-user"),
+    *("forwarded", "host", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip"),
+    *("cf-connecting-ip", "fastly-client-ip"),
+)
 """Headers that say who a caller is, or where they are: no argument sets one."""
 OF_PROXIES_PREFIX = "x-forwarded"
 

@@ -10,7 +10,7 @@ import pytest
 from django_mcp import ConfigurationError
 from django_mcp.openapi import filters
 from django_mcp.openapi.arguments import Arguments, of_request
-from django_mcp.openapi.parameters import Parameter, encode
+from django_mcp.openapi.parameters import Parameter, encode, usable
 from django_mcp.runtime.django_types.uploads import Uploads
 
 LOOKUPS = [f"{field}__{lookup}" for field in "abcdefghi" for lookup in ("is", "not", "in")]
@@ -54,3 +54,17 @@ def test_parameter_with_the_name_of_a_whole_body_is_refused() -> None:
 
 def test_null_in_a_list_is_left_out_of_the_query() -> None:
     assert encode([Parameter("tag", {})], {"tag": ["x", None, "y"]}) == "tag=x&tag=y"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Authorization", "Proxy-Authorization", "Remote_User", "X-Remote-User", "Cookie"),
+        *("X-Forwarded-For", "X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP"),
+        *("Fastly-Client-IP", "X-Cluster-Client-IP", "Forwarded", "Host"),
+    ],
+)
+def test_header_of_a_proxy_is_no_argument(name: str) -> None:
+    header = Parameter(name, {"type": "string"}, place="header")
+
+    assert usable([header], (), "GET /notes/") == []
