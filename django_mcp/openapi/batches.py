@@ -40,6 +40,13 @@ class Group:
     name: str
     options: Mapping[str, Any]
 
+    @property
+    def where(self) -> str:
+        """The tool in messages."""
+        return f"The tool {self.name!r} of several operations"
+
+    view_name = where
+
 
 class Built(NamedTuple):
     """The tool of an operation, and the findings of the checks about it."""
@@ -66,14 +73,18 @@ class Source(Protocol):
         ...
 
 
-class Declaration(Protocol):
-    """The declaration of an author: an operation, or a router with many."""
+class Located(Protocol):
+    """A part of a declaration that may be recorded as missing."""
 
     @property
     def where(self) -> str: ...
 
     @property
     def view_name(self) -> str: ...
+
+
+class Declaration(Located, Protocol):
+    """The declaration of an author: an operation, or a router with many."""
 
     @property
     def options_of_tools(self) -> Iterable[Mapping[str, Any]]:
@@ -154,7 +165,7 @@ def _build(server: Server, batch: list[Declaration]) -> list[Component]:
     """Return the tools of a batch; may be called again after it raised."""
     server.state(_Waiting).batch = None
     components: list[Component] = []
-    groups: dict[str, Combination] = {}
+    groups: dict[str, tuple[Group, Combination]] = {}
     with _without_collection(), ExitStack() as stack:
         operations = _operations(server, batch)
         by_source: dict[Source, list[Any]] = {}
@@ -168,13 +179,15 @@ def _build(server: Server, batch: list[Declaration]) -> list[Component]:
                 built = builders[declared.source](declared, operation)
                 availability.record_tool(server, declared.where, built.credentials, built.secret)
                 if declared.group is not None:
-                    own = groups.setdefault(
-                        declared.group.name, Combination(declared.group.options)
-                    )
+                    new = (declared.group, Combination(declared.group.options))
+                    _, own = groups.setdefault(declared.group.name, new)
                     own.add(declared.name, built.component, declared.options)
                 else:
                     components.append(built.component)
-        return [*components, *(group.component(name) for name, group in groups.items())]
+        for group, combination in groups.values():
+            with _recorded(server, group):
+                components.append(combination.component(group.name))
+        return components
 
 
 @contextmanager
@@ -205,7 +218,7 @@ def _operations(
 
 
 @contextmanager
-def _recorded(server: Server, declared: Declaration, *, is_check: bool = False) -> Iterator[None]:
+def _recorded(server: Server, declared: Located, *, is_check: bool = False) -> Iterator[None]:
     """Record why an operation is not a tool, instead of raising the error.
 
     Most code that runs here belongs to the site, and may raise anything for a view that is made

@@ -181,6 +181,17 @@ def test_one_tool_accepts_a_part_of_an_object_where_one_of_its_actions_does(
     assert "text" in validator.problems({"action": "post", "note": {"text": 1}})
 
 
+def test_tag_that_is_too_long_for_a_name_takes_no_other_tool_with_it(server: Server) -> None:
+    document = yaml.safe_load(plain_views.DOCUMENT)
+    document["paths"]["/notes/"]["get"]["tags"] = ["note " * 40]
+    chosen = ["notes.list", "get_ping"]
+    openapi_tools(document, include=chosen, one_tool_per_view=True, server=server)
+
+    assert [tool.name for tool in server.components.of_kind("tool")] == ["ping"]
+    (reason,) = availability.missing(server).values()
+    assert "at most 128" in reason
+
+
 def test_folded_filter_may_refer_to_a_schema(server: Server) -> None:
     document = yaml.safe_load(plain_views.DOCUMENT)
     document["components"]["schemas"]["Word"] = {"type": "string", "enum": ["a", "b"]}
