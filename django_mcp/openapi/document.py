@@ -48,7 +48,7 @@ class Described:
     summary: str = ""
     description: str = ""
     group: str = ""
-    """Its first tag; without one, the first word of its path."""
+    """Its first tag with a name; without one, the first word of its path."""
     parameters: Sequence[Parameter] = ()
     path_schemas: Mapping[str, Schema]
     body: Schema | None = None
@@ -72,6 +72,10 @@ class Described:
     @property
     def has_body(self) -> bool:
         return self.body is not None or self.method in ("post", "put", "patch")
+
+    def tool_name(self, text: str) -> str:
+        """Return the name of its tool: by a text, else by its path if no name can have the text."""
+        return name_of(text) or name_of(f"{self.method} {self.path}")
 
 
 class Document:
@@ -125,7 +129,7 @@ class Document:
             path=f"/{full_path}{'/' if path.endswith('/') and full_path else ''}",
             summary=str(declared.get("summary") or item.get("summary") or ""),
             description=str(declared.get("description") or ""),
-            group=name_of(groups[0]),
+            group=next(filter(None, map(name_of, groups))),
             parameters=read,
             path_schemas={each["name"]: _parameter(each).schema for each in of_path},
             body=body,

@@ -181,6 +181,18 @@ def test_one_tool_accepts_a_part_of_an_object_where_one_of_its_actions_does(
     assert "text" in validator.problems({"action": "post", "note": {"text": 1}})
 
 
+def test_operation_and_tag_that_no_name_can_have_are_named_by_their_path(server: Server) -> None:
+    document = yaml.safe_load(plain_views.DOCUMENT)
+    document["paths"]["/notes/"]["get"].update(operationId="заметки", tags=["Заметки"])
+    chosen = ["заметки", "get_ping"]
+    openapi_tools(document, include=chosen, server=server)
+    assert {tool.name for tool in server.components.of_kind("tool")} == {"get_v2_notes", "get_ping"}
+
+    grouped = Server("grouped", authenticators=[AnonymousAuthentication()])
+    openapi_tools(document, include=chosen, one_tool_per_view=True, server=grouped)
+    assert {tool.name for tool in grouped.components.of_kind("tool")} == {"notes", "ping"}
+
+
 def test_tag_that_is_too_long_for_a_name_takes_no_other_tool_with_it(server: Server) -> None:
     document = yaml.safe_load(plain_views.DOCUMENT)
     document["paths"]["/notes/"]["get"]["tags"] = ["note " * 40]

@@ -14,7 +14,7 @@ from typing import Any
 from django_mcp.core.components.base import ConfigurationError
 from django_mcp.core.protocol.texts import did_you_mean
 from django_mcp.openapi.calls.credentials import SESSION, DocumentCredentials, session_schemes
-from django_mcp.openapi.document import Described, Document, name_of, read
+from django_mcp.openapi.document import Described, Document, read
 from django_mcp.openapi.tools import Calling, Candidate, Operation, at_route
 
 
@@ -45,7 +45,7 @@ def operations(target: Any, calling: Calling, prefix: str | None = None) -> Iter
     place = "document" if isinstance(target, Mapping) else target
     for described in document.operations():
         yield Candidate(
-            name=name_of(described.id),
+            name=described.tool_name(described.id),
             described=described,
             where=f"{place} {described.where}",
             find=partial(operation_of, document, described, calling, of_session),

@@ -14,7 +14,7 @@ from typing import Any
 from django.urls import get_resolver
 
 from django_mcp.core.components.base import ConfigurationError
-from django_mcp.openapi.document import MARK, Described, Document, name_of
+from django_mcp.openapi.document import MARK, Described, Document
 from django_mcp.openapi.routes import VARIABLE, Route, walk
 from django_mcp.openapi.sources.callbacks import NinjaAccess, NinjaCredentials
 from django_mcp.openapi.tools import Calling, Candidate, at_route
@@ -40,7 +40,7 @@ def operations(api: Any, calling: Calling) -> Iterator[Candidate]:
     for one, function in zip(described, functions, strict=True):
         operation = marked[one.mark]
         is_unique = functions.count(function) == 1
-        name = name_of(function if is_unique or own_id(operation) else one.id)
+        name = one.tool_name(function if is_unique or own_id(operation) else one.id)
         yield Candidate(
             name=name,
             described=one,
