@@ -309,6 +309,9 @@ class ThreadPool(Executor):
             queue = self._choose()
             if queue is None:
                 self._idle.append(sleeping)
+                if self._queues:
+                    # They may have been added while this thread was woken for another function.
+                    self._watch()
                 return None
             caller = queue.caller
             _, job = queue.jobs.popleft()

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -153,6 +155,46 @@ def test_function_that_has_begun_in_time_is_not_withdrawn() -> None:
         assert second.result(TIMEOUT) is None
         with pytest.raises(NotStarted):
             third.result(TIMEOUT)
+
+
+def test_function_added_while_a_thread_wakes_fails_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A busy thread takes the function that the other one was woken for; both have one caller."""
+    may_look = threading.Event()
+    proceed = threading.Event()
+    end_first = threading.Event()
+    with ThreadPool(2, "pool", max_wait=0.05) as pool:
+        first: Future[bool] = Future()
+        second: Future[bool] = Future()
+        third: Future[int] = Future()
+        pool.add((first, end_first.wait, (TIMEOUT,), {}))
+        assert wait_until(first.running)
+        look = pool._next
+
+        def look_late(*args: Any, was_woken: bool) -> Any:
+            if was_woken:
+                may_look.wait(TIMEOUT)
+            return look(*args, was_woken=was_woken)
+
+        monkeypatch.setattr(pool, "_next", look_late)
+        pool.add((second, proceed.wait, (TIMEOUT,), {}), "caller")
+        end_first.set()
+        assert wait_until(second.running)
+        pool.add((third, int, (), {}), "caller")
+        may_look.set()
+        try:
+            with pytest.raises(NotStarted):
+                third.result(TIMEOUT / 2)
+        finally:
+            proceed.set()
+
+
+def wait_until(condition: Callable[[], bool]) -> bool:
+    until = time.monotonic() + TIMEOUT
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.005)
+    return condition()
 
 
 class Blocked:
