@@ -45,14 +45,17 @@ def publish(*, digest: str | None = None, user: Any = None, using: str | None = 
     Without either, they forget all tokens. It takes effect when the transaction is committed, in
     this process at once as well: in a TestCase nothing is committed. It waits for the channel layer
     only where no event loop runs. Without a layer that connects the workers, the others forget
-    after ``TOKEN_CACHE_TTL``.
+    after ``TOKEN_CACHE_TTL``. So they do, at the latest, where autocommit is off and no ``atomic``
+    block is open: Django does not say when such a transaction ends.
     """
     message = {"digest": digest, "user": None if user is None else str(user)}
     cache.forget(**message)
-    if running_loop() is None:
-        transaction.on_commit(lambda: _publish(message), using=using)
-    else:
+    if running_loop() is not None:
         _publish(message)  # The thread of an event loop has no transaction.
+    elif transaction.get_connection(using).in_atomic_block or transaction.get_autocommit(using):
+        transaction.on_commit(lambda: _publish(message), using=using, robust=True)
+    else:
+        _publish(message)  # Django refuses hooks there, which would fail the site's own write.
 
 
 def loaded_digest(token: Any, field: str) -> str | None:

@@ -1,10 +1,12 @@
-"""Which tokens a worker forgets when a row of django-oauth-toolkit changes."""
+"""Which tokens a worker forgets when a row changes, and what becomes of the change itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.db import transaction
 
 from django_mcp.pubsub import revocations
 
@@ -31,3 +33,23 @@ def test_deleted_token_with_a_deferred_digest_forgets_all_tokens(
     revocations._on_token_changed(instance=DeletedToken(), using="default")
 
     assert published == [{"digest": None, "using": "default"}]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_user_is_saved_where_autocommit_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[Any] = []
+    monkeypatch.setattr(revocations, "_publish", lambda message: published.append(message["user"]))
+    user = get_user_model().objects.create_user("ann")
+    published.clear()
+
+    transaction.set_autocommit(False)
+    try:
+        user.first_name = "Ann"
+        user.save()
+        transaction.commit()
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+
+    assert get_user_model().objects.get(pk=user.pk).first_name == "Ann"
+    assert published == [str(user.pk)]
