@@ -95,13 +95,15 @@ class Follower:
         store = stores.events()
         if not store.is_shared or not self._followed:
             return
+        # A stream that is followed from now on is read the next time: here it would look missing.
+        read = dict(self._followed)
         try:
-            numbers = await store.last_of_each(tuple(self._followed))
+            numbers = await store.last_of_each(tuple(read))
         except Exception:
             text = "What other workers announced cannot be read from the event store"
             log_repeated(logging.ERROR, text, exc_info=True)
             return
-        for key, followed in tuple(self._followed.items()):
+        for key, followed in read.items():
             followed.update(numbers.get(key))
 
 

@@ -317,6 +317,34 @@ async def test_all_followed_streams_are_read_in_one_call(
     assert set(requested) == {2}  # The two logs of the server, for both streams.
 
 
+async def test_stream_that_is_followed_during_a_read_does_not_look_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its followers would take it for a stream that was lost."""
+    read = stores.events().last_of_each
+    reading = asyncio.Event()
+    may_read = asyncio.Event()
+    seen: list[int | None] = []
+
+    async def read_late(streams: Any) -> Any:
+        reading.set()
+        await may_read.wait()
+        return await read(streams)
+
+    for stream in ("first", "second"):
+        await stores.events().append("session", stream, ["entry"])
+    monkeypatch.setattr(stores.events(), "last_of_each", read_late)
+    follower = catch_up.Follower()
+    follower.follow("session", "first", seen.append)
+    await reading.wait()
+    follower.follow("session", "second", seen.append)
+    may_read.set()
+    await until(lambda: len(seen) >= 2)
+    assert seen == [1, 1]
+    for stream in ("first", "second"):
+        follower.unfollow("session", stream, seen.append)
+
+
 # Sessions.
 
 
