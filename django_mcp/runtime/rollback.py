@@ -9,6 +9,7 @@ rollback is lost: after a database error outside of an ``atomic`` block of the h
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -59,15 +60,17 @@ async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     handler = HandlerTransaction()
     with request_scope.on_one_thread():
         token = _current.set(handler)
-        await sync_to_async(handler.begin)()
         try:
+            await sync_to_async(handler.begin)()
             return await coroutine
         except BaseException as error:
+            coroutine.close()  # It has not begun if the call was cancelled before.
             handler.fail(error)
             raise
         finally:
             _current.reset(token)
-            await sync_to_async(handler.end)()
+            # A cancellation must not leave a transaction open.
+            await asyncio.shield(sync_to_async(handler.end)())
 
 
 ROLLED_BACK = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
@@ -18,6 +20,7 @@ from django_mcp import Server, ToolError
 from django_mcp.runtime import pools, rollback
 from django_mcp.testing import Client
 from tests.databases import scratch_database
+from tests.waiting import SECONDS
 
 
 @pytest.fixture
@@ -51,6 +54,36 @@ async def test_thread_started_by_the_handler_has_no_transaction(
             return elsewhere.submit(copy_context().run, begins_transaction).result()
 
     assert not await rollback.run(handler)
+
+
+async def test_transaction_that_a_cancelled_call_has_begun_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    beginning = threading.Event()
+    may_begin = threading.Event()
+    steps: list[str] = []
+
+    class SlowTransaction(rollback.HandlerTransaction):
+        def begin(self) -> None:
+            beginning.set()
+            may_begin.wait(SECONDS)
+            steps.append("begun")
+
+        def end(self) -> None:
+            steps.append("ended")
+
+    async def handler() -> None:
+        raise AssertionError("It is not called")
+
+    monkeypatch.setattr(rollback, "HandlerTransaction", SlowTransaction)
+    call = asyncio.ensure_future(rollback.run_async(handler()))
+    assert await asyncio.to_thread(beginning.wait, SECONDS)
+    call.cancel()
+    await asyncio.sleep(0)
+    may_begin.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert steps == ["begun", "ended"]
 
 
 async def test_context_kept_after_the_handler_has_no_transaction(
