@@ -12,7 +12,7 @@ import asyncio
 import atexit
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from inspect import isawaitable
@@ -30,11 +30,11 @@ logger = logging.getLogger("django_mcp")
 Message = dict[str, Any]
 
 STOP_FAILED = "The server {!r} could not be stopped properly"
-INTERRUPTED = "The event loop of this process ended while the server {!r} started"
+INTERRUPTED = "The event loop of this process ended while {!r} started"
 
 
 class _Start(NamedTuple):
-    """The start of a server, which requests on any event loop wait for."""
+    """The start of a server or an extension, which requests on any event loop wait for."""
 
     done: Future[None]
     task: asyncio.Task[None]
@@ -50,12 +50,13 @@ class Lifespan:
     | starting | wait for its one task | the first ``start`` |
     | running | are served | the task |
 
-    An extension starts once in a process, before its first server.
+    An extension starts once in a process, before its first server; servers that start at the same
+    time wait for its one task as well.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._starts: dict[Server, _Start] = {}
+        self._starts: dict[Server | Extension, _Start] = {}
         self._extensions: set[Extension] = set()
         self._running: WeakKeyDictionary[Server, None] = WeakKeyDictionary()
         """The running servers, in the order of their start."""
@@ -65,34 +66,43 @@ class Lifespan:
 
         It may be called again then.
         """
-        if server.is_running:
-            return
+        if not server.is_running:
+            await self._in_one_task(server, partial(self._start, server))
+
+    async def _in_one_task(
+        self, started: Server | Extension, start_it: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Wait for the task that starts a server or an extension; raises its error."""
         with self._guard:
-            start = self._starts.get(server)
+            start = self._starts.get(started)
             if start is None:
                 task = asyncio.get_running_loop().create_task(
-                    request_scope.run(self._start, server), context=pools.context_of_nobody()
+                    request_scope.run(start_it), context=pools.context_of_nobody()
                 )
-                start = self._starts[server] = _Start(Future(), task)
-                task.add_done_callback(partial(self._on_done, server))
+                start = self._starts[started] = _Start(Future(), task)
+                task.add_done_callback(partial(self._on_done, started))
         await asyncio.shield(asyncio.wrap_future(start.done))
 
     async def _start(self, server: Server) -> None:
         if not server.is_running:
             for extension in INSTALLED.all:
                 if extension.start is not None and extension not in self._extensions:
-                    await extension.start()
-                    self._extensions.add(extension)
+                    await self._in_one_task(extension, partial(self._start_extension, extension))
             if server.has_hook("start"):
                 await _call(server.start)
             server.is_running = True
             self._running[server] = None
             housekeeping.start()
 
-    def _on_done(self, server: Server, task: asyncio.Task[None]) -> None:
-        done = self._starts.pop(server).done
+    async def _start_extension(self, extension: Extension) -> None:
+        if extension.start is not None and extension not in self._extensions:
+            await extension.start()
+            self._extensions.add(extension)
+
+    def _on_done(self, started: Server | Extension, task: asyncio.Task[None]) -> None:
+        done = self._starts.pop(started).done
         if task.cancelled():
-            done.set_exception(RuntimeError(INTERRUPTED.format(server.name)))
+            done.set_exception(RuntimeError(INTERRUPTED.format(started.name)))
         elif error := task.exception():
             done.set_exception(error)
         else:
