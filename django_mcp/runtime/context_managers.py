@@ -119,10 +119,14 @@ async def _within(
     open_manager: Callable[[], AbstractContextManager[Any]], coroutine: Coroutine[Any, Any, T], /
 ) -> T:
     context = copy_context()
+    entering = asyncio.ensure_future(sync_to_async(context.run)(_enter, open_manager))
     try:
-        manager, before = await sync_to_async(context.run)(_enter, open_manager)
-    except BaseException:
+        manager, before = await asyncio.shield(entering)
+    except BaseException as error:
         coroutine.close()
+        if isinstance(error, asyncio.CancelledError):
+            # Its thread goes on to enter it.
+            await asyncio.shield(_exit_late(entering, context, *sys.exc_info()))
         raise
     # Only changes of the manager: the coroutine may go on, and so have its Locals moved to,
     # another thread than the one that waited for the manager.
@@ -151,6 +155,18 @@ def _enter(
     manager = open_manager()
     manager.__enter__()
     return manager, before
+
+
+async def _exit_late(
+    entering: asyncio.Future[tuple[AbstractContextManager[Any], Context]],
+    context: Context,
+    *error: Any,
+) -> None:
+    """Exit a manager whose call was cancelled, as soon as it is entered."""
+    await asyncio.wait([entering])
+    if not entering.cancelled() and entering.exception() is None:
+        manager, _ = entering.result()
+        await _exit(manager, context, *error)
 
 
 async def _exit(manager: AbstractContextManager[Any], context: Context, *error: Any) -> None:

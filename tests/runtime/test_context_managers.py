@@ -92,3 +92,36 @@ def test_locals_are_there_after_a_failure() -> None:
         return local.language
 
     assert on_two_threads(call()) == "sv"
+
+
+async def test_manager_that_a_cancelled_call_has_begun_to_enter_is_exited_on_its_thread() -> None:
+    """Otherwise Python closes the generator, on any thread: its connection is another one there."""
+    entering = threading.Event()
+    may_enter = threading.Event()
+    threads: list[int] = []
+    errors: list[type[BaseException]] = []
+
+    @contextmanager
+    def slow() -> Iterator[None]:
+        entering.set()
+        may_enter.wait(SECONDS)
+        threads.append(threading.get_ident())
+        try:
+            yield
+        except BaseException as error:
+            threads.append(threading.get_ident())
+            errors.append(type(error))
+            raise
+
+    async def handler() -> None:
+        raise AssertionError("It is not called")
+
+    call = asyncio.create_task(within(slow, handler()))
+    assert await asyncio.to_thread(entering.wait, SECONDS)
+    call.cancel()
+    await asyncio.sleep(0)
+    may_enter.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert errors == [asyncio.CancelledError]
+    assert threads[0] == threads[1]
