@@ -118,6 +118,8 @@ class AnnouncementLog:
                     await self._read_end()
                 catch_up.here().follow(self._address, self._stream, self._changed)
             self._is_open = True
+            if not self.is_used:
+                self.close()  # Its last receiver has left meanwhile.
 
     def recent_after(self, position: int) -> list[Event] | None:
         """The events after ``position``, as far as they were read; None if some are not kept."""

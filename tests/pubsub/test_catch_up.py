@@ -345,6 +345,30 @@ async def test_stream_that_is_followed_during_a_read_does_not_look_missing(
         follower.unfollow("session", stream, seen.append)
 
 
+async def test_log_whose_receiver_leaves_while_it_is_opened_is_not_followed(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the log of a connection that closes while its session is initialized."""
+    last = stores.events().last
+    reading = asyncio.Event()
+    may_read = asyncio.Event()
+    received: list[Any] = []
+
+    async def read_late(*stream: str) -> Any:
+        reading.set()
+        await may_read.wait()
+        return await last(*stream)
+
+    monkeypatch.setattr(stores.events(), "last", read_late)
+    opening = asyncio.ensure_future(announcements.here().subscribe(shop, None, received.append))
+    await reading.wait()
+    announcements.here().unsubscribe(shop, None, received.append)
+    may_read.set()
+    await opening
+    assert catch_up.here()._followed == {}
+    assert bus.here()._receivers == {}
+
+
 # Sessions.
 
 
