@@ -448,7 +448,11 @@ class Connection:
     async def _join(self, uri: str | None, receiver: bus.Receiver) -> None:
         if uri not in self._announced:
             self._announced[uri] = receiver
-            await announcements.here().subscribe(self.server, uri, receiver)
+            try:
+                await announcements.here().subscribe(self.server, uri, receiver)
+            except BaseException:
+                self._leave(uri)  # The next change of the session subscribes again.
+                raise
 
     def _leave(self, uri: str | None) -> None:
         receiver = self._announced.pop(uri, None)

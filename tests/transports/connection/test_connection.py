@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from django_mcp.pubsub import bus
+from django_mcp.pubsub import announcements, bus
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import connection
 from django_mcp.transports.connection.request import SESSION
@@ -92,6 +92,32 @@ async def test_list_changes_are_sent_to_the_session(desk: Desk, version: str) ->
         assert (await pipe.message())["method"] == INITIAL_NOTIFICATIONS[2]
         pipe.notify("notifications/initialized")
         await assert_no_output(pipe)
+
+
+async def test_subscription_whose_request_was_cancelled_can_be_made_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client cancels it while the connection subscribes to the updates of the server."""
+    subscribing = asyncio.Event()
+
+    async def hang(*_: Any) -> None:
+        subscribing.set()
+        await asyncio.Event().wait()
+
+    uri = "desk://news"
+    async with connected(desk) as pipe:
+        await begin(pipe, NEWEST_SESSION)
+        with monkeypatch.context() as hanging:
+            hanging.setattr(announcements.Announcements, "subscribe", hang)
+            cancelled = pipe.send(pipe.request("resources/subscribe", {"uri": uri}))
+            async with asyncio.timeout(TIMEOUT):
+                await subscribing.wait()
+            pipe.notify("notifications/cancelled", requestId=cancelled)
+            await assert_no_output(pipe)
+        pipe.send(pipe.request("resources/subscribe", {"uri": uri}))
+        assert (await pipe.message())["result"] == {}
+        await desk.server.anotify_resource_updated(uri)
+        assert (await pipe.message())["params"] == {"uri": uri}
 
 
 @spec("RES-07")
