@@ -40,7 +40,6 @@ from django_mcp import registry, stores
 from django_mcp.core.concurrency import loops
 from django_mcp.core.concurrency.loops import result_of, running_loop
 from django_mcp.core.frame.client.base import current_frame
-from django_mcp.core.frame.session import address
 from django_mcp.core.log import log_repeated
 from django_mcp.core.protocol import jsonrpc
 from django_mcp.core.protocol.errors import Json
@@ -109,9 +108,7 @@ class ChannelsPublisher:
         """Send a notification to one session, if its revision has it."""
         message = jsonrpc.notification(method, params)
         if session_messages.CONNECTION_BOUND in session_id:
-            await bus.publish(
-                session_messages.of_session(address(session_id)), {"event": "said", "said": message}
-            )
+            await session_messages.say_on_connection(session_id, message)
             return
         session = await stores.sessions().load(session_id)
         if (

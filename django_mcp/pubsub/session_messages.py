@@ -28,7 +28,7 @@ from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.revisions import BY_VERSION
 from django_mcp.core.server.notifications import CATEGORIES, list_changed
 from django_mcp.pubsub import bus
-from django_mcp.stores.base import StoreFull
+from django_mcp.stores.base import StoreFull, pack_changes
 
 if TYPE_CHECKING:
     from django_mcp.core.server.server import Server
@@ -78,9 +78,18 @@ def publish_to_session(session: str, event: str, **facts: Any) -> None:
 
 
 async def change_connection(session_id: str, changes: Iterable[Change]) -> None:
-    """Change a session that is in no store, on the worker which has its connection."""
-    listed = [[change.area, change.action, change.key, change.value] for change in changes]
-    await send_to_session(address(session_id), "changed", changes=listed)
+    """Change a session that is in no store, on the worker which has its connection.
+
+    Raises TypeError for an unserializable value, as a store does.
+    """
+    # As text: a channel layer that cannot encode a value would drop the hints of others with it.
+    await send_to_session(address(session_id), "changed", changes=pack_changes(changes))
+
+
+async def say_on_connection(session_id: str, message: Json) -> None:
+    """Send a notification to a session that is in no store, over its connection."""
+    text = jsonrpc.encode(message).decode()  # As text: see ``change_connection``.
+    await send_to_session(address(session_id), "said", method=message["method"], text=text)
 
 
 async def session_ended(server: Server | None, session: str, principal: str) -> None:

@@ -468,6 +468,18 @@ def unpack(text: str, *, session_id: str) -> Session:
     return Session.from_json(values)
 
 
+def pack_changes(changes: Iterable[Change]) -> str:
+    """Changes of a session as JSON; raises TypeError for an unserializable value."""
+    return _ENCODER.encode(
+        [[change.area, change.action, change.key, change.value] for change in changes]
+    )
+
+
+def unpack_changes(text: str) -> list[Change]:
+    """The changes of the JSON that ``pack_changes`` returned."""
+    return [Change(*change) for change in json.loads(text)]
+
+
 UNSIGNED = (
     "their signature is not by this site. Add the former SECRET_KEY to SECRET_KEY_FALLBACKS if it "
     "was changed. Otherwise, somebody else may have written to the session store"

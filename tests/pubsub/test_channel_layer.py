@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from channels.exceptions import ChannelFull
 
 from django_mcp import Frame, Server, stores
-from django_mcp.core.frame.session import address
-from django_mcp.pubsub import bus, channel_layer
+from django_mcp.core.frame.session import Change, address
+from django_mcp.core.protocol import jsonrpc
+from django_mcp.pubsub import bus, channel_layer, session_messages
 from django_mcp.pubsub.channel_layer import SITE
+from django_mcp.stores.base import unpack_changes
 from django_mcp.stores.memory import MemoryEventStore
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, layer
@@ -180,3 +183,29 @@ async def stored(peer: AsgiClient, text: str) -> bool:
     assert isinstance(store, MemoryEventStore)
     streams = store._by_session.get(address(peer.session), {})
     return any(text in event.data for each in streams.values() for _, event in each.events)
+
+
+async def test_values_of_a_notification_for_a_connection_are_text_to_the_layer(
+    layer: FakeLayer,
+) -> None:
+    """Layers encode other values than JSON has differently, or fail for them."""
+    params = {"at": datetime(2026, 1, 31, tzinfo=UTC), "number": 2**70}
+    await Server("shop").asend_notification("x/y", params, session_id="sse.somebody")
+    await until(lambda: layer.hints)
+    ((_, hint),) = layer.hints
+    assert hint["event"] == "said"
+    assert {type(value) for value in hint.values()} == {str}
+    assert jsonrpc.decode(hint["text"])["params"]["number"] == 2**70
+
+
+async def test_values_of_changes_for_a_connection_are_text_to_the_layer(layer: FakeLayer) -> None:
+    changes = [Change("assigns", "put", "number", {"of": 2**70}), Change("assigns", "clear")]
+    await session_messages.change_connection("sse.somebody", changes)
+    await until(lambda: layer.hints)
+    ((_, hint),) = layer.hints
+    assert {type(value) for value in hint.values()} == {str}
+    assert unpack_changes(hint["changes"]) == changes
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        await session_messages.change_connection(
+            "sse.somebody", [Change("assigns", "put", "at", datetime.now(UTC))]
+        )

@@ -124,8 +124,6 @@ class MemoryConnection(Connection):
         """Receive a notification of the server, of this session or of a resource."""
         if "text" in message:
             self.listener.receive_notification(json.loads(message["text"]))
-        elif "said" in message:
-            self.listener.receive_notification(message["said"])
         elif "uri" in message:
             updated = jsonrpc.notification(UPDATED, {"uri": message["uri"]})
             self.listener.receive_notification(updated)

@@ -40,6 +40,7 @@ from django_mcp.core.server.server import Server
 from django_mcp.pubsub import announcements, bus, publisher, session_messages
 from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.runtime import background, request_scope
+from django_mcp.stores.base import unpack_changes
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.connection.request import (
@@ -400,9 +401,9 @@ class Connection:
 
     def _on_session_event(self, message: bus.Message) -> None:
         if message["event"] == "said":
-            self._notify(message["said"]["method"], jsonrpc.encode(message["said"]))
+            self._notify(message["method"], message["text"].encode())
         elif message["event"] == "changed":
-            background.spawn(self._change([Change(*change) for change in message["changes"]]))
+            background.spawn(self._change(unpack_changes(message["changes"])))
 
     async def _change(self, changes: Sequence[Change]) -> None:
         """Commit a task's changes of the session, after the request that began the task."""
