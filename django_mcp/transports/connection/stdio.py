@@ -162,13 +162,18 @@ class StdioConnection(connection.Connection):
 
 
 async def read_lines(source: BinaryIO, limit: int) -> AsyncIterator[bytes | LongLine]:
-    """The lines of a file or pipe; of one longer than ``limit`` bytes, only its ends."""
+    """The lines of a file or pipe; of one longer than ``limit`` bytes, only its ends.
+
+    They end as well where its peer breaks off.
+    """
     reader = asyncio.StreamReader(limit=limit)
     loop = asyncio.get_running_loop()
     if not await _is_watched(source, reader, loop):
         threading.Thread(target=_feed, args=(source, reader, loop), daemon=True).start()
-    while line := await _line(reader):
-        yield line
+    # A socket raises it where its peer has closed it without reading all that was sent.
+    with suppress(OSError):
+        while line := await _line(reader):
+            yield line
 
 
 async def _is_watched(

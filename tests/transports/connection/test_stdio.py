@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from django_mcp.core.protocol import jsonrpc
+from django_mcp.transports.connection.stdio import read_lines
 from tests.spec import spec
 from tests.waiting import SECONDS
 from tests.wire.messages import CAPABILITIES, STATELESS, VERSION
@@ -328,6 +330,18 @@ async def test_server_without_a_standard_input_ends_at_once() -> None:
     ended = await run_to_end(asyncio.subprocess.DEVNULL)
     assert (ended.code, ended.output) == (0, b"")
     assert b"Traceback" not in ended.errors
+
+
+async def test_lines_of_a_socket_end_when_its_peer_breaks_off() -> None:
+    peer, own = socket.socketpair()
+    own.send(b"what the peer does not read")
+    with os.fdopen(own.detach(), "rb", buffering=0) as source:
+        lines = read_lines(source, 1000)
+        peer.send(b"{}\n")
+        async with asyncio.timeout(TIMEOUT):
+            assert await anext(lines) == b"{}\n"
+            peer.close()
+            assert await anext(lines, None) is None
 
 
 async def test_session_in_one_write_is_answered_in_order() -> None:
