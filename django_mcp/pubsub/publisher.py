@@ -135,11 +135,18 @@ class ChannelsPublisher:
         if session is None or session.server != server.name:
             raise LookupError("Session not found")
 
+        requests = PendingRequests()
+
+        async def post(message: dict[str, Any]) -> None:
+            is_stored = await session_messages.post_to_outbox(session.address, message)
+            if not is_stored:
+                requests.abandon("The request cannot be stored for the client")
+
         def write(message: dict[str, Any]) -> None:
-            background.spawn(session_messages.post_to_outbox(session.address, message))
+            background.spawn(post(message))
 
         route = ResponseRoute(server, session)
-        return await PendingRequests().send_request(route, write, method, params, timeout=timeout)
+        return await requests.send_request(route, write, method, params, timeout=timeout)
 
     def wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run it now; raises RuntimeError in a thread that runs an event loop."""

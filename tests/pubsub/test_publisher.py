@@ -347,6 +347,21 @@ async def test_sync_ping_in_an_event_loop_raises_runtime_error(shop: Server) -> 
         shop.ping("session")
 
 
+async def test_ping_that_cannot_be_stored_fails_at_once(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = AsgiClient(shop, NEWEST_SESSION)
+    await peer.initialize()
+    assert peer.session is not None
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("no store")
+
+    monkeypatch.setattr(stores.events(), "append", fail)
+    with pytest.raises(ConnectionError, match="cannot be stored"):
+        await shop.aping(peer.session, timeout=TIMEOUT)
+
+
 async def test_notification_to_an_unknown_session_is_ignored(shop: Server) -> None:
     await shop.asend_notification("x/y", session_id="unknown")
     await shop.asend_notification("x/y", session_id="stdio.unknown")

@@ -133,8 +133,8 @@ class Notifications:
     async def ping(self, session_id: str, *, timeout: float = 10.0) -> None:
         """Send a ping to the client of a session and wait for its response.
 
-        Raises TimeoutError, McpError for an error, and, without ``a``, RuntimeError in a thread
-        that runs an event loop.
+        Raises TimeoutError, McpError for an error, ConnectionError if the event store fails, and,
+        without ``a``, RuntimeError in a thread that runs an event loop.
         """
         if self.publisher is not None:
             await self.publisher.ping(self._server, session_id, timeout)
