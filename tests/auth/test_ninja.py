@@ -26,7 +26,7 @@ class Key:
 
 async def answer_to(headers: dict[str, str]) -> Principal | Challenge:
     scope = http_scope(path="/mcp", headers={"host": "testserver", **headers})
-    authenticators = [NinjaAuthentication(Key), AnonymousAuthentication()]
+    authenticators: list[Any] = [NinjaAuthentication(Key), AnonymousAuthentication()]
     try:
         return await Authentication(authenticators, Resource("/mcp")).authenticate(scope)
     except AuthenticationFailed as failed:

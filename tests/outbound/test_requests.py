@@ -321,7 +321,7 @@ def test_body_that_is_too_large_is_not_read(host: Host, head: bytes) -> None:
 def test_chunk_of_a_negative_size_is_not_read_without_bound(host: Host, size: bytes) -> None:
     sent: list[int] = []
 
-    def send(connection: Any, _: bytes) -> None:
+    def send(connection: Any, request: bytes) -> None:
         connection.sendall(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n"
         )

@@ -394,16 +394,16 @@ async def _ask(frame: Frame, components: Sequence[Component]) -> Mapping[Compone
     answers: dict[int, Answer] = {}
     # By identity, because a site's callable may not be hashable.
     by_permission = {id(component.permission): component for component in components}
-    in_thread = [item for item in by_permission.values() if not _is_async(item)]
+    in_thread = [
+        item
+        for item in by_permission.values()
+        if not (callable(item.permission) and is_async(item.permission))
+    ]
     if in_thread:
         answers = await frame.exchange.run_hook(_ask_in_thread, frame, in_thread)
     for key, component in by_permission.items():
         answers[key] = await _settled(frame, component, answers.get(key))
     return {component: bool(answers[id(component.permission)]) for component in components}
-
-
-def _is_async(component: Component) -> bool:
-    return callable(component.permission) and is_async(component.permission)
 
 
 def _ask_in_thread(frame: Frame, components: Iterable[Component]) -> dict[int, Answer]:

@@ -122,9 +122,7 @@ class Server(Hooks):
         self.describe(title=title, description=description, icons=icons or None)
         self.describe(websiteUrl=website_url, repository=repository)
         self.path = f"/{name}" if path is None else path
-        check_text(instructions, f"The function instructions of the Server {name!r}")
-        check_encodable(f"The instructions of the Server {name!r}", instructions)
-        self.instructions = instructions
+        self.instructions = _checked_instructions(name, instructions)
         self.authenticators = _checked_list(name, "authenticators", authenticators)
         self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
         self.group_scopes = _group_scopes(name, group_scopes)
@@ -511,6 +509,12 @@ def _checked(name: str, option: str, given: Any, kind: type, what: str) -> Any:
     if given is None or isinstance(given, kind):
         return given
     raise ConfigurationError(f"{option} of the Server {name!r} is {given!r}: write {what}")
+
+
+def _checked_instructions(name: str, given: Any) -> Any:
+    check_text(given, f"The function instructions of the Server {name!r}")
+    check_encodable(f"The instructions of the Server {name!r}", given)
+    return given
 
 
 def _checked_list(name: str, option: str, given: Any) -> Any:

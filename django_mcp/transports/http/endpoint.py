@@ -36,6 +36,8 @@ from django_mcp.transports.http.request import (
 )
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from django_mcp.transports.http.session.handler import SessionHttp
 
 OpenStream = Callable[[], Awaitable[None]]
@@ -78,14 +80,14 @@ class Endpoint:
                 exchange.to_server = cors.allowing(origin, exchange.to_server)
             if method == "OPTIONS":
                 await cors.preflight(headers, exchange.to_server, self.allowed)
-            elif method == "GET" and _wants_page(exchange):
-                await _send_page(exchange)
+            elif method == "GET" and _page().is_wanted(exchange):
+                await _page().send(exchange, exchange.to_server)
             else:
                 verb = self.verb(exchange, method)
                 middleware = django_middleware.get()
                 if middleware is None or not middleware.authenticates:
                     if tenants.function() is not None:
-                        await _find_tenant(scope)
+                        scope[TENANT_KEY] = await tenants.aof_request(django_request(scope))
                     exchange.principal = await self.authentication.authenticate(scope)
                 if middleware is None:
                     stream = await verb(exchange)
@@ -123,17 +125,11 @@ class Endpoint:
         raise HttpError(405, message, ((b"allow", allowed),))
 
 
-def _wants_page(exchange: HttpExchange) -> bool:
-    # Imported at the first GET.
+def _page() -> ModuleType:
+    """The module of pages for browsers, imported at the first GET."""
     from django_mcp.transports.http.browser import page
 
-    return page.is_wanted(exchange)
-
-
-async def _send_page(exchange: HttpExchange) -> None:
-    from django_mcp.transports.http.browser import page
-
-    await page.send(exchange, exchange.to_server)
+    return page
 
 
 async def _within(
@@ -158,11 +154,6 @@ async def _within(
     caller = NOBODY if middleware.authenticates else exchange.principal
     await middleware.run(exchange, caller, exchange.send_to_server, serve)
     return stream
-
-
-async def _find_tenant(scope: Any) -> None:
-    """Set the tenant of a request: authenticators depend on it."""
-    scope[TENANT_KEY] = await tenants.aof_request(django_request(scope))
 
 
 async def post(exchange: HttpExchange) -> OpenStream | None:
@@ -216,6 +207,7 @@ def _listener(exchange: HttpExchange, frame: Frame) -> OpenStream:
 
 def _session(exchange: HttpExchange) -> SessionHttp:
     # Imported by a process that has a client with sessions.
+
     from django_mcp.transports.http.session.handler import SessionHttp
 
     return SessionHttp(exchange)

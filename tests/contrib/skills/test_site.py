@@ -82,7 +82,7 @@ def test_workbench_says_why_a_skill_is_not_served(
     (tmp_path / "SKILL.md").write_text("broken")
     root = finding.Root(tmp_path, str(tmp_path), False)
     broken = finding.Skill("triage", tmp_path, root)
-    monkeypatch.setattr(finding, "find", lambda: finding.Found({"triage": broken}, [], {}))
+    monkeypatch.setattr(finding, "find", lambda: finding.Found({"triage": broken}, [], {}, {}))
 
     ((_, text),) = facts(registry.default)
     assert text.startswith("triage (it has no front matter")
