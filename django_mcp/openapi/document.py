@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -50,7 +50,7 @@ class Described:
     group: str = ""
     """Its first tag with a name; without one, the first word of its path."""
     parameters: Sequence[Parameter] = ()
-    path_schemas: Mapping[str, Schema]
+    path_schemas: Mapping[str, Schema] = field(default_factory=dict)
     body: Schema | None = None
     is_body_required: bool = False
     is_form: bool = False
@@ -59,11 +59,13 @@ class Described:
     """The media types of the body."""
     answer: Schema | None = None
     """Of a response of success in JSON."""
-    definitions: Schema
+    definitions: Schema = field(default_factory=dict)
     security: Sequence[frozenset[str]] | None = None
     """The names of security schemes, in sets; one set is enough. None without any."""
     mark: int = -1
     """The number of the operation in its API, where a source has written one."""
+    problem: str = ""
+    """Why it cannot be read, and lacks its parameters, its body and its answer."""
 
     @property
     def where(self) -> str:
@@ -114,33 +116,42 @@ class Document:
     def _operation(
         self, path: str, method: str, item: Mapping[str, Any], declared: Mapping[str, Any]
     ) -> Described:
-        parameters = self._parameters(item, declared)
-        media_types, body, is_required = self._body(declared)
-        read = [_parameter(each) for each in parameters if each["in"] in (QUERY, HEADER, COOKIE)]
         full_path = "/".join(part for part in (self._prefix, path.strip("/")) if part)
-        of_path = [each for each in parameters if each["in"] == "path"]
         words = path.strip("/").removeprefix(self._base).split("/")
         tags = [str(tag) for tag in declared.get("tags") or ()]
         groups = (*tags, *(word for word in words if word and "{" not in word), "operations")
         security = declared.get("security", self._content.get("security"))
-        return Described(
+        described = Described(
             id=str(declared.get("operationId") or name_of(f"{method} {path}")),
             method=method,
             path=f"/{full_path}{'/' if path.endswith('/') and full_path else ''}",
             summary=str(declared.get("summary") or item.get("summary") or ""),
             description=str(declared.get("description") or ""),
             group=next(filter(None, map(name_of, groups))),
-            parameters=read,
-            path_schemas={each["name"]: _parameter(each).schema for each in of_path},
-            body=body,
-            is_body_required=is_required,
-            is_form=not any(map(_is_json, media_types)) and bool(media_types),
-            media_types=media_types,
-            answer=self._answer(declared),
-            definitions=definitions([body, *(each.schema for each in read)], self._inputs),
             security=[frozenset(each) for each in security] if security else None,
             mark=declared.get(MARK, -1),
         )
+        try:
+            return replace(described, **self._parts(item, declared))
+        except ConfigurationError as error:  # The other operations can be read.
+            return replace(described, problem=str(error))
+
+    def _parts(self, item: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what an operation is sent and answers; raises ConfigurationError."""
+        parameters = self._parameters(item, declared)
+        media_types, body, is_required = self._body(declared)
+        read = [_parameter(each) for each in parameters if each["in"] in (QUERY, HEADER, COOKIE)]
+        of_path = [each for each in parameters if each["in"] == "path"]
+        return {
+            "parameters": read,
+            "path_schemas": {each["name"]: _parameter(each).schema for each in of_path},
+            "body": body,
+            "is_body_required": is_required,
+            "is_form": not any(map(_is_json, media_types)) and bool(media_types),
+            "media_types": media_types,
+            "answer": self._answer(declared),
+            "definitions": definitions([body, *(each.schema for each in read)], self._inputs),
+        }
 
     def _parameters(
         self, item: Mapping[str, Any], declared: Mapping[str, Any]

@@ -24,6 +24,8 @@ OF_PROXIES = (
 )
 """Headers that say who a caller is, or where they are: no argument sets one."""
 OF_PROXIES_PREFIX = "x-forwarded"
+IGNORED = ("accept", "content-type")
+"""Headers that OpenAPI describes elsewhere: parameters of these names are to be ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ class Parameter:
             yield self.name, text
 
 
+MAX_EXACT = 2**53
+"""The largest integer that each smaller one is told apart from, as a float."""
+
+
 def _members(path: str, value: Mapping[str, Any], *, is_deep: bool) -> Iterator[tuple[str, str]]:
     """Yield the names and values of an object; raises ToolError."""
     for key, member in value.items():
@@ -78,7 +84,13 @@ def _texts(path: str, value: Any) -> list[str]:
     values = [each for each in (value if isinstance(value, list) else [value]) if each is not None]
     if any(isinstance(each, list | dict) for each in values):
         raise ToolError(f"{path}: an object or a list cannot be sent here")
-    return [str(each).lower() if isinstance(each, bool) else str(each) for each in values]
+    return [str(each).lower() if isinstance(each, bool) else str(whole(each)) for each in values]
+
+
+def whole(value: Any) -> Any:
+    """Return a value of JSON; the integer 5 for 5.0, which is an integer in JSON Schema."""
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT
+    return int(value) if is_whole else value
 
 
 def encode(parameters: Iterable[Parameter], arguments: Mapping[str, Any]) -> str:
@@ -160,6 +172,8 @@ def usable(
     kept = []
     for parameter in parameters:
         name = parameter.name.lower().replace("_", "-")
+        if parameter.place == HEADER and name in IGNORED:
+            continue
         is_of_proxy = name in OF_PROXIES or name.startswith(OF_PROXIES_PREFIX)
         is_of_caller = parameter.place == COOKIE or name in secret_headers
         if is_of_caller or (parameter.place == HEADER and is_of_proxy):

@@ -84,6 +84,8 @@ class Candidate:
 
 def at_route(described: Described, calling: Calling, **parts: Any) -> Operation:
     """Return an operation at its route; raises ConfigurationError if the site does not serve it."""
+    if described.problem:
+        raise ConfigurationError(described.problem)
     routes = routes_at(described.path, calling.urlconf)
     if not routes:
         where = "the URLconf" if calling.urlconf is None else f"the URLconf {calling.urlconf}"

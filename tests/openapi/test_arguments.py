@@ -52,6 +52,20 @@ def test_parameter_with_the_name_of_a_whole_body_is_refused() -> None:
         arguments_of([Parameter("data", {})], {"type": "array"})
 
 
+def test_whole_number_is_sent_as_an_integer() -> None:
+    given = {"page": 5.0, "of": [1.0, 2.5, 1e300], "is_open": True}
+    parameters = [Parameter(name, {}) for name in given]
+
+    assert encode(parameters, given) == "page=5&of=1&of=2.5&of=1e%2B300&is_open=true"
+
+
+@pytest.mark.parametrize("name", ["Accept", "Content-Type"])
+def test_header_that_openapi_describes_elsewhere_is_ignored(name: str) -> None:
+    header = Parameter(name, {"type": "string"}, is_required=True, place="header")
+
+    assert usable([header], (), "GET /notes/") == []
+
+
 def test_null_in_a_list_is_left_out_of_the_query() -> None:
     assert encode([Parameter("tag", {})], {"tag": ["x", None, "y"]}) == "tag=x&tag=y"
 

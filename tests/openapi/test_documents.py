@@ -140,7 +140,7 @@ def test_caller_with_a_token_of_the_package_counts_where_the_author_says_so(
     with SyncClient(server, user=users["agent"], scopes=["read"]) as client:
         assert client.list_tools() == []
     with SyncClient(other, user=users["agent"], scopes=["read"]) as client:
-        assert client.call_tool("notes_read", {"id": 1}).structured["text"] == "Tea"
+        assert client.call_tool("notes_read", {"id": 1.0}).structured["text"] == "Tea"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -202,6 +202,26 @@ def test_tag_that_is_too_long_for_a_name_takes_no_other_tool_with_it(server: Ser
     assert [tool.name for tool in server.components.of_kind("tool")] == ["ping"]
     (reason,) = availability.missing(server).values()
     assert "at most 128" in reason
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whole_number_in_a_path_is_an_integer(notes: Server, callers: dict[str, Any]) -> None:
+    plain_views.reset()
+    _, headers = callers["session"]
+    with SyncClient(notes, transport="http", headers=headers) as client:
+        assert "Tea" in client.call_tool("notes_read", {"id": 1.0}).text
+
+
+def test_operation_with_a_broken_reference_takes_no_other_with_it(server: Server) -> None:
+    document = yaml.safe_load(plain_views.DOCUMENT)
+    missing = {"$ref": "#/components/parameters/Nothing"}
+    document["paths"]["/notes/"]["get"]["parameters"] = [missing]
+    chosen = ["notes.list", "get_ping"]
+    openapi_tools(document, include=chosen, server=server)
+
+    assert [tool.name for tool in server.components.of_kind("tool")] == ["get_ping"]
+    (reason,) = availability.missing(server).values()
+    assert "refers to '#/components/parameters/Nothing', which it lacks" in reason
 
 
 def test_folded_filter_may_refer_to_a_schema(server: Server) -> None:

@@ -15,6 +15,7 @@ from django_mcp.openapi.calls import requests, responses, rows, view_middleware
 from django_mcp.openapi.calls.answers import Echo, RowFields
 from django_mcp.openapi.calls.requests import Caller
 from django_mcp.openapi.calls.view_middleware import STATUSES, response_to
+from django_mcp.openapi.parameters import whole
 from django_mcp.openapi.routes import Route
 from django_mcp.runtime.django_types.uploads import Uploads
 
@@ -110,7 +111,7 @@ class ViewCall:
         self, arguments: Mapping[str, Any], frame: Frame, uploads: Uploads
     ) -> tuple[requests.ToolRequest, ResolverMatch]:
         declared = self._arguments
-        path = {variable: arguments[name] for name, variable in declared.variables.items()}
+        path = {name: whole(arguments[each]) for each, name in declared.variables.items()}
         resolved = self._operation.route.resolve({**path, **declared.fixed})
         if resolved is None:
             raise ToolError(responses.SUMMARIES[404])
