@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from contextlib import ExitStack
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
@@ -11,12 +12,14 @@ from django.contrib.auth.models import Group, User
 from django.core.files.base import File
 from django.core.files.uploadedfile import InMemoryUploadedFile, UploadedFile
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from django.db.models import DateField, Model
+from django.test.utils import CaptureQueriesContext, isolate_apps
 from django.utils import timezone
 from pydantic import AwareDatetime, Base64Bytes, BaseModel, Field
 
 from django_mcp import ConfigurationError, Frame, Lookup, Server
 from django_mcp.core.components.tool import tool_component
+from django_mcp.runtime.django_types.arguments import RowArgument
 from django_mcp.testing import Client, ErrorResponse
 from django_mcp.testing.plugin import ClientFor
 
@@ -110,6 +113,46 @@ def test_several_rows_take_one_query(server: Server, tool: str) -> None:
         assert len(captured) <= 1
     failed = server.call_tool(tool, {"groups": [1, 7]})
     assert failed["content"][0]["text"] == "There is no group 7"
+
+
+@isolate_apps("tests")
+def test_rows_are_looked_up_by_a_field_of_another_type_than_text() -> None:
+    class Holiday(Model):
+        day = DateField(unique=True)
+
+        class Meta:
+            app_label = "tests"
+
+    def days(of: list[Any]) -> list[str]:
+        return [str(holiday.day) for holiday in of]
+
+    row = Annotated[Holiday, Lookup(field="day")]  # type: ignore[valid-type]
+    days.__annotations__["of"] = list[row]  # type: ignore[valid-type]
+    server = Server("desk")
+    server.tool(days)
+    with connection.schema_editor() as editor:
+        editor.create_model(Holiday)
+    try:
+        Holiday._default_manager.create(day=date(2026, 1, 6))
+        for sent, answer in (
+            (["2026-01-06"], '["2026-01-06"]'),
+            (["2026-01-07"], "There is no holiday 2026-01-07"),
+            (["soon"], "There is no holiday soon"),
+        ):
+            assert server.call_tool("days", {"of": sent})["content"][0]["text"] == answer
+    finally:
+        with connection.schema_editor() as editor:
+            editor.delete_model(Holiday)
+
+
+def test_text_that_some_databases_refuse_is_unknown(groups: list[Group]) -> None:
+    lookup = Lookup(Group.objects, field="name")
+    row = RowArgument(Group, lookup, "staff\0")
+    with CaptureQueriesContext(connection) as captured, pytest.raises(Group.DoesNotExist):
+        row.get(None, ExitStack())
+    with pytest.raises(Group.DoesNotExist):
+        row.get_several([row], None, ExitStack())
+    assert not captured
 
 
 def test_row_is_listed_as_the_type_of_its_field() -> None:

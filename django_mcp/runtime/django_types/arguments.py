@@ -43,10 +43,20 @@ class RowArgument(Deferred):
     def get(self, frame: Any, stack: ExitStack) -> Model:
         """Return the row; raises DoesNotExist for an unknown one and for one of others alike."""
         try:
-            row: Model = self._rows(frame).get(**{self.lookup.field: self.value})
+            row: Model = self._rows(frame).get(**{self.lookup.field: self._key()})
         except (self.model.DoesNotExist, ValueError, ValidationError):
             raise self._unknown() from None
         return row
+
+    def _key(self) -> Any:
+        """Return the value as the field has it; raises DoesNotExist for what no row can have."""
+        try:
+            key = _field(self.model, self.lookup.field).to_python(self.value)
+        except (ValueError, ValidationError):
+            raise self._unknown() from None
+        if "\0" in str(key):  # Some databases refuse it.
+            raise self._unknown()
+        return key
 
     def get_several(
         self, others: Sequence[RowArgument], frame: Any, stack: ExitStack
@@ -56,12 +66,13 @@ class RowArgument(Deferred):
         field = self.lookup.field
         # The column, since the key of a row that extends another one is a relation.
         name = (options.pk if field == "pk" else options.get_field(field)).attname
-        filtered = self._rows(frame).filter(**{f"{name}__in": [other.value for other in others]})
+        keys = [other._key() for other in others]
+        filtered = self._rows(frame).filter(**{f"{name}__in": keys})
         rows = {getattr(row, name): row for row in filtered}
-        missing = next((other for other in others if other.value not in rows), None)
-        if missing is not None:
-            raise missing._unknown()
-        return [rows[other.value] for other in others]
+        for other, key in zip(others, keys, strict=True):
+            if key not in rows:
+                raise other._unknown()
+        return [rows[key] for key in keys]
 
     async def aget(self, frame: Any, stack: ExitStack) -> Model:
         """``get`` on the thread of the request."""
