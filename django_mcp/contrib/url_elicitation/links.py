@@ -19,6 +19,8 @@ from django_mcp.runtime.around import tenants
 from django_mcp.runtime.signing import DjangoSigner
 
 PURPOSE = "elicitation link"
+DECLINE = "decline"
+"""The name of the button on a page that answers nothing."""
 MAX_MESSAGE = 1000
 """Characters of the message: it is a part of the URL, which servers and proxies bound at 8 kB."""
 

@@ -32,7 +32,7 @@ from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.contrib.url_elicitation import links
-from django_mcp.contrib.url_elicitation.links import Link
+from django_mcp.contrib.url_elicitation.links import DECLINE, Link
 from django_mcp.contrib.url_elicitation.models import (
     PageAnswer,
     current_formats,
@@ -305,6 +305,10 @@ def _path_of(form: type[forms.BaseForm]) -> str:
         is_importable = False
     if not is_importable:
         raise ConfigurationError(f"{form!r} is shown by other workers: define it in a module")
+    if DECLINE in form.base_fields:
+        raise ConfigurationError(
+            f"{form!r} has a field {DECLINE!r}, as the button of its page: give it another name"
+        )
     return path
 
 

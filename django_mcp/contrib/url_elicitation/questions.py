@@ -21,7 +21,8 @@ from django.utils.html import escape
 from django.views import View
 
 from django_mcp import registry
-from django_mcp.contrib.url_elicitation.views import DECLINE, OwnLink
+from django_mcp.contrib.url_elicitation.links import DECLINE
+from django_mcp.contrib.url_elicitation.views import OwnLink
 from django_mcp.core.protocol import tasks
 from django_mcp.core.protocol.errors import Json
 from django_mcp.core.protocol.tasks import Status, TaskEnded

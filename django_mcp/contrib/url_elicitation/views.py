@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.views.generic import FormView
 
 from django_mcp.contrib.url_elicitation import links
-from django_mcp.contrib.url_elicitation.links import Link
+from django_mcp.contrib.url_elicitation.links import DECLINE, Link
 from django_mcp.contrib.url_elicitation.models import (
     PageAnswer,
     current_formats,
@@ -28,8 +28,6 @@ from django_mcp.contrib.url_elicitation.models import (
 )
 from django_mcp.runtime.pages import ProtectedPage
 
-DECLINE = "decline"
-"""The name of the button that answers nothing."""
 NO_INPUTS = frozenset({"csrfmiddlewaretoken", DECLINE})
 """The names of a post that are no inputs of its form."""
 

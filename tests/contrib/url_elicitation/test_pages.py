@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django import forms
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
@@ -104,6 +105,26 @@ async def test_long_message_makes_no_long_link(ann: User) -> None:
     (request,) = requests
     assert len(request["url"]) < 8000
     assert len(request["message"]) == links.MAX_MESSAGE
+
+
+class Dismissal(forms.Form):
+    decline = forms.BooleanField()
+
+
+async def test_form_with_a_field_of_the_name_of_the_button_is_refused(
+    ann: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = bank()
+
+    @server.tool
+    async def dismiss(frame: Frame) -> str:
+        await aelicit_page(frame, "Sure?", Dismissal)
+        return "never"
+
+    async with Client(server, version=SESSION, user=ann, elicitation=lambda _: decline()) as client:
+        (await client.call_tool("dismiss")).assert_error()
+
+    assert "has a field 'decline', as the button of its page" in caplog.text
 
 
 @spec("ELIC-29")
