@@ -386,6 +386,15 @@ class CacheSessionStore(_InCache, SessionStore):
         """Write the time of use, and extend the lifetime of all entries of the session."""
         if not self.is_touch_due(stored.used_at, initialized=stored.initialized):
             return
+        self._renew(session, stored)
+        if session.initialized:
+            return
+        # Another worker may have initialized it since it was read: it then lives longer.
+        newer = self._read(stored.name)
+        if newer is not None and newer.update_count != stored.update_count:
+            self._renew(unpack(newer.text, session_id=session.id), newer)
+
+    def _renew(self, session: Session, stored: _Stored) -> None:
         cache = self._cache
         lifetime = self._lifetime(initialized=session.initialized)
         cache.set(_used(stored.name), (self.now(), session.initialized), lifetime)

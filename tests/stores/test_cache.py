@@ -278,6 +278,31 @@ async def test_list_of_subscribers_drops_sessions_that_have_expired_once_in_many
     assert cache.get(module._of_resource("shop", "shop://a")) == [a_session(1000).address]
 
 
+async def test_session_that_another_worker_initializes_meanwhile_keeps_its_lifetime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    store = sessions(clock)
+    await store.create(a_session(initialized=False))
+    clock.advance(base.INITIALIZE_TIMEOUT / 2)
+    read = CacheSessionStore._read
+    ready = a_session(initialized=True)
+
+    def read_early(self: CacheSessionStore, name: str) -> Any:
+        """Read; the first time, another worker initializes the session right after it."""
+        stored = read(self, name)
+        monkeypatch.setattr(CacheSessionStore, "_read", read)
+        assert stored is not None
+        self._write(ready, stored.update_count + 1, stored.slot, base.pack(ready))
+        return stored
+
+    monkeypatch.setattr(CacheSessionStore, "_read", read_early)
+    assert await store.load(ready.id)
+
+    clock.advance(base.INITIALIZE_TIMEOUT + 1)
+    assert await store.load(ready.id) == ready
+
+
 async def test_subscription_that_was_stored_but_not_listed_is_listed_by_the_next_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
