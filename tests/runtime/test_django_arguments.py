@@ -126,8 +126,8 @@ def test_rows_are_looked_up_by_a_field_of_another_type_than_text() -> None:
     def days(of: list[Any]) -> list[str]:
         return [str(holiday.day) for holiday in of]
 
-    row = Annotated[Holiday, Lookup(field="day")]  # type: ignore[valid-type]
-    days.__annotations__["of"] = list[row]  # type: ignore[valid-type]
+    row = Annotated[Holiday, Lookup(field="day")]
+    days.__annotations__["of"] = list[row]
     server = Server("desk")
     server.tool(days)
     with connection.schema_editor() as editor:

@@ -305,7 +305,7 @@ def _path_of(form: type[forms.BaseForm]) -> str:
         is_importable = False
     if not is_importable:
         raise ConfigurationError(f"{form!r} is shown by other workers: define it in a module")
-    if DECLINE in form.base_fields:
+    if DECLINE in getattr(form, "base_fields", ()):
         raise ConfigurationError(
             f"{form!r} has a field {DECLINE!r}, as the button of its page: give it another name"
         )
