@@ -152,6 +152,33 @@ async def test_method_of_other_revisions_is_not_found(revisions: Sequence[str]) 
                         await client.request("receipts/count", {})
 
 
+async def test_answer_about_other_parameters_of_a_method_is_not_accepted() -> None:
+    sent: list[str] = []
+
+    def send(params: Sent, frame: Frame) -> dict[str, Any]:
+        question = f"Send a receipt to {params.to}?"
+        if frame.client.elicit(question, {"type": "object", "properties": {}}, key="send").accepted:
+            sent.append(params.to)
+        return {}
+
+    method = Method(name="receipts/send", params=Sent, call=send, requests_input=True)
+    extension = Extension(name=NAME, settings=lambda *_: {}, methods=[method])
+    with installed(extension):
+        async with Client(Server("shop"), elicitation={"action": "accept"}) as client:
+            first = await client.send(client.message("receipts/send", {"to": "Ann"}))
+            assert first is not None
+            confirmed = {
+                "requestState": first["result"]["requestState"],
+                "inputResponses": {"send": {"action": "accept", "content": {}}},
+            }
+            other = await client.send(client.message("receipts/send", {"to": "Bob", **confirmed}))
+            await client.send(client.message("receipts/send", {"to": "Ann", **confirmed}))
+
+    assert other is not None
+    assert other["error"]["code"] == -32602
+    assert sent == ["Ann"]
+
+
 async def test_settings_are_declared_per_server(shop: Server) -> None:
     assert shop.get_capabilities()["extensions"] == {NAME: {"version": 1}}
     assert "extensions" not in Server("other").get_capabilities()

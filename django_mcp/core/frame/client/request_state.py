@@ -91,5 +91,14 @@ def of(frame: Frame) -> str | None:
     return state
 
 
+BOUND = ("name", "uri", "arguments")
+"""The parameters of the protocol's methods that a state is bound to."""
+UNBOUND = frozenset({*BOUND, "_meta", "inputResponses", "requestState"})
+
+
 def _target(method: str, params: Json) -> tuple[Any, ...]:
-    return method, params.get("name"), params.get("uri"), params.get("arguments")
+    """What a state is bound to: the method, and all that the call asks for."""
+    target = (method, *map(params.get, BOUND))
+    # The parameters of an extension's method have names of their own.
+    others = {name: params[name] for name in params.keys() - UNBOUND}
+    return (*target, others) if others else target
