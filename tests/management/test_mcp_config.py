@@ -54,6 +54,16 @@ def entry(capsys: pytest.CaptureFixture[str], client: str, *arguments: str) -> d
     return member
 
 
+def test_name_in_letters_that_clients_reject_is_replaced(
+    capsys: pytest.CaptureFixture[str], settings: Settings
+) -> None:
+    settings.DJANGO_MCP = {"NAME": "Магазин", "BASE_URL": "https://shop.example"}
+
+    text = printed(capsys, "--client", "codex", "--transport", "http", server="mcp")
+
+    assert [*tomllib.loads(text)["mcp_servers"]] == ["mcp"]
+
+
 def test_every_client_is_printed_for_both_transports(capsys: pytest.CaptureFixture[str]) -> None:
     headings = re.findall(r"^# (.*?): ", printed(capsys), re.MULTILINE)
     titles = [client.title for client in CLIENTS.values()]

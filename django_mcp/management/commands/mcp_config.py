@@ -38,7 +38,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> str:
         server = calls.get_server(options["server"])
         name = conf.get().name if server is registry.default else server.name
-        name = UNUSUAL.sub("-", name).strip("-")
+        name = UNUSUAL.sub("-", name).strip("-") or "mcp"  # As the page for browsers names it.
         url = calls.checked_url(options["url"] or calls.url_of(server))
         endpoint = Endpoint(name=name, url=url, token=options["token"])
         process = _process(name, server)
