@@ -267,9 +267,15 @@ def _scalar(member: Member) -> forms.Field:
 
 def _scalar_types(schema: Json) -> list[Any]:
     """Return the alternative types of a value; none where it may be something else."""
-    options = schema.get("anyOf") or schema.get("oneOf") or ()
-    kinds = [option.get("type") if isinstance(option, Mapping) else None for option in options]
+    options = schema.get("anyOf") or schema.get("oneOf") or [schema]
+    kinds = [kind for option in options for kind in _types(option)]
     return kinds if all(kind in SCALARS for kind in kinds) else []
+
+
+def _types(schema: Any) -> list[Any]:
+    """Return the types that a schema names; [None] for one that names none."""
+    kinds = schema.get("type") if isinstance(schema, Mapping) else None
+    return kinds if isinstance(kinds, list) else [kinds]
 
 
 INPUT_TYPES: Mapping[Any, dict[str, str]] = {
@@ -306,6 +312,6 @@ def _maker(schema: Json) -> Maker:
         return _file
     if kind == "string":
         return BY_FORMAT.get(schema.get("format"), _text)
-    if kind is None and _scalar_types(schema):
-        return _scalar
+    if kind is None or isinstance(kind, list):
+        return _scalar if _scalar_types(schema) else _json
     return BY_TYPE.get(kind, _json)

@@ -102,8 +102,9 @@ def _resolved(root: Json, declared: Any) -> tuple[dict[str, Any], bool]:
     schema = dict(declared) if isinstance(declared, Mapping) else {}
     is_nullable = False
     kinds = schema.get("type")
-    if isinstance(kinds, list) and len(kinds) == 2 and "null" in kinds:
-        schema["type"] = next(kind for kind in kinds if kind != "null")
+    if isinstance(kinds, list) and "null" in kinds:
+        others = [kind for kind in kinds if kind != "null"]
+        schema["type"] = others[0] if len(others) == 1 else others
         is_nullable = True
     for _ in range(MAX_REFERENCES):
         inner, allows_null = _inner(root, schema)
@@ -149,4 +150,5 @@ def _sketch(root: Json, declared: Any, depth: int) -> Any:
         return {name: _sketch(root, member, depth - 1) for name, member in members}
     if depth and isinstance(schema.get("items"), Mapping):
         return [_sketch(root, schema["items"], depth - 1)]
-    return schema.get("type") or "…"
+    kinds = schema.get("type") or "…"
+    return " or ".join(kinds) if isinstance(kinds, list) else kinds
