@@ -36,3 +36,12 @@ def test_value_of_one_of_several_types_is_entered(
     assert [item.widget for item in form_of(schema).layout]
     assert form.is_valid()
     assert form.value() == {"it": value}
+
+
+def test_choices_have_their_own_names_beside_null() -> None:
+    schema = {"enum": [None, "s", "l"], "enumNames": ["-", "Small", "Large"]}
+
+    (item,) = form_of(schema).layout
+
+    assert '<option value="&quot;s&quot;">Small</option>' in item.widget
+    assert '<option value="&quot;l&quot;">Large</option>' in item.widget

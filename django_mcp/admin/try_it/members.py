@@ -70,10 +70,11 @@ def choices_of(schema: Json) -> list[tuple[Any, str]] | None:
     if "const" in schema:
         return [(schema["const"], str(schema.get("title") or schema["const"]))]
     if isinstance(schema.get("enum"), list):
+        values = schema["enum"]
         names = schema.get("enumNames") or ()
-        titles = [str(name) for name in names] if len(names) == len(schema["enum"]) else None
-        values = [value for value in schema["enum"] if value is not None]
-        return [*zip(values, titles or map(str, values), strict=False)]
+        titles = names if len(names) == len(values) else values
+        pairs = zip(values, map(str, titles), strict=True)
+        return [(value, title) for value, title in pairs if value is not None]
     options = schema.get("oneOf") or schema.get("anyOf") or ()
     if options and all(isinstance(option, Mapping) and "const" in option for option in options):
         return [
