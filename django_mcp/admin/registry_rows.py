@@ -42,14 +42,14 @@ class RegistryChangeList(ChangeList):
         rows: Any = self.root_queryset
         for spec in self.filter_specs:
             rows = spec.queryset(request, rows)
-        terms = self.query.casefold().split()
+        terms = self.query.casefold().split() if self.search_fields else ()
         rows = Rows(row for row in rows if all(term in row.entry.search_text for term in terms))
         # Without a chosen column, the rows keep the listed order.
         columns = self.get_ordering_field_columns() if ORDER_VAR in self.params else {}
         admin: Any = self.model_admin
         for index, direction in reversed(columns.items()):
-            if index < len(self.list_display):
-                column = str(self.list_display[index])
+            column = str(self.list_display[index]) if index < len(self.list_display) else ""
+            if column in self.sortable_by:
                 sort_key = attrgetter(admin.sort_keys.get(column, column))
                 rows.sort(key=sort_key, reverse=direction == "desc")
         return rows

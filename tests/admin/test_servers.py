@@ -125,3 +125,15 @@ def test_examination_sends_nothing_to_another_port_than_that_of_the_request(
     assert probes
     assert all(probe.startswith(url.removesuffix("/shop")) for probe in probes)
     assert url in probes
+
+
+@pytest.mark.parametrize(
+    "url", [f"{SERVERS}?q=x", f"{SERVERS}?o=3", "/admin/django_mcp/component/?o=0"]
+)
+def test_list_ignores_a_search_and_an_order_that_it_does_not_have(
+    browser: Browser, url: str
+) -> None:
+    response = browser.get(url)
+
+    assert response.status_code == 200
+    assert "shop" in text_of(response)
