@@ -79,7 +79,9 @@ def _content(event: Event, value: Any, event_id: str) -> dict[str, str]:
     # Proxies have the rows of their model, and children have a row of their parents.
     if not isinstance(value, event.model._meta.concrete_model):
         raise TypeError(f"The event {event.name} is of {event.model.__name__}, not of {value!r}")
-    content = {"object_key": str(getattr(value, event.model._meta.pk.attname))}
+    key = event.model._meta.pk
+    # An object may have its key in another form than its row, such as a UUID without hyphens.
+    content = {"object_key": str(key.to_python(getattr(value, key.attname)))}
     if event.on == "deleted":
         content["data"] = event.store(value, event_id)
     return content

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import date
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.apps import apps as installed
@@ -54,7 +55,13 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             class Meta:
                 app_label = "helpdesk"
 
-        made: list[Any] = [Account, Savings]
+        class Parcel(models.Model):
+            id = models.UUIDField(primary_key=True, default=uuid4)
+
+            class Meta:
+                app_label = "helpdesk"
+
+        made: list[Any] = [Account, Savings, Parcel]
         with connection.schema_editor() as editor:
             for model in made:
                 editor.create_model(model)
@@ -63,7 +70,7 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             # A copy of an object asks the registry for its class.
             models_by_name = installed.all_models["helpdesk"]
             monkeypatch.setitem(models_by_name, kind.__name__.lower(), kind)
-        yield SimpleNamespace(account=Account, listed=Listed, savings=Savings)
+        yield SimpleNamespace(account=Account, listed=Listed, savings=Savings, parcel=Parcel)
         with connection.schema_editor() as editor:
             for model in reversed(made):
                 editor.delete_model(model)
@@ -175,6 +182,16 @@ def test_object_with_the_text_of_a_date_and_an_expression_is_deleted_with_its_va
     occurrence = Occurrence.objects.get()
     restored = made.restore(occurrence.data, occurrence.event_id)
     assert (restored.opened, restored.balance) == (date(2026, 1, 31), 3)
+
+
+def test_object_whose_key_is_a_text_in_another_form_is_found(server: Server, kinds: Any) -> None:
+    made = declared(server, kinds.parcel)
+    row = kinds.parcel.objects.create(id=uuid4().hex)
+    frame: Any = None
+    found = made.rows(made.subscription(None), frame, keys())
+    assert [*found] == keys()
+    row.refresh_from_db()
+    assert [*found.values()] == [row]
 
 
 def test_object_with_deferred_fields_whose_row_is_gone_is_no_event(
