@@ -10,6 +10,7 @@ This module imports no models, so that apps can declare events at any time.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from typing import (
 )
 
 from django.db import router
-from django.db.models import Model
+from django.db.models import JSONField, Model
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from django_mcp import ConfigurationError, Frame, InvalidParams, Server
@@ -312,7 +313,10 @@ class Event(Generic[ValueT]):
             # An object may have the text of a date, which is none before it is read again.
             value = field.to_python(field.value_from_object(instance))
             holder = SimpleNamespace(**{field.attname: value})
-            values[field.attname] = None if value is None else field.value_to_string(holder)
+            stored = None if value is None else field.value_to_string(holder)
+            if isinstance(field, JSONField):  # A value that only its encoder may know.
+                stored = json.loads(json.dumps(stored, cls=field.encoder))
+            values[field.attname] = stored
         return signing.encrypt(TABLE, event_id, "data", values)
 
     def restore(self, stored: str, event_id: str) -> Any:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from django.apps import apps as installed
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import connection, models
 from django.test.utils import isolate_apps
 from pydantic import BaseModel
@@ -57,6 +58,7 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
         class Parcel(models.Model):
             id = models.UUIDField(primary_key=True, default=uuid4)
+            facts = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
 
             class Meta:
                 app_label = "helpdesk"
@@ -192,6 +194,17 @@ def test_object_whose_key_is_a_text_in_another_form_is_found(server: Server, kin
     assert [*found] == keys()
     row.refresh_from_db()
     assert [*found.values()] == [row]
+
+
+def test_object_with_values_of_a_json_encoder_is_deleted_as_its_row_has_them(
+    server: Server, kinds: Any
+) -> None:
+    made = declared(server, kinds.parcel, on="deleted")
+    row = kinds.parcel.objects.create(facts={"sent": date(2026, 7, 28)})
+    row.delete()
+    occurrence = Occurrence.objects.get()
+    restored = made.restore(occurrence.data, occurrence.event_id)
+    assert restored.facts == {"sent": "2026-07-28"}
 
 
 def test_object_with_deferred_fields_whose_row_is_gone_is_no_event(
