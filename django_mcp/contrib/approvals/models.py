@@ -145,6 +145,9 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         )
 
 
+UNREADABLE = "This call is over, but its result cannot be decrypted any more."
+
+
 class Approval(McpTask):
     """A tool call that waits for a person, or has waited."""
 
@@ -213,8 +216,15 @@ class Approval(McpTask):
         return "\n".join(texts)
 
     def stored_outcome(self) -> dict[str, Any]:
-        """Return the ``result`` or the ``error`` of the call; empty before it has one."""
-        return store.outcome_of(self)
+        """Return the ``result`` or the ``error`` of the call; empty before it has one.
+
+        A text in place of a result that cannot be decrypted: SECRET_KEY was changed.
+        """
+        try:
+            return store.outcome_of(self)
+        except ValueError:
+            content = [{"type": "text", "text": UNREADABLE}]
+            return {"result": {"content": content, "isError": True}}
 
     @property
     def short_digest(self) -> str:

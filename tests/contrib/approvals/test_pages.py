@@ -182,6 +182,16 @@ def test_page_of_every_phase_is_shown(
     assert not page.context["can_decide"]
 
 
+def test_result_that_cannot_be_decrypted_leaves_the_page_and_the_tool(
+    key: str, server: Server, ann: User, bob: User, settings: Any
+) -> None:
+    browser_of(bob).post(page_of(key), decision(key))
+    settings.SECRET_KEY = "another"
+    assert "its result cannot be decrypted" in browser_of(bob).get(page_of(key)).text
+    with SyncClient(server, user=ann) as client:
+        client.call_tool("approval_status", {"id": key}).assert_error("cannot be decrypted")
+
+
 def test_arguments_that_cannot_be_decrypted_cannot_be_approved_unseen(
     key: str, bob: User, settings: Any
 ) -> None:
