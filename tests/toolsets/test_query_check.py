@@ -9,7 +9,9 @@ import pytest
 from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet, Value, When
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length, Substr, TruncMonth
+from django.db.models.sql import Query
 
+from django_mcp.toolsets.access import limit_rows
 from django_mcp.toolsets.queries import references
 from django_mcp.toolsets.queries.paths import resolve
 from django_mcp.toolsets.queries.query_check import Allowed, UnlistedColumn, check
@@ -183,3 +185,25 @@ def test_everything_is_known_from_rows_that_are_limited(desk_app: Any) -> None:
         objects.annotate(n=Count("comments")),
     ):
         assert not references.is_everything(limited.query)
+
+
+class OpenTickets(Query):
+    """It adds its condition when it is compiled, as the queries of django-safedelete do."""
+
+    is_limited = False
+
+    def get_compiler(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.is_limited:
+            self.is_limited = True
+            self.add_q(Q(status="open"))
+        return super().get_compiler(*args, **kwargs)
+
+
+def test_rows_are_limited_by_a_condition_that_a_query_adds_when_it_is_compiled(
+    desk_app: Any,
+) -> None:
+    ticket = desk_app.Ticket
+    limit: QuerySet[Any] = QuerySet(model=ticket, query=OpenTickets(ticket))
+    assert "open" in str(visible(limit, ticket, "get_queryset").query)
+    rows_of_form = limit_rows(ticket._base_manager.all(), limit.all())
+    assert "open" in str(rows_of_form.query)

@@ -103,9 +103,15 @@ def keys(queryset: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def is_everything(query: Query) -> bool:
-    """Whether a query has all rows of its table."""
+    """Whether a query has all rows of its table.
+
+    A class of the site may add its conditions when it is compiled, as that of django-safedelete
+    does, so nothing is known of it here.
+    """
     return (
-        not query.where
+        type(query) is Query
+        and not query.is_sliced
+        and not query.where
         and not query.combinator
         and not query.distinct
         and not query.extra_tables
