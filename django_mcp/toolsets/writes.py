@@ -308,9 +308,13 @@ def _keep_value(form: Any, name: str) -> None:
 
     def keep(*arguments: Any) -> Any:
         try:
-            return clean(*arguments)
+            value = clean(*arguments)
         except ValidationError:
             return _present_value(form, name)
+        # Fields of forms strip texts, complete addresses, and may empty a text to null.
+        initial = arguments[0]
+        is_present = isinstance(initial, str) and initial == getattr(form.instance, name, None)
+        return initial if is_present and isinstance(value, str | None) else value
 
     def keep_more() -> Any:
         try:

@@ -9,6 +9,7 @@ import pytest
 from django import forms
 from django.core.exceptions import ValidationError
 
+from django_mcp.toolsets import ModelToolset
 from tests.toolsets.conftest import Desk, ToolFailed
 from tests.toolsets.toolsets import meetings, sections
 
@@ -127,3 +128,19 @@ def test_form_may_choose_rows_that_are_no_field_of_the_model(desk: Desk, talk: A
     call = served(desk, form_class=MeetingForm, perform_update=perform_update)
     call("update_meeting", pk=talk.pk, informed=[talk.section.pk])
     assert noted == ["First"]
+
+
+def test_update_keeps_a_text_that_its_field_would_write_in_another_way(desk: Desk) -> None:
+    team = desk.models.Team.objects.get(name="north")
+    customer = desk.models.Customer.objects.create(name=" Alder\n", team=team)
+
+    class Customers(ModelToolset):
+        model = desk.models.Customer
+        operations = ("update",)
+        permissions = None
+        fields = ("pk", "name")
+        write_fields = ("name", "email")
+
+    desk.serve(Customers)("update_customer", pk=customer.pk, email="alder@example.org")
+    customer.refresh_from_db()
+    assert customer.name == " Alder\n"
