@@ -182,6 +182,10 @@ class _Reader(HTMLParser):
             area = self._input
             if area is not None and tag == "select" and not (area.values or area.is_multiple):
                 area.values = [*area.choices][:1]
+            elif area is not None and tag == "textarea":
+                # As the standard of HTML says; templates of Django write this line break.
+                text = "".join(area.values).replace("\r\n", "\n")
+                area.values = [text.removeprefix("\n")]
             self._input = None
         elif tag == "option":
             self._option = None

@@ -8,7 +8,7 @@ from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.auth.models import User
 
 from django_mcp import Server
-from django_mcp.modeladmin import admin_tools
+from django_mcp.modeladmin import admin_tools, html_forms
 from django_mcp.testing import SyncClient, accept, decline
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.modeladmin import backstage
@@ -169,3 +169,14 @@ def test_approval_waits_at_the_second_step(root: User, ticket: Ticket) -> None:
         result.assert_waits_for_approval()
         client.call("search", model=TICKET).assert_ok()
     assert Ticket.objects.exists()
+
+
+def test_text_area_of_a_page_is_sent_without_its_first_line_break() -> None:
+    form = html_forms.of_page(
+        '<form method="post"><input type="hidden" name="action" value="close">'
+        '<textarea name="reason">\n\nToo late.</textarea><textarea name="note">\n</textarea></form>'
+    )
+    assert form is not None
+    data, _files = form.sent({}, lambda _place, position: position)
+    assert data["reason"] == "\nToo late."
+    assert data["note"] == ""
