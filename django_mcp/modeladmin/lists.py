@@ -127,6 +127,12 @@ def _check_filters(call: Call, model_admin: AnyModelAdmin, names: Set[str]) -> N
     fields = {name: fields_on_path(model_admin.opts, name) for name in names - own}
     if secret := [name for name in fields if leads_to_hash(model_admin.opts, name)]:
         raise no_filter(secret[0])
+    without_field = [name for name, path in fields.items() if not path]
+    if without_field:
+        hidden = _hidden_annotations(call.request, model_admin)
+        for name in without_field:
+            if name.partition(LOOKUP_SEP)[0] in hidden:
+                raise no_filter(name)
     by_field = {name: [each.name for each in path] for name, path in fields.items() if path}
     shown = {*paths, model_admin.opts.pk.name}
     others = [name for name, path in by_field.items() if not _is_within(path, shown)]
@@ -152,6 +158,14 @@ def _filters_of_list(
         else:
             paths.append(getattr(name, "name", name))
     return parameters, paths
+
+
+def _hidden_annotations(request: HttpRequest, model_admin: AnyModelAdmin) -> set[str]:
+    """Return the names that the query set of an admin adds, and that no column is sorted by."""
+    query: Any = model_admin.get_queryset(request).query
+    orders = _orders(request, model_admin).values()
+    shown = {str(order).lstrip("-") for order in orders}
+    return {*query.annotations, *query._filtered_relations} - shown
 
 
 def _is_within(path: Sequence[str], shown: Collection[str]) -> bool:
@@ -194,6 +208,11 @@ def _order(call: Call, model_admin: AnyModelAdmin, ordering: Sequence[str]) -> s
 
 def sortable(request: HttpRequest, model_admin: AnyModelAdmin) -> list[str]:
     """Return the names of the columns that can order a list."""
+    return [*_orders(request, model_admin)]
+
+
+def _orders(request: HttpRequest, model_admin: AnyModelAdmin) -> dict[str, Any]:
+    """Return the value that each column orders a list by, if it can, by the name of the column."""
     columns = columns_of(request, model_admin)
     chosen = model_admin.get_sortable_by(request)
     allowed = columns if chosen is None else [each for each in columns if each in chosen]
@@ -201,13 +220,13 @@ def sortable(request: HttpRequest, model_admin: AnyModelAdmin) -> list[str]:
     changelist.lookup_opts = model_admin.opts
     changelist.model_admin = model_admin
     changelist.model = model_admin.model
-    names = []
+    orders = {}
     for column in allowed:
         order = None if column == STR else changelist.get_ordering_field(column)
         # By the order of the rows, a caller could compare the hashes of passwords.
         if order and not leads_to_hash(model_admin.opts, str(order).lstrip("-")):
-            names.append(values.column_name(column))
-    return names
+            orders[values.column_name(column)] = order
+    return orders
 
 
 def _row(call: Call, model_admin: AnyModelAdmin, obj: Any, columns: list[Any]) -> dict[str, Any]:
