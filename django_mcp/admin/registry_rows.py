@@ -47,9 +47,10 @@ class RegistryChangeList(ChangeList):
         # Without a chosen column, the rows keep the listed order.
         columns = self.get_ordering_field_columns() if ORDER_VAR in self.params else {}
         admin: Any = self.model_admin
+        sortable = self.list_display if self.sortable_by is None else self.sortable_by
         for index, direction in reversed(columns.items()):
             column = str(self.list_display[index]) if index < len(self.list_display) else ""
-            if column in self.sortable_by:
+            if column in sortable:
                 sort_key = attrgetter(admin.sort_keys.get(column, column))
                 rows.sort(key=sort_key, reverse=direction == "desc")
         return rows

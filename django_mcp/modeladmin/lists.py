@@ -129,7 +129,10 @@ def _check_filters(call: Call, model_admin: AnyModelAdmin, names: Set[str]) -> N
         raise no_filter(secret[0])
     without_field = [name for name, path in fields.items() if not path]
     if without_field:
-        hidden = _hidden_annotations(call.request, model_admin)
+        # What the query set of an admin adds is shown only by a column that is sorted by it.
+        added: Any = model_admin.get_queryset(call.request).query.annotations
+        orders = _orders(call.request, model_admin).values()
+        hidden = {*added} - {str(order).lstrip("-") for order in orders}
         for name in without_field:
             if name.partition(LOOKUP_SEP)[0] in hidden:
                 raise no_filter(name)
@@ -158,14 +161,6 @@ def _filters_of_list(
         else:
             paths.append(getattr(name, "name", name))
     return parameters, paths
-
-
-def _hidden_annotations(request: HttpRequest, model_admin: AnyModelAdmin) -> set[str]:
-    """Return the names that the query set of an admin adds, and that no column is sorted by."""
-    query: Any = model_admin.get_queryset(request).query
-    orders = _orders(request, model_admin).values()
-    shown = {str(order).lstrip("-") for order in orders}
-    return {*query.annotations, *query._filtered_relations} - shown
 
 
 def _is_within(path: Sequence[str], shown: Collection[str]) -> bool:

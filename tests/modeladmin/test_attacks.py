@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
-from django.db.models import F, FilteredRelation
+from django.db.models import F
 
 from django_mcp import Server
 from django_mcp.contrib.approvals.models import Approval
@@ -391,9 +391,7 @@ def test_held_calls_are_read_and_never_decided_by_tools(root: User) -> None:
 def test_list_is_not_filtered_by_an_annotation_that_no_column_shows(
     ask: Ask, root: User, acme: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = Customer.objects.annotate(
-        address=F("email"), town=F("city"), late=FilteredRelation("tickets")
-    )
+    rows = Customer.objects.annotate(address=F("email"), town=F("city"))
     model_admin = backstage.site.get_model_admin(Customer)
     kind = type(model_admin)
 
@@ -404,8 +402,8 @@ def test_list_is_not_filtered_by_an_annotation_that_no_column_shows(
     monkeypatch.setattr(kind, "get_queryset", lambda *_: rows.all())
     monkeypatch.setattr(kind, "where", where, raising=False)
     monkeypatch.setattr(kind, "list_display", ["name", "where"])
-    for hidden in ("address__startswith", "late__description__startswith"):
-        result = ask(root, "search", model="helpdesk.Customer", filters={hidden: "a"})
-        result.assert_error("this is no filter")
+    hidden = {"address__startswith": "a"}
+    result = ask(root, "search", model="helpdesk.Customer", filters=hidden)
+    result.assert_error("this is no filter")
     shown = ask(root, "search", model="helpdesk.Customer", filters={"town": "Graz"})
     assert shown["structuredContent"]["count"] == 1

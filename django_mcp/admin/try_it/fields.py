@@ -267,15 +267,11 @@ def _scalar(member: Member) -> forms.Field:
 
 def _scalar_types(schema: Json) -> list[Any]:
     """Return the alternative types of a value; none where it may be something else."""
-    options = schema.get("anyOf") or schema.get("oneOf") or [schema]
-    kinds = [kind for option in options for kind in _types(option)]
+    kinds: list[Any] = []
+    for option in schema.get("anyOf") or schema.get("oneOf") or [schema]:
+        named = option.get("type") if isinstance(option, Mapping) else None
+        kinds += named if isinstance(named, list) else [named]
     return kinds if all(kind in SCALARS for kind in kinds) else []
-
-
-def _types(schema: Any) -> list[Any]:
-    """Return the types that a schema names; [None] for one that names none."""
-    kinds = schema.get("type") if isinstance(schema, Mapping) else None
-    return kinds if isinstance(kinds, list) else [kinds]
 
 
 INPUT_TYPES: Mapping[Any, dict[str, str]] = {
