@@ -207,7 +207,6 @@ def _listener(exchange: HttpExchange, frame: Frame) -> OpenStream:
 
 def _session(exchange: HttpExchange) -> SessionHttp:
     # Imported by a process that has a client with sessions.
-
     from django_mcp.transports.http.session.handler import SessionHttp
 
     return SessionHttp(exchange)
